@@ -1,0 +1,41 @@
+# Finds LibTorch for a CPU program: target kolo::libtorch (libtorch_cpu and libc10, headers).
+#
+# LibTorch's own TorchConfig.cmake is not used: in a build with CUDA it demands the CUDA toolkit and
+# every NVIDIA library of whoever links, though a CPU program needs none of them.
+#
+# Looked for in KOLO_TORCH (variable of CMake or of the environment: a prefix with include/ and
+# lib/libtorch_cpu.so, such as an unpacked LibTorch or site-packages/torch), then in
+# CMAKE_PREFIX_PATH.
+if(NOT KOLO_TORCH AND DEFINED ENV{KOLO_TORCH} AND NOT "$ENV{KOLO_TORCH}" STREQUAL "wheel")
+  set(KOLO_TORCH "$ENV{KOLO_TORCH}")
+endif()
+if(KOLO_TORCH AND NOT EXISTS "${KOLO_TORCH}/lib/libtorch_cpu.so")
+  message(FATAL_ERROR "KOLO_TORCH=${KOLO_TORCH} has no lib/libtorch_cpu.so; give the prefix of a LibTorch")
+endif()
+find_path(LibTorch_INCLUDE_DIR ATen/ATen.h HINTS "${KOLO_TORCH}/include")
+find_library(LibTorch_CPU_LIBRARY torch_cpu HINTS "${KOLO_TORCH}/lib")
+find_library(LibTorch_C10_LIBRARY c10 HINTS "${KOLO_TORCH}/lib")
+set(LibTorch_VERSION "")
+if(LibTorch_INCLUDE_DIR AND EXISTS "${LibTorch_INCLUDE_DIR}/torch/headeronly/version.h")
+  file(STRINGS "${LibTorch_INCLUDE_DIR}/torch/headeronly/version.h" _lines REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH)")
+elseif(LibTorch_INCLUDE_DIR AND EXISTS "${LibTorch_INCLUDE_DIR}/torch/csrc/api/include/torch/version.h")
+  file(STRINGS "${LibTorch_INCLUDE_DIR}/torch/csrc/api/include/torch/version.h" _lines REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH)")
+endif()
+foreach(_line IN LISTS _lines)
+  string(REGEX MATCH "[0-9]+$" _number "${_line}")
+  list(APPEND LibTorch_VERSION "${_number}")
+endforeach()
+string(REPLACE ";" "." LibTorch_VERSION "${LibTorch_VERSION}")
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(LibTorch
+  REQUIRED_VARS LibTorch_CPU_LIBRARY LibTorch_C10_LIBRARY LibTorch_INCLUDE_DIR
+  VERSION_VAR LibTorch_VERSION
+  REASON_FAILURE_MESSAGE "run scripts/setup, or set KOLO_TORCH to the prefix of a LibTorch")
+if(LibTorch_FOUND AND NOT TARGET kolo::libtorch)
+  add_library(kolo::libtorch INTERFACE IMPORTED)
+  target_include_directories(kolo::libtorch SYSTEM INTERFACE
+    "${LibTorch_INCLUDE_DIR}" "${LibTorch_INCLUDE_DIR}/torch/csrc/api/include")
+  target_link_libraries(kolo::libtorch INTERFACE "${LibTorch_CPU_LIBRARY}" "${LibTorch_C10_LIBRARY}")
+  target_compile_features(kolo::libtorch INTERFACE cxx_std_17)
+endif()

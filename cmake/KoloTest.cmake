@@ -1,0 +1,38 @@
+# kolo_test(NAME SOURCES...): a GoogleTest program of one process; each of its tests becomes a CTest
+# test with a timeout.
+function(kolo_test name)
+  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 60)
+  endif()
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
+  target_link_libraries(${name} PRIVATE kolo GTest::gmock GTest::gtest_main)
+  kolo_warnings(${name})
+  if(ARG_TORCH)
+    target_precompile_headers(${name} REUSE_FROM kolo_torch_pch)
+  endif()
+  gtest_discover_tests(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} DISCOVERY_TIMEOUT 60)
+endfunction()
+
+# add_mpi_test(NAME SOURCES... RANKS 1 2 3 4): a GoogleTest program that runs whole under MPI, once
+# for each number of ranks. tests/mpi_main.cpp makes a failure on any rank fail the test and shows
+# that rank's output.
+function(add_mpi_test name)
+  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "RANKS;SOURCES" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES} "${PROJECT_SOURCE_DIR}/tests/mpi_main.cpp")
+  target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
+  target_link_libraries(${name} PRIVATE kolo MPI::MPI_C GTest::gmock GTest::gtest)
+  kolo_warnings(${name})
+  if(ARG_TORCH)
+    target_precompile_headers(${name} REUSE_FROM kolo_torch_pch)
+  endif()
+  foreach(ranks IN LISTS ARG_RANKS)
+    add_test(NAME ${name}.np${ranks} COMMAND "${PROJECT_SOURCE_DIR}/tests/mpirun.sh"
+             "${MPIEXEC_EXECUTABLE}" ${ranks} $<TARGET_FILE:${name}>)
+    set_tests_properties(${name}.np${ranks} PROPERTIES TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${ranks} LABELS mpi)
+  endforeach()
+endfunction()

@@ -1,0 +1,12 @@
+// All of kolo but kolo/mpi.h. See README.md for a tour.
+#pragma once
+
+#include <kolo/data/mnist.h>
+#include <kolo/data/sampler.h>
+#include <kolo/error.h>
+#include <kolo/init.h>
+#include <kolo/operations.h>
+#include <kolo/optim/adadelta.h>
+#include <kolo/optimizer.h>
+#include <kolo/parameters.h>
+#include <kolo/types.h>

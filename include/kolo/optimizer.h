@@ -1,0 +1,121 @@
+// DistributedOptimizer: any LibTorch optimizer, with gradients that are reduced over all ranks.
+#pragma once
+
+#include <kolo/types.h>
+#include <torch/arg.h>
+#include <torch/optim/optimizer.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kolo {
+
+struct DistributedOptimizerOptions {
+  TORCH_ARG(ReduceOp, op) = ReduceOp::Average;
+  // Begins the names of the gradients in messages; every optimizer needs another one. Empty: numbers
+  // in the order in which optimizers are made, which must be the same on all ranks.
+  TORCH_ARG(std::string, name) = "";
+};
+
+namespace detail {
+
+// The part of DistributedOptimizer that does not depend on the base class. Installs a hook on each
+// parameter that submits the gradient as soon as it is accumulated.
+class GradientReducer {
+ public:
+  explicit GradientReducer(DistributedOptimizerOptions options);
+  // Removes the hooks. Reductions in flight go on, into the gradients' memory.
+  ~GradientReducer();
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
+
+  // Adds the parameters that are not known yet.
+  void attach(const std::vector<torch::optim::OptimizerParamGroup>& groups);
+  // See DistributedOptimizer.
+  void synchronize();
+  void synchronize_unless_done();
+  void check_no_reduction_in_flight(const char* call) const;
+  at::Tensor average_loss(const at::Tensor& loss);
+  void set_skip(bool skip);
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace detail
+
+// Is a Base (torch::optim::SGD, Adam, ...): schedulers, torch::save and add_param_group() take it as
+// one. backward() reduces each gradient while it goes on; step() waits for the reductions and then
+// does Base's step, so every rank makes the same step. One backward() a step() is meant: a gradient
+// that is accumulated a second time before step() is an error.
+//
+//   kolo::DistributedOptimizer<torch::optim::SGD> optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
+//
+// A parameter whose gradient is undefined on some ranks (it was not used there) counts as zeros
+// there; undefined everywhere it stays undefined. Parameters may turn trainable or frozen later, on
+// all ranks alike. Sparse gradients are an error.
+//
+// synchronize() and step() are collective; backward() need not reach parameters in the same order.
+template <class Base>
+class DistributedOptimizer : public Base {
+ public:
+  // As Base's constructor: parameters (or parameter groups) and Base's options.
+  template <class Parameters, class BaseOptions>
+  DistributedOptimizer(Parameters&& parameters, BaseOptions&& base_options,
+                       DistributedOptimizerOptions options = {})
+      : Base(std::forward<Parameters>(parameters), std::forward<BaseOptions>(base_options)),
+        reducer_(std::move(options)) {
+    reducer_.attach(this->param_groups());
+  }
+
+  // Collective. Waits for the reductions, so that gradients can be looked at or clipped before
+  // step(), which then does not reduce them again. Throws what went wrong with a reduction.
+  void synchronize() {
+    reducer_.attach(this->param_groups());
+    reducer_.synchronize();
+  }
+
+  // Collective. With a closure the loss it returns is averaged over the ranks too, so that optimizers
+  // that decide by it (LBFGS) decide the same everywhere.
+  at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override {
+    reducer_.attach(this->param_groups());
+    if (closure == nullptr) {
+      reducer_.synchronize_unless_done();
+      return Base::step();
+    }
+    return Base::step([&] {
+      const at::Tensor loss = closure();
+      reducer_.synchronize_unless_done();
+      return reducer_.average_loss(loss);
+    });
+  }
+
+  // Gradients in reduction must not be changed: an error between backward() and step().
+  void zero_grad(bool set_to_none = true) {
+    reducer_.check_no_reduction_in_flight("zero_grad");
+    Base::zero_grad(set_to_none);
+  }
+
+  // While the returned object lives, step() does not synchronize, whatever the gradients are.
+  class [[nodiscard]] SkipSynchronize {
+   public:
+    explicit SkipSynchronize(detail::GradientReducer& reducer) : reducer_(&reducer) {
+      reducer_->set_skip(true);
+    }
+    ~SkipSynchronize() { reducer_->set_skip(false); }
+    SkipSynchronize(const SkipSynchronize&) = delete;
+    SkipSynchronize& operator=(const SkipSynchronize&) = delete;
+
+   private:
+    detail::GradientReducer* reducer_;  // the optimizer's, which outlives the guard
+  };
+  SkipSynchronize skip_synchronize() { return SkipSynchronize(reducer_); }
+
+ private:
+  detail::GradientReducer reducer_;
+};
+
+}  // namespace kolo

@@ -1,0 +1,13 @@
+// Types shared by the public API.
+#pragma once
+
+#include <cstdint>
+
+namespace kolo {
+
+// How allreduce combines the ranks' values. Floating point follows IEEE 754; Min and Max give NaN
+// where any rank has NaN, as PyTorch does. Average divides by the number of ranks: integers are
+// rounded towards zero.
+enum class ReduceOp : std::uint8_t { Average = 0, Sum = 1, Min = 2, Max = 3, Product = 4 };
+
+}  // namespace kolo

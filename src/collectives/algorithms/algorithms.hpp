@@ -1,0 +1,59 @@
+// The algorithms, written once over a transport. docs/architecture.md gives steps and bytes of each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "collectives/work.hpp"
+#include "core/types.hpp"
+
+namespace kolo {
+
+// How an allreduce combines and finishes values: reduce with `op`, then divide by `divisor`, then
+// multiply by `postscale`.
+struct Reduction {
+  DType dtype = DType::kFloat32;
+  ReduceOp op = ReduceOp::Sum;
+  std::int64_t divisor = 1;
+  double postscale = 1.0;
+};
+
+// Sizes that steer the choice and the cutting. Must be the same on all ranks.
+struct Tuning {
+  std::size_t chunk_bytes = 1 << 20;
+  std::size_t ring_threshold_bytes = 32 << 10;
+};
+
+// Every function makes the work of one rank of a collective on transport's group. All ranks call the
+// same function with the same arguments (but data) and a tag that no other collective in flight
+// uses. `data` is reduced or filled in place: count elements, or bytes. Results have the same bits
+// on every rank and in every run.
+
+// The algorithm that suits the size.
+std::unique_ptr<Work> make_allreduce(Transport& transport, Tag tag, void* data, std::size_t count,
+                                     const Reduction& reduction, const Tuning& tuning);
+
+// Ring: reduce-scatter, then all-gather; 2 (n - 1) steps, each rank sends and receives
+// 2 (n - 1) / n of the data. Patarasuk and Yuan, Bandwidth Optimal All-reduce Algorithms for
+// Clusters of Workstations, 2009. Pieces of chunk_bytes are pipelined through the steps.
+std::unique_ptr<Work> make_ring_allreduce(Transport& transport, Tag tag, void* data,
+                                          std::size_t count, const Reduction& reduction,
+                                          std::size_t chunk_bytes);
+
+// Recursive doubling: log2(n) steps of all the data, two more where n is no power of two. Thakur,
+// Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, 2005.
+std::unique_ptr<Work> make_recursive_doubling_allreduce(Transport& transport, Tag tag, void* data,
+                                                        std::size_t count,
+                                                        const Reduction& reduction,
+                                                        std::size_t chunk_bytes);
+
+// Binomial tree from root; pieces of chunk_bytes are pipelined through it. log2(n) steps for the
+// first piece.
+std::unique_ptr<Work> make_broadcast(Transport& transport, Tag tag, void* data, std::size_t bytes,
+                                     int root, std::size_t chunk_bytes);
+
+// What every allreduce does with a fully reduced range.
+void finish(void* data, std::size_t count, const Reduction& reduction);
+
+}  // namespace kolo

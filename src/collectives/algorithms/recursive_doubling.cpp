@@ -1,0 +1,149 @@
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include "collectives/algorithms/algorithms.hpp"
+#include "collectives/reduce/reduce.hpp"
+
+namespace kolo {
+namespace {
+
+// Let p be the largest power of two up to n and r = n - p. Each odd rank below 2r first gives its
+// values to the even rank before it and is told the result at the end. The p ranks left, renumbered,
+// exchange all values with the partner across each bit and reduce. Both partners compute the same
+// sum of the same two operands, so all ranks end with the same bits.
+class RecursiveDoubling final : public Work {
+ public:
+  RecursiveDoubling(Transport& transport, Tag tag, void* data, std::size_t count,
+                    const Reduction& reduction, std::size_t chunk_bytes)
+      : transport_(transport),
+        tag_(tag),
+        data_(static_cast<std::byte*>(data)),
+        count_(count),
+        reduction_(reduction),
+        bytes_(count * size_of(reduction.dtype)),
+        chunk_bytes_(chunk_bytes) {}
+
+  Status start() override {
+    if (bytes_ == 0) return Status::ok();
+    plan_exchanges();
+    if (exchanges_.empty()) finish(data_, count_, reduction_);  // one rank
+    scratch_.resize(exchanges_.empty() ? 0 : bytes_);
+    return begin_exchange();
+  }
+
+  Progress step(Status& status) override {
+    bool moved = false;
+    while (!exchanges_.empty()) {
+      status = poll_tickets(moved);
+      if (!status.is_ok()) return Progress::kFailed;
+      if (!tickets_.empty()) return moved ? Progress::kAdvanced : Progress::kWaiting;
+      end_exchange();
+      exchanges_.pop_front();
+      status = begin_exchange();
+      if (!status.is_ok()) return Progress::kFailed;
+      moved = true;
+    }
+    return Progress::kDone;
+  }
+
+ private:
+  enum class After : std::uint8_t { kNothing, kReduce, kReplace };
+
+  struct Exchange {
+    int peer = -1;
+    bool send = false;
+    bool receive = false;
+    After after = After::kNothing;
+    bool completes = false;  // the values are fully reduced after it
+  };
+
+  void plan_exchanges() {
+    const int size = transport_.size();
+    const int rank = transport_.rank();
+    int power = 1;
+    while (power * 2 <= size) power *= 2;
+    const int folded = 2 * (size - power);  // ranks below this come in pairs
+    if (rank < folded && rank % 2 == 1) {
+      exchanges_.push_back({rank - 1, true, false, After::kNothing, false});
+      exchanges_.push_back({rank - 1, false, true, After::kReplace, false});
+      return;
+    }
+    if (rank < folded) exchanges_.push_back({rank + 1, false, true, After::kReduce, power == 1});
+    const int mine = rank < folded ? rank / 2 : rank - folded / 2;
+    for (int bit = 1; bit < power; bit *= 2) {
+      const int other = mine ^ bit;
+      const int peer = other < folded / 2 ? other * 2 : other + folded / 2;
+      exchanges_.push_back({peer, true, true, After::kReduce, bit * 2 == power});
+    }
+    if (rank < folded) exchanges_.push_back({rank + 1, true, false, After::kNothing, false});
+  }
+
+  Status begin_exchange() {
+    if (exchanges_.empty()) return Status::ok();
+    const Exchange& exchange = exchanges_.front();
+    for (std::size_t at = 0; at < bytes_; at += chunk_bytes_) {
+      const std::size_t length = std::min(chunk_bytes_, bytes_ - at);
+      Ticket ticket;
+      if (exchange.receive) {
+        Status s = transport_.receive(scratch_.data() + at, length, exchange.peer, tag_, ticket);
+        if (!s.is_ok()) return s;
+        tickets_.push_back(ticket);
+      }
+      if (exchange.send) {
+        Status s = transport_.send(data_ + at, length, exchange.peer, tag_, ticket);
+        if (!s.is_ok()) return s;
+        tickets_.push_back(ticket);
+      }
+    }
+    return Status::ok();
+  }
+
+  Status poll_tickets(bool& moved) {
+    while (!tickets_.empty()) {
+      Status s;
+      const Progress progress = transport_.poll(tickets_.front(), s);
+      if (progress == Progress::kWaiting) break;
+      tickets_.pop_front();
+      if (progress == Progress::kFailed) return s;
+      moved = true;
+    }
+    return Status::ok();
+  }
+
+  void end_exchange() {
+    const Exchange& exchange = exchanges_.front();
+    if (exchange.after == After::kReduce && exchange.peer > transport_.rank()) {
+      reduce(data_, scratch_.data(), count_, reduction_.dtype, reduction_.op);
+    } else if (exchange.after == After::kReduce) {
+      // The lower rank's operand comes first on both sides: Min of -0 and +0 depends on the order.
+      reduce(scratch_.data(), data_, count_, reduction_.dtype, reduction_.op);
+      std::copy(scratch_.begin(), scratch_.end(), data_);
+    } else if (exchange.after == After::kReplace) {
+      std::copy(scratch_.begin(), scratch_.end(), data_);
+    }
+    if (exchange.completes) finish(data_, count_, reduction_);
+  }
+
+  Transport& transport_;  // outlives every work
+  const Tag tag_;
+  std::byte* const data_;  // kept alive by the owner of the work
+  const std::size_t count_;
+  const Reduction reduction_;
+  const std::size_t bytes_;
+  const std::size_t chunk_bytes_;
+  std::vector<std::byte> scratch_;
+  std::deque<Exchange> exchanges_;  // the current one first
+  std::deque<Ticket> tickets_;      // of the current exchange
+};
+
+}  // namespace
+
+std::unique_ptr<Work> make_recursive_doubling_allreduce(Transport& transport, Tag tag, void* data,
+                                                        std::size_t count,
+                                                        const Reduction& reduction,
+                                                        std::size_t chunk_bytes) {
+  return std::make_unique<RecursiveDoubling>(transport, tag, data, count, reduction, chunk_bytes);
+}
+
+}  // namespace kolo

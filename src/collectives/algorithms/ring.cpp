@@ -1,0 +1,168 @@
+#include <algorithm>
+#include <deque>
+#include <vector>
+
+#include "collectives/algorithms/algorithms.hpp"
+#include "collectives/reduce/reduce.hpp"
+
+namespace kolo {
+namespace {
+
+// Receives posted ahead and sends under way at once: one is copied while the one before is reduced,
+// and a late poll finds the next already here.
+constexpr std::size_t kWindow = 4;
+
+// The data are cut into one segment a rank, each segment into `pieces_` pieces. In step t rank r
+// sends segment r - t and receives segment r - t - 1 (modulo n) from the left. In the first n - 1
+// steps what comes is reduced into the own values; then segment r + 1 is complete here, and for
+// n - 1 more steps complete segments travel on. Piece c of step t has the index t * pieces_ + c;
+// sender and receiver go through the indices in the same order, so one tag is enough. A piece may
+// be sent as soon as the same piece of the step before has arrived: steps overlap.
+class RingAllreduce final : public Work {
+ public:
+  RingAllreduce(Transport& transport, Tag tag, void* data, std::size_t count,
+                const Reduction& reduction, std::size_t chunk_bytes)
+      : transport_(transport),
+        tag_(tag),
+        data_(static_cast<std::byte*>(data)),
+        count_(count),
+        reduction_(reduction),
+        element_bytes_(size_of(reduction.dtype)),
+        ranks_(static_cast<std::size_t>(transport.size())),
+        rank_(static_cast<std::size_t>(transport.rank())),
+        piece_elements_(std::max<std::size_t>(1, chunk_bytes / element_bytes_)),
+        pieces_(((count + ranks_ - 1) / ranks_ + piece_elements_ - 1) / piece_elements_),
+        total_(2 * (ranks_ - 1) * pieces_) {}
+
+  Status start() override {
+    if (ranks_ == 1) finish(data_, count_, reduction_);
+    const std::size_t largest = std::min(piece_elements_, (count_ + ranks_ - 1) / ranks_);
+    scratch_.resize(ranks_ == 1 ? 0 : kWindow * largest * element_bytes_);
+    return Status::ok();
+  }
+
+  Progress step(Status& status) override {
+    bool moved = false;
+    status = post_receives();
+    if (status.is_ok()) status = take_one_piece(moved);
+    if (status.is_ok()) status = start_sends(moved);
+    if (status.is_ok()) status = retire_sends(moved);
+    if (!status.is_ok()) return Progress::kFailed;
+    if (received_ == total_ && sent_ == total_ && sends_.empty()) return Progress::kDone;
+    return moved ? Progress::kAdvanced : Progress::kWaiting;
+  }
+
+ private:
+  struct Piece {
+    std::byte* data;
+    std::size_t elements;
+  };
+
+  std::size_t step_of(std::size_t index) const { return index / pieces_; }
+  bool is_reduced(std::size_t index) const { return step_of(index) < ranks_ - 1; }
+
+  // The piece that is sent (behind = 0) or received (behind = 1) with this index.
+  Piece piece(std::size_t index, std::size_t behind) const {
+    const std::size_t segment = (rank_ + 2 * ranks_ - step_of(index) - behind) % ranks_;
+    const std::size_t begin = count_ * segment / ranks_;
+    const std::size_t end = count_ * (segment + 1) / ranks_;
+    const std::size_t first = std::min(end, begin + index % pieces_ * piece_elements_);
+    const std::size_t last = std::min(end, first + piece_elements_);
+    return {data_ + first * element_bytes_, last - first};
+  }
+
+  std::byte* landing(std::size_t index, const Piece& to) {
+    if (!is_reduced(index)) return to.data;
+    return scratch_.data() + index % kWindow * (scratch_.size() / kWindow);
+  }
+
+  Status post_receives() {
+    const int left = static_cast<int>((rank_ + ranks_ - 1) % ranks_);
+    while (posted_ < total_ && posted_ - received_ < kWindow) {
+      const Piece to = piece(posted_, 1);
+      Ticket ticket;  // stays empty for an empty piece, which neither side sends
+      if (to.elements > 0) {
+        Status s = transport_.receive(landing(posted_, to), to.elements * element_bytes_, left, tag_, ticket);
+        if (!s.is_ok()) return s;
+      }
+      receives_.push_back(ticket);
+      ++posted_;
+    }
+    return Status::ok();
+  }
+
+  Status take_one_piece(bool& moved) {
+    if (received_ == total_) return Status::ok();
+    Status s;
+    if (receives_.front().pending()) {
+      const Progress progress = transport_.poll(receives_.front(), s);
+      if (progress == Progress::kWaiting) return s;
+      if (progress == Progress::kFailed) return s;
+      const Piece to = piece(received_, 1);
+      if (is_reduced(received_)) {
+        reduce(to.data, landing(received_, to), to.elements, reduction_.dtype, reduction_.op);
+      }
+      if (step_of(received_) == ranks_ - 2) finish(to.data, to.elements, reduction_);
+    }
+    receives_.pop_front();
+    ++received_;
+    moved = true;
+    return s;
+  }
+
+  Status start_sends(bool& moved) {
+    const int right = static_cast<int>((rank_ + 1) % ranks_);
+    while (sent_ < total_ && sends_.size() < kWindow && sent_ < received_ + pieces_) {
+      const Piece from = piece(sent_, 0);
+      if (from.elements > 0) {
+        Ticket ticket;
+        Status s = transport_.send(from.data, from.elements * element_bytes_, right, tag_, ticket);
+        if (!s.is_ok()) return s;
+        sends_.push_back(ticket);
+      }
+      ++sent_;
+      moved = true;
+    }
+    return Status::ok();
+  }
+
+  Status retire_sends(bool& moved) {
+    while (!sends_.empty()) {
+      Status s;
+      const Progress progress = transport_.poll(sends_.front(), s);
+      if (progress == Progress::kWaiting) break;
+      sends_.pop_front();
+      if (progress == Progress::kFailed) return s;
+      moved = true;
+    }
+    return Status::ok();
+  }
+
+  Transport& transport_;  // outlives every work
+  const Tag tag_;
+  std::byte* const data_;  // kept alive by the owner of the work
+  const std::size_t count_;
+  const Reduction reduction_;
+  const std::size_t element_bytes_;
+  const std::size_t ranks_;
+  const std::size_t rank_;
+  const std::size_t piece_elements_;
+  const std::size_t pieces_;
+  const std::size_t total_;  // indices on each side
+  std::vector<std::byte> scratch_;
+  std::size_t posted_ = 0;    // receives posted
+  std::size_t received_ = 0;  // receives done and reduced
+  std::size_t sent_ = 0;      // sends started
+  std::deque<Ticket> receives_;
+  std::deque<Ticket> sends_;
+};
+
+}  // namespace
+
+std::unique_ptr<Work> make_ring_allreduce(Transport& transport, Tag tag, void* data,
+                                          std::size_t count, const Reduction& reduction,
+                                          std::size_t chunk_bytes) {
+  return std::make_unique<RingAllreduce>(transport, tag, data, count, reduction, chunk_bytes);
+}
+
+}  // namespace kolo

@@ -1,0 +1,21 @@
+#include "collectives/algorithms/algorithms.hpp"
+#include "collectives/reduce/reduce.hpp"
+
+namespace kolo {
+
+void finish(void* data, std::size_t count, const Reduction& reduction) {
+  divide(data, count, reduction.dtype, reduction.divisor);
+  scale(data, count, reduction.dtype, reduction.postscale);
+}
+
+std::unique_ptr<Work> make_allreduce(Transport& transport, Tag tag, void* data, std::size_t count,
+                                     const Reduction& reduction, const Tuning& tuning) {
+  const std::size_t bytes = count * size_of(reduction.dtype);
+  if (bytes >= tuning.ring_threshold_bytes && transport.size() > 1) {
+    return make_ring_allreduce(transport, tag, data, count, reduction, tuning.chunk_bytes);
+  }
+  return make_recursive_doubling_allreduce(transport, tag, data, count, reduction,
+                                           tuning.chunk_bytes);
+}
+
+}  // namespace kolo

@@ -1,0 +1,111 @@
+#include "collectives/mpi/runtime.hpp"
+
+#include <mpi.h>
+
+#include <string>
+
+#include "collectives/mpi/check.hpp"
+#include "collectives/mpi/comm.hpp"
+#include "core/log.hpp"
+
+namespace kolo {
+namespace {
+
+bool started_here = false;
+
+// A communicator that is freed at the end of a scope. MPI_Comm_free is collective, and so are the
+// scopes that use this.
+struct ScopedComm {
+  MPI_Comm comm = MPI_COMM_NULL;
+  ScopedComm() = default;
+  ScopedComm(const ScopedComm&) = delete;
+  ScopedComm& operator=(const ScopedComm&) = delete;
+  ~ScopedComm() {
+    if (comm == MPI_COMM_NULL) return;
+    const Status status = check_mpi(MPI_Comm_free(&comm), "MPI_Comm_free");
+    if (!status.is_ok()) log::warning(status.message());
+  }
+};
+
+Status check_thread_level(int provided) {
+  if (provided == MPI_THREAD_MULTIPLE) return Status::ok();
+  if (provided == MPI_THREAD_SERIALIZED) {
+    log::info(
+        "MPI provides MPI_THREAD_SERIALIZED: the program must not call MPI while kolo operations "
+        "are in flight; call MPI_Init_thread with MPI_THREAD_MULTIPLE to lift this");
+    return Status::ok();
+  }
+  return Status::invalid_argument(
+      "kolo's engine calls MPI from a thread of its own, but MPI provides only " +
+      std::string(provided == MPI_THREAD_FUNNELED ? "MPI_THREAD_FUNNELED" : "MPI_THREAD_SINGLE") +
+      "; call MPI_Init_thread(..., MPI_THREAD_MULTIPLE, &provided) instead of MPI_Init, or let "
+      "kolo::init() start MPI, or use an MPI library built with thread support");
+}
+
+Status size_and_rank(MPI_Comm comm, int& size, int& rank) {
+  if (Status s = check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size"); !s.is_ok()) return s;
+  return check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+}
+
+}  // namespace
+
+Status start_mpi() {
+  int finalized = 0;
+  if (Status s = check_mpi(MPI_Finalized(&finalized), "MPI_Finalized"); !s.is_ok()) return s;
+  if (finalized != 0) {
+    return Status::invalid_argument(
+        "MPI_Finalize was called already and MPI cannot be started again; call kolo::init() before "
+        "it");
+  }
+  int initialized = 0;
+  if (Status s = check_mpi(MPI_Initialized(&initialized), "MPI_Initialized"); !s.is_ok()) return s;
+  int provided = MPI_THREAD_SINGLE;
+  if (initialized != 0) {
+    if (Status s = check_mpi(MPI_Query_thread(&provided), "MPI_Query_thread"); !s.is_ok()) return s;
+  } else {
+    const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+    if (Status s = check_mpi(code, "MPI_Init_thread"); !s.is_ok()) return s;
+    started_here = true;
+  }
+  return check_thread_level(provided);
+}
+
+void finalize_mpi() {
+  int finalized = 0;
+  if (!started_here || MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
+  const Status status = check_mpi(MPI_Finalize(), "MPI_Finalize");
+  if (!status.is_ok()) log::warning(status.message());
+}
+
+Status find_topology(MpiParent given, Topology& topology) {
+  const MPI_Comm parent = comm_of(given);
+  if (Status s = size_and_rank(parent, topology.size, topology.rank); !s.is_ok()) return s;
+  ScopedComm node;
+  int code = MPI_Comm_split_type(parent, MPI_COMM_TYPE_SHARED, topology.rank, MPI_INFO_NULL, &node.comm);
+  if (Status s = check_mpi(code, "MPI_Comm_split_type"); !s.is_ok()) return s;
+  if (Status s = size_and_rank(node.comm, topology.local_size, topology.local_rank); !s.is_ok()) {
+    return s;
+  }
+  ScopedComm cross;
+  code = MPI_Comm_split(parent, topology.local_rank, topology.rank, &cross.comm);
+  if (Status s = check_mpi(code, "MPI_Comm_split"); !s.is_ok()) return s;
+  if (Status s = size_and_rank(cross.comm, topology.cross_size, topology.cross_rank); !s.is_ok()) {
+    return s;
+  }
+  // The largest of (n, -n) gives both the largest and the smallest node in one call.
+  const int mine[2] = {topology.local_size, -topology.local_size};
+  int extreme[2] = {0, 0};
+  code = MPI_Allreduce(mine, extreme, 2, MPI_INT, MPI_MAX, parent);
+  topology.is_homogeneous = extreme[0] == -extreme[1];
+  return check_mpi(code, "MPI_Allreduce");
+}
+
+Status share_text(MpiParent given, std::string& text) {
+  const MPI_Comm parent = comm_of(given);
+  auto length = static_cast<int>(text.size());
+  if (Status s = check_mpi(MPI_Bcast(&length, 1, MPI_INT, 0, parent), "MPI_Bcast"); !s.is_ok()) return s;
+  text.resize(static_cast<std::size_t>(length));
+  return check_mpi(MPI_Bcast(text.data(), length, MPI_CHAR, 0, parent), "MPI_Bcast");
+}
+
+}  // namespace kolo

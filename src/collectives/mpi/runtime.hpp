@@ -1,0 +1,41 @@
+// MPI itself: started by kolo or by the application, with the thread level that the engine needs.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "collectives/transport.hpp"
+#include "core/status.hpp"
+#include "core/topology.hpp"
+
+namespace kolo {
+
+// A communicator of the application, as a pointer to its MPI_Comm, or null for MPI_COMM_WORLD: so
+// that only this folder includes <mpi.h>.
+struct MpiParent {
+  const void* comm = nullptr;
+};
+
+// Starts MPI unless the application has, and checks the thread level: the engine calls MPI from its
+// own thread, which needs MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if the application itself
+// calls no MPI meanwhile. MPI that kolo started is ended by finalize_mpi() alone, for MPI cannot be
+// started twice in a process but kolo can.
+Status start_mpi();
+
+// Ends MPI if start_mpi() started it and nobody ended it since. Blocks until all processes are here.
+void finalize_mpi();
+
+// Collective over `parent`. Where this process stands.
+Status find_topology(MpiParent parent, Topology& topology);
+
+// Collective over `parent`: rank 0's text replaces the others'.
+Status share_text(MpiParent parent, std::string& text);
+
+// "ADDRESS PORT" under which this process can be reached by programs that want to meet at rank 0:
+// the loopback address if all ranks are on this host, and a port that is free now.
+std::string rendezvous_address(bool all_on_this_host);
+
+// Collective over `parent`: a transport on a communicator of its own.
+Status make_mpi_transport(MpiParent parent, std::unique_ptr<Transport>& transport);
+
+}  // namespace kolo

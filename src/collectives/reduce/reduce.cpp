@@ -1,0 +1,172 @@
+#include "collectives/reduce/reduce.hpp"
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "collectives/reduce/half.hpp"
+
+namespace kolo {
+namespace {
+
+template <typename T>
+inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
+
+inline Float16 from_float(float value, Float16 /*as*/) { return to_float16(value); }
+inline Bfloat16 from_float(float value, Bfloat16 /*as*/) { return to_bfloat16(value); }
+
+struct SumOp {
+  template <typename T>
+  static T apply(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      using U = std::make_unsigned_t<T>;  // wraps around without undefined behaviour
+      return static_cast<T>(static_cast<U>(static_cast<U>(a) + static_cast<U>(b)));
+    } else {
+      return a + b;
+    }
+  }
+};
+
+struct ProductOp {
+  template <typename T>
+  static T apply(T a, T b) {
+    if constexpr (std::is_integral_v<T>) {
+      // uint64 throughout: uint16 times uint16 would be promoted to int and could overflow.
+      return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+    } else {
+      return a * b;
+    }
+  }
+};
+
+struct MinOp {
+  template <typename T>
+  static T apply(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return a < b || a != a ? a : b;
+    } else {
+      return a < b ? a : b;
+    }
+  }
+};
+
+struct MaxOp {
+  template <typename T>
+  static T apply(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return a > b || a != a ? a : b;
+    } else {
+      return a > b ? a : b;
+    }
+  }
+};
+
+template <typename T, typename Op>
+void reduce_loop(void* accumulator, const void* values, std::size_t count) {
+  T* __restrict into = static_cast<T*>(accumulator);
+  const T* __restrict from = static_cast<const T*>(values);
+  for (std::size_t i = 0; i < count; ++i) {
+    if constexpr (kIsHalf<T>) {
+      into[i] = from_float(Op::apply(to_float(into[i]), to_float(from[i])), T{});
+    } else {
+      into[i] = Op::apply(into[i], from[i]);
+    }
+  }
+}
+
+template <typename T>
+void reduce_typed(void* accumulator, const void* values, std::size_t count, ReduceOp op) {
+  switch (op) {
+    case ReduceOp::Average:
+    case ReduceOp::Sum: return reduce_loop<T, SumOp>(accumulator, values, count);
+    case ReduceOp::Min: return reduce_loop<T, MinOp>(accumulator, values, count);
+    case ReduceOp::Max: return reduce_loop<T, MaxOp>(accumulator, values, count);
+    case ReduceOp::Product: return reduce_loop<T, ProductOp>(accumulator, values, count);
+  }
+}
+
+// Conversion of an out-of-range double to an integer is undefined, so it is clamped first. The upper
+// bound of int64 is not a double; the next lower double is taken.
+template <typename T>
+T clamp_to(double value) {
+  constexpr double kLow = static_cast<double>(std::numeric_limits<T>::min());
+  constexpr T kMax = std::numeric_limits<T>::max();
+  if (std::isnan(value)) return 0;
+  if (value <= kLow) return std::numeric_limits<T>::min();
+  if (value >= static_cast<double>(kMax)) return kMax;
+  return static_cast<T>(value);
+}
+
+template <typename T>
+void scale_loop(void* values, std::size_t count, double factor) {
+  T* data = static_cast<T*>(values);
+  const auto single = static_cast<float>(factor);
+  for (std::size_t i = 0; i < count; ++i) {
+    if constexpr (kIsHalf<T>) {
+      data[i] = from_float(to_float(data[i]) * single, T{});
+    } else if constexpr (std::is_same_v<T, float>) {
+      data[i] *= single;
+    } else if constexpr (std::is_same_v<T, double>) {
+      data[i] *= factor;
+    } else {
+      data[i] = clamp_to<T>(static_cast<double>(data[i]) * factor);
+    }
+  }
+}
+
+template <typename T>
+void divide_loop(void* values, std::size_t count, std::int64_t divisor) {
+  T* data = static_cast<T*>(values);
+  for (std::size_t i = 0; i < count; ++i) {
+    if constexpr (kIsHalf<T>) {
+      data[i] = from_float(to_float(data[i]) / static_cast<float>(divisor), T{});
+    } else if constexpr (std::is_floating_point_v<T>) {
+      data[i] /= static_cast<T>(divisor);
+    } else {
+      data[i] = static_cast<T>(static_cast<std::int64_t>(data[i]) / divisor);
+    }
+  }
+}
+
+// Calls visitor with a value of the C++ type that belongs to dtype. bool is stored as uint8.
+template <typename Visitor>
+void visit(DType dtype, Visitor&& visitor) {
+  switch (dtype) {
+    case DType::kBool:
+    case DType::kUint8: return visitor(std::uint8_t{});
+    case DType::kInt8: return visitor(std::int8_t{});
+    case DType::kInt16: return visitor(std::int16_t{});
+    case DType::kInt32: return visitor(std::int32_t{});
+    case DType::kInt64: return visitor(std::int64_t{});
+    case DType::kFloat16: return visitor(Float16{});
+    case DType::kBfloat16: return visitor(Bfloat16{});
+    case DType::kFloat32: return visitor(float{});
+    case DType::kFloat64: return visitor(double{});
+  }
+}
+
+}  // namespace
+
+bool reduction_supported(DType dtype, ReduceOp op) {
+  if (dtype != DType::kBool) return true;
+  return op == ReduceOp::Min || op == ReduceOp::Max || op == ReduceOp::Product;
+}
+
+void reduce(void* accumulator, const void* values, std::size_t count, DType dtype, ReduceOp op) {
+  visit(dtype, [&](auto type) {
+    reduce_typed<decltype(type)>(accumulator, values, count, op);
+  });
+}
+
+void scale(void* values, std::size_t count, DType dtype, double factor) {
+  if (dtype == DType::kBool || factor == 1.0) return;
+  visit(dtype, [&](auto type) { scale_loop<decltype(type)>(values, count, factor); });
+}
+
+void divide(void* values, std::size_t count, DType dtype, std::int64_t divisor) {
+  if (dtype == DType::kBool || divisor == 1) return;
+  visit(dtype, [&](auto type) { divide_loop<decltype(type)>(values, count, divisor); });
+}
+
+}  // namespace kolo

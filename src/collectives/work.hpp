@@ -1,0 +1,24 @@
+// A collective under way: an object that is stepped until it is done, so that several are in flight
+// at once and a failure ends one of them instead of blocking the thread.
+#pragma once
+
+#include "collectives/transport.hpp"
+
+namespace kolo {
+
+class Work {
+ public:
+  virtual ~Work() = default;
+  Work() = default;
+  Work(const Work&) = delete;
+  Work& operator=(const Work&) = delete;
+
+  // Called once, before step().
+  virtual Status start() = 0;
+
+  // Never blocks. After kDone or kFailed it is not called again. After kFailed messages may still be
+  // under way: whoever owns the work keeps it and its buffers alive for as long as the transport.
+  virtual Progress step(Status& status) = 0;
+};
+
+}  // namespace kolo

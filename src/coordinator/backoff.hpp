@@ -1,0 +1,35 @@
+// What the engine does while it waits for others: spin, yield or sleep. Used by its thread alone.
+//
+// Spinning answers fastest but takes a core; beside computing threads that is a loss. So the engine
+// spins only where a core is free for it: because the machine has more cores than threads that
+// compute, or because a thread of the program is blocked and waits for the engine.
+#pragma once
+
+#include <optional>
+
+#include "core/clock.hpp"
+
+namespace kolo {
+
+class Backoff {
+ public:
+  struct Options {
+    Clock::duration spin{};        // how long to spin before yielding
+    double cores_per_rank = 1;     // cores this process may use, shared with the node's other ranks
+    int computing_threads = 1;     // threads of this rank that compute
+  };
+
+  explicit Backoff(const Options& options) : options_(options) {}
+
+  // Something moved: waiting starts anew.
+  void reset() { idle_since_.reset(); }
+
+  // Nothing moved. Spins or yields once and gives nothing, or says how long to sleep.
+  std::optional<Clock::duration> pause(bool somebody_waits);
+
+ private:
+  const Options options_;
+  std::optional<Clock::time_point> idle_since_;
+};
+
+}  // namespace kolo

@@ -1,0 +1,116 @@
+#include "coordinator/mailbox.hpp"
+
+#include <cstring>
+
+namespace kolo {
+
+// Books the name, and finds the operation its slot.
+Status Mailbox::reserve(const std::shared_ptr<Operation>& operation) {
+  MutexLock lock(mutex_);
+  if (!closed_.is_ok()) return closed_;
+  if (!in_flight_.insert(operation->name).second) {
+    return Status::duplicate_name(
+        std::string(name_of(operation->descriptor.kind)) + " of tensor '" + operation->name +
+        "': an operation of this name is still in flight on this rank; wait for its handle first, or "
+        "give each operation a name of its own. The first operation is not affected");
+  }
+  const auto slot = slots_.find(operation->name);
+  if (slot != slots_.end() && slot->second.bytes == operation->descriptor.bytes()) {
+    operation->slot = slot->second;
+  }
+  return Status::ok();
+}
+
+Status Mailbox::submit(const std::shared_ptr<Operation>& operation) {
+  if (Status status = reserve(operation); !status.is_ok()) return status;
+  if (operation->slot && operation->absent) {
+    std::memset(operation->slot->data(), 0, operation->slot->bytes);
+  } else if (operation->slot) {
+    std::memcpy(operation->slot->data(), operation->data, operation->slot->bytes);
+  }
+  MutexLock lock(mutex_);
+  if (!closed_.is_ok()) {
+    in_flight_.erase(operation->name);
+    return closed_;
+  }
+  entries_.push_back({Entry::Kind::kSubmit, operation});
+  submitted_since_boundary_ = true;
+  condition_.notify_one();
+  return Status::ok();
+}
+
+void Mailbox::wanted(const std::shared_ptr<Operation>& operation) {
+  const bool done = operation->done();
+  MutexLock lock(mutex_);
+  // The boundary is told even when the operation is done already: where it lies must not depend on
+  // how fast the engine was.
+  if (std::exchange(submitted_since_boundary_, false)) {
+    entries_.push_back({Entry::Kind::kBoundary, nullptr});
+  }
+  if (done) return;
+  entries_.push_back({Entry::Kind::kWanted, operation});
+  condition_.notify_one();
+}
+
+void Mailbox::shut_down(const Status& reason) {
+  MutexLock lock(mutex_);
+  if (closed_.is_ok()) closed_ = reason;
+  entries_.push_back({Entry::Kind::kShutdown, nullptr});
+  condition_.notify_one();
+}
+
+Mailbox::Waiter::Waiter(Mailbox& mailbox) : mailbox_(mailbox) {
+  MutexLock lock(mailbox_.mutex_);
+  ++mailbox_.waiters_;
+  mailbox_.wake_ = true;
+  mailbox_.condition_.notify_one();
+}
+
+Mailbox::Waiter::~Waiter() {
+  MutexLock lock(mailbox_.mutex_);
+  --mailbox_.waiters_;
+}
+
+void Mailbox::take(std::vector<Entry>& entries) {
+  entries.clear();
+  MutexLock lock(mutex_);
+  entries.swap(entries_);
+}
+
+void Mailbox::park(std::optional<Clock::time_point> deadline) {
+  MutexLock lock(mutex_);
+  while (entries_.empty() && !wake_) {
+    if (!deadline) {
+      condition_.wait(mutex_);
+    } else if (!condition_.wait_until(mutex_, *deadline)) {
+      break;
+    }
+  }
+  wake_ = false;
+}
+
+bool Mailbox::somebody_waits() const {
+  MutexLock lock(mutex_);
+  return waiters_ > 0;
+}
+
+void Mailbox::release(const std::string& name) {
+  MutexLock lock(mutex_);
+  in_flight_.erase(name);
+}
+
+void Mailbox::close(const Status& reason) {
+  MutexLock lock(mutex_);
+  if (closed_.is_ok()) closed_ = reason;
+}
+
+void Mailbox::set_slot(const std::string& name, std::optional<Slot> slot) {
+  MutexLock lock(mutex_);
+  if (slot) {
+    slots_[name] = std::move(*slot);
+  } else {
+    slots_.erase(name);
+  }
+}
+
+}  // namespace kolo

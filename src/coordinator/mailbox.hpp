@@ -1,0 +1,75 @@
+// Where threads of the program meet the engine: submissions and waits go in, in order; the engine
+// takes them out, or sleeps until there are some. Small tensors with a place in a bucket are copied
+// there by the submitting thread, which has them in its cache.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "coordinator/operation.hpp"
+#include "core/clock.hpp"
+#include "core/status.hpp"
+#include "core/thread_annotations.hpp"
+
+namespace kolo {
+
+class Mailbox {
+ public:
+  struct Entry {
+    enum class Kind : std::uint8_t { kSubmit, kBoundary, kWanted, kShutdown };
+    Kind kind = Kind::kSubmit;
+    std::shared_ptr<Operation> operation;  // of kSubmit and kWanted
+  };
+
+  // --- any thread ---
+  // Hands the operation over. Fails for a name that is in flight here and when the mailbox is closed.
+  Status submit(const std::shared_ptr<Operation>& operation) KOLO_EXCLUDES(mutex_);
+  // A thread begins to wait for the operation, or asks whether it is done.
+  void wanted(const std::shared_ptr<Operation>& operation) KOLO_EXCLUDES(mutex_);
+  // No more submissions: they fail with `reason`. The engine finds a kShutdown entry.
+  void shut_down(const Status& reason) KOLO_EXCLUDES(mutex_);
+
+  // A thread of the program is blocked while one of these lives: its core is free for the engine.
+  class Waiter {
+   public:
+    explicit Waiter(Mailbox& mailbox);
+    ~Waiter();
+    Waiter(const Waiter&) = delete;
+    Waiter& operator=(const Waiter&) = delete;
+
+   private:
+    Mailbox& mailbox_;
+  };
+
+  // --- engine ---
+  // Replaces `entries` by all that came since.
+  void take(std::vector<Entry>& entries) KOLO_EXCLUDES(mutex_);
+  // Sleeps until an entry is there, or somebody begins to wait, or the deadline passes.
+  void park(std::optional<Clock::time_point> deadline) KOLO_EXCLUDES(mutex_);
+  bool somebody_waits() const KOLO_EXCLUDES(mutex_);
+  // The operation is over; its name may be used again.
+  void release(const std::string& name) KOLO_EXCLUDES(mutex_);
+  // From now on submissions fail with `reason`.
+  void close(const Status& reason) KOLO_EXCLUDES(mutex_);
+  // Says where a tensor of that name is to be packed; an empty slot ends it.
+  void set_slot(const std::string& name, std::optional<Slot> slot) KOLO_EXCLUDES(mutex_);
+
+ private:
+  Status reserve(const std::shared_ptr<Operation>& operation) KOLO_EXCLUDES(mutex_);
+
+  mutable Mutex mutex_;
+  CondVar condition_;
+  std::vector<Entry> entries_ KOLO_GUARDED_BY(mutex_);
+  std::unordered_set<std::string> in_flight_ KOLO_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, Slot> slots_ KOLO_GUARDED_BY(mutex_);
+  Status closed_ KOLO_GUARDED_BY(mutex_);
+  bool submitted_since_boundary_ KOLO_GUARDED_BY(mutex_) = false;
+  int waiters_ KOLO_GUARDED_BY(mutex_) = 0;
+  bool wake_ KOLO_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace kolo

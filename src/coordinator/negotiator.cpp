@@ -1,0 +1,299 @@
+#include "coordinator/negotiator.hpp"
+
+#include <algorithm>
+
+namespace kolo {
+namespace {
+
+// A tensor whose buckets had to be dissolved so often stays alone.
+constexpr int kMostPlans = 3;
+
+std::vector<int> ranks_where(const std::vector<bool>& flags, bool wanted) {
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < flags.size(); ++rank) {
+    if (flags[rank] == wanted) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
+}  // namespace
+
+Negotiator::Negotiator(const Options& options) : options_(options), left_(options.size, false) {}
+
+wire::Decisions Negotiator::take_decisions() { return std::exchange(decisions_, {}); }
+
+std::vector<int> Negotiator::remaining_ranks() const { return ranks_where(left_, false); }
+
+Status Negotiator::handle(int rank, const wire::Report& report) {
+  for (const wire::ReportRecord& record : report) {
+    Status status = std::visit([&](const auto& body) { return on(rank, body); }, record);
+    if (!status.is_ok()) return status;
+  }
+  return Status::ok();
+}
+
+Status Negotiator::on(int rank, const wire::Announce& record) {
+  Tensor& tensor = find_or_create(record.name);
+  if (tensor.arrived[rank]) {
+    return Status::internal("rank " + std::to_string(rank) + " announced '" + record.name + "' twice");
+  }
+  tensor.transient = record.transient;
+  tensor.announced[rank] = record.descriptor;
+  arrive(rank, tensor, record.absent);
+  return Status::ok();
+}
+
+Status Negotiator::on(int rank, const wire::Ready& record) {
+  std::vector<UnitId> units = {record.unit};
+  if (const auto bucket = buckets_.find(record.unit); bucket != buckets_.end()) {
+    units.clear();
+    for (const Tensor* member : bucket->second->members) units.push_back(member->id);
+  } else if (const auto old = dissolved_.find(record.unit); old != dissolved_.end()) {
+    units = old->second;
+  }
+  for (std::size_t position = 0; position < units.size(); ++position) {
+    const auto found = by_id_.find(units[position]);
+    if (found == by_id_.end()) {
+      // Evicted while the report was under way: the rank announces the tensor again when it hears.
+      if (units[position] < next_id_) continue;
+      return Status::internal("rank " + std::to_string(rank) + " reported an unknown tensor");
+    }
+    Tensor& tensor = *found->second;
+    if (tensor.arrived[rank]) {
+      return Status::internal("rank " + std::to_string(rank) + " reported '" + tensor.name + "' twice");
+    }
+    if (rank == 0) {
+      ++tensor.zero_arrivals;
+      run_.push_back(&tensor);
+    }
+    const bool absent = std::find(record.absent.begin(), record.absent.end(), position) != record.absent.end();
+    arrive(rank, tensor, absent);
+  }
+  return Status::ok();
+}
+
+Status Negotiator::on(int /*rank*/, const wire::Flush& record) {
+  const auto found = buckets_.find(record.bucket);
+  if (found != buckets_.end()) dissolve(*found->second, nullptr);
+  return Status::ok();
+}
+
+// Rank 0 begins to wait: the known tensors that it submitted since it last did may share buckets.
+Status Negotiator::on(int rank, const wire::Boundary& /*record*/) {
+  if (rank != 0) return Status::ok();
+  std::vector<Tensor*> candidates;
+  std::vector<const Descriptor*> descriptors;
+  for (Tensor* tensor : run_) {
+    if (tensor->bucket != nullptr || tensor->times_planned == kMostPlans) continue;
+    if (std::find(candidates.begin(), candidates.end(), tensor) != candidates.end()) continue;
+    candidates.push_back(tensor);
+    descriptors.push_back(&tensor->agreed);
+  }
+  run_.clear();
+  for (const std::vector<std::size_t>& positions : plan_buckets(descriptors, options_.limits)) {
+    std::vector<Tensor*> members;
+    for (const std::size_t position : positions) members.push_back(candidates[position]);
+    make_bucket(members);
+  }
+  return Status::ok();
+}
+
+Status Negotiator::on(int rank, const wire::Leave& /*record*/) {
+  left_[rank] = true;
+  std::vector<Tensor*> waiting;
+  for (const auto& [name, tensor] : tensors_) {
+    if (tensor->arrivals > 0 && !tensor->arrived[rank]) waiting.push_back(tensor.get());
+  }
+  // The map has no order that is the same in every run; names have.
+  std::sort(waiting.begin(), waiting.end(), [](auto* a, auto* b) { return a->name < b->name; });
+  for (Tensor* tensor : waiting) fail_for_left_ranks(*tensor);
+  finished_ = remaining_ranks().empty();
+  if (finished_) decisions_.emplace_back(wire::Bye{});
+  return Status::ok();
+}
+
+Status Negotiator::on(int /*rank*/, const wire::Abort& record) {
+  return Status::peer_lost(record.message);
+}
+
+Negotiator::Tensor& Negotiator::find_or_create(const std::string& name) {
+  std::unique_ptr<Tensor>& tensor = tensors_[name];
+  if (!tensor) {
+    tensor = std::make_unique<Tensor>();
+    tensor->name = name;
+    tensor->arrived.assign(options_.size, false);
+  }
+  return *tensor;
+}
+
+void Negotiator::arrive(int rank, Tensor& tensor, bool absent) {
+  tensor.arrived[rank] = true;
+  ++tensor.arrivals;
+  if (absent) ++tensor.absent;
+  const bool hopeless = [&] {
+    for (int other = 0; other < options_.size; ++other) {
+      if (left_[other] && !tensor.arrived[other]) return true;
+    }
+    return false;
+  }();
+  if (hopeless) {
+    fail_for_left_ranks(tensor);
+  } else if (tensor.arrivals == options_.size) {
+    resolve(tensor);
+  }
+}
+
+void Negotiator::resolve(Tensor& tensor) {
+  const std::string difference = disagreement(tensor);
+  if (!difference.empty()) {
+    fail(tensor, StatusCode::kMismatch,
+         "the ranks disagree about tensor '" + tensor.name + "': " + difference +
+             ". Submit the same operation on every rank, or use different names; other tensors are "
+             "not affected");
+    return;
+  }
+  if (!tensor.announced.empty()) {
+    const Descriptor descriptor = tensor.announced.begin()->second;
+    if (tensor.id == 0 || descriptor != tensor.agreed) agree(tensor, descriptor);
+  }
+  tensor.announced.clear();
+  BucketState* bucket = tensor.bucket;
+  if (bucket == nullptr || tensor.executions < tensor.bucket_base) {
+    execute(tensor);
+  } else if (++bucket->complete == bucket->members.size()) {
+    execute(*bucket);
+  }
+}
+
+// What differs between ranks; a rank that came with the id meant the agreed descriptor.
+std::string Negotiator::disagreement(const Tensor& tensor) const {
+  if (tensor.announced.empty()) return {};
+  std::vector<const Descriptor*> by_rank(options_.size, &tensor.agreed);
+  for (const auto& [rank, descriptor] : tensor.announced) by_rank[rank] = &descriptor;
+  return describe_difference(by_rank);
+}
+
+// Gives the tensor a new number, under which ranks know it from now on.
+void Negotiator::agree(Tensor& tensor, const Descriptor& descriptor) {
+  if (tensor.bucket != nullptr) dissolve(*tensor.bucket, &tensor);
+  if (tensor.id != 0) {
+    decisions_.emplace_back(wire::Evict{tensor.id});
+    by_id_.erase(tensor.id);
+    std::erase(run_, &tensor);
+  }
+  make_room();
+  tensor.id = next_id_++;
+  tensor.agreed = descriptor;
+  tensor.executions = 0;
+  tensor.zero_arrivals = 0;
+  by_id_[tensor.id] = &tensor;
+  decisions_.emplace_back(wire::Assign{tensor.id, tensor.name, tensor.transient});
+}
+
+void Negotiator::execute(Tensor& tensor) {
+  wire::Execute decision{tensor.id, {}};
+  if (tensor.absent == options_.size) decision.absent.push_back(0);
+  decisions_.emplace_back(std::move(decision));
+  ++tensor.executions;
+  tensor.last_used = ++clock_;
+  clear_arrivals(tensor);
+  if (tensor.transient) forget(tensor);
+}
+
+void Negotiator::execute(BucketState& bucket) {
+  wire::Execute decision{bucket.id, {}};
+  for (std::size_t i = 0; i < bucket.members.size(); ++i) {
+    Tensor& member = *bucket.members[i];
+    if (member.absent == options_.size) decision.absent.push_back(static_cast<std::uint32_t>(i));
+    ++member.executions;
+    member.last_used = ++clock_;
+    clear_arrivals(member);
+  }
+  bucket.complete = 0;
+  decisions_.emplace_back(std::move(decision));
+}
+
+void Negotiator::clear_arrivals(Tensor& tensor) {
+  tensor.arrived.assign(options_.size, false);
+  tensor.arrivals = 0;
+  tensor.absent = 0;
+  tensor.announced.clear();
+}
+
+void Negotiator::fail(Tensor& tensor, StatusCode code, const std::string& message) {
+  decisions_.emplace_back(wire::Fail{tensor.name, code, message});
+  clear_arrivals(tensor);
+  if (tensor.bucket != nullptr) dissolve(*tensor.bucket, nullptr);
+  if (tensor.id == 0) forget(tensor);
+}
+
+void Negotiator::fail_for_left_ranks(Tensor& tensor) {
+  std::vector<int> missing;
+  for (int rank = 0; rank < options_.size; ++rank) {
+    if (left_[rank] && !tensor.arrived[rank]) missing.push_back(rank);
+  }
+  fail(tensor, StatusCode::kPeerLost,
+       rank_list(missing) + " shut kolo down or exited before submitting tensor '" + tensor.name +
+           "', which " + rank_list(ranks_where(tensor.arrived, true)) +
+           " submitted; every rank must take part in every operation: look for an earlier exit, "
+           "exception or different number of steps there");
+}
+
+// Tensors that have arrived from everywhere are executed now; `except` is the caller's affair.
+void Negotiator::dissolve(BucketState& bucket, const Tensor* except) {
+  decisions_.emplace_back(wire::Dissolve{bucket.id});
+  std::vector<UnitId>& ids = dissolved_[bucket.id];
+  const std::vector<Tensor*> members = bucket.members;
+  for (Tensor* member : members) {
+    ids.push_back(member->id);
+    member->bucket = nullptr;
+  }
+  buckets_.erase(bucket.id);
+  for (Tensor* member : members) {
+    if (member != except && member->arrivals == options_.size) execute(*member);
+  }
+}
+
+void Negotiator::make_bucket(const std::vector<Tensor*>& members) {
+  auto bucket = std::make_unique<BucketState>();
+  bucket->id = next_id_++;
+  bucket->members = members;
+  wire::Bucket decision{bucket->id, {}};
+  for (Tensor* member : members) {
+    member->bucket = bucket.get();
+    member->bucket_base = member->zero_arrivals + 1;
+    ++member->times_planned;
+    decision.members.push_back({member->id, member->bucket_base});
+  }
+  decisions_.emplace_back(std::move(decision));
+  buckets_[bucket->id] = std::move(bucket);
+}
+
+// Evicts the sixteenth of the cache that was not used for longest (so that the search pays), among
+// the tensors that nobody waits for. Where all are in use, the cache grows instead.
+void Negotiator::make_room() {
+  if (by_id_.size() < options_.cache_capacity) return;
+  std::vector<Tensor*> idle;
+  for (const auto& [id, tensor] : by_id_) {
+    if (tensor->arrivals == 0) idle.push_back(tensor);
+  }
+  const std::size_t wanted = std::min(idle.size(), options_.cache_capacity / 16 + 1);
+  const auto end = idle.begin() + static_cast<std::ptrdiff_t>(wanted);
+  std::partial_sort(idle.begin(), end, idle.end(),
+                    [](auto* a, auto* b) { return a->last_used < b->last_used; });
+  for (auto tensor = idle.begin(); tensor != end; ++tensor) {
+    if ((*tensor)->bucket != nullptr) dissolve(*(*tensor)->bucket, nullptr);
+    forget(**tensor);
+  }
+}
+
+void Negotiator::forget(Tensor& tensor) {
+  std::erase(run_, &tensor);
+  if (tensor.id != 0) {
+    by_id_.erase(tensor.id);
+    if (!tensor.transient) decisions_.emplace_back(wire::Evict{tensor.id});
+  }
+  tensors_.erase(std::string(tensor.name));
+}
+
+}  // namespace kolo

@@ -1,0 +1,58 @@
+// An operation that a program has submitted: what it works on, and how the program learns its end.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "coordinator/descriptor.hpp"
+#include "core/clock.hpp"
+#include "core/status.hpp"
+#include "core/thread_annotations.hpp"
+
+namespace kolo {
+
+// Where a small tensor lies in its bucket's buffer. The buffer lives as long as anyone refers to it.
+struct Slot {
+  std::shared_ptr<std::byte[]> buffer;
+  std::size_t offset = 0;
+  std::size_t bytes = 0;
+  std::byte* data() const { return buffer.get() + offset; }
+};
+
+// Filled by the submitting thread, then handed to the engine; shared by it and by the handle.
+class Operation {
+ public:
+  // Constant after submission.
+  std::string name;
+  Descriptor descriptor;
+  void* data = nullptr;              // descriptor.bytes() bytes, worked on in place
+  std::shared_ptr<void> keep_alive;  // owns what data points to
+  bool absent = false;               // contribute zeros; see absent_everywhere()
+  bool transient = false;            // the name will not come again
+  std::function<void()> finish;      // run by the engine after success, before anyone is told
+  std::optional<Slot> slot;          // set by the mailbox if the data were packed on submission
+
+  // Engine: the end. Called once.
+  void complete(Status status, bool absent_everywhere) KOLO_EXCLUDES(mutex_);
+
+  // Any thread.
+  bool done() const KOLO_EXCLUDES(mutex_);
+  // Waits for the end, at most until the deadline. False when that passed.
+  bool wait_until(std::optional<Clock::time_point> deadline) const KOLO_EXCLUDES(mutex_);
+
+  // After the end.
+  Status status() const KOLO_EXCLUDES(mutex_);
+  bool absent_everywhere() const KOLO_EXCLUDES(mutex_);  // no rank had values; data is untouched
+
+ private:
+  mutable Mutex mutex_;
+  mutable CondVar condition_;
+  bool done_ KOLO_GUARDED_BY(mutex_) = false;
+  bool absent_everywhere_ KOLO_GUARDED_BY(mutex_) = false;
+  Status status_ KOLO_GUARDED_BY(mutex_);
+};
+
+}  // namespace kolo

@@ -1,0 +1,143 @@
+// A rank's half of the control plane, as a state machine without I/O: submissions and waits of the
+// program go in, reports for the coordinator come out; decisions go in, actions for the engine come
+// out. Used by the engine thread alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "coordinator/wire.hpp"
+
+namespace kolo {
+
+class Participant {
+ public:
+  // What the caller calls a submission; given back in actions.
+  using Token = std::uint64_t;
+
+  struct Submission {
+    Token token = 0;
+    std::string name;
+    Descriptor descriptor;
+    bool absent = false;     // nothing to give: zeros, see wire::Announce
+    bool transient = false;  // the name will not come again
+  };
+
+  // --- actions, in the order in which they must be carried out ---
+  struct Member {
+    Token token = 0;
+    bool absent_everywhere = false;
+  };
+  struct Launch {  // run the collective of these tensors now
+    std::uint64_t sequence = 0;  // the same on every rank
+    UnitId unit = 0;
+    std::vector<Member> members;
+  };
+  struct Failure {  // the submission ends with an error
+    Token token = 0;
+    Status status;
+  };
+  struct BucketMember {
+    std::string name;
+    Descriptor descriptor;
+  };
+  struct BucketBegins {  // from now on these tensors may be put into a common buffer
+    UnitId bucket = 0;
+    std::vector<BucketMember> members;
+  };
+  struct BucketEnds {
+    UnitId bucket = 0;
+  };
+  struct Closed {};  // every rank has left
+  using Action = std::variant<Launch, Failure, BucketBegins, BucketEnds, Closed>;
+
+  explicit Participant(int rank) : rank_(rank) {}
+
+  // The name must not be in flight on this rank.
+  void submit(const Submission& submission);
+
+  // A thread of the program begins to wait for the tensor of that name (or asks whether it is done):
+  // a bucket that holds it back is given up.
+  void wanted(const std::string& name);
+
+  // What was submitted so far was submitted without waiting in between.
+  void boundary();
+
+  // Gives up every bucket that is partly full.
+  void flush();
+  bool holds_back() const { return held_ > 0; }
+
+  // Nothing will be submitted any more.
+  void leave();
+
+  // What is to be told to the coordinator since the last call.
+  wire::Report take_report();
+
+  // Carries decisions out. An error means that the coordinator breaks the protocol.
+  Status apply(const wire::Decisions& decisions, std::vector<Action>& actions);
+
+ private:
+  struct Group;
+
+  enum class Phase : std::uint8_t {
+    kIdle,
+    kHeld,      // submitted, and held back until its bucket is full
+    kReported,  // the coordinator has been told
+  };
+
+  struct Tensor {
+    std::string name;
+    UnitId id = 0;  // 0: the coordinator has given none
+    Descriptor descriptor;
+    std::uint64_t executions = 0;  // since the id was given
+    Group* bucket = nullptr;       // owned by buckets_
+    std::uint64_t bucket_base = 0;
+    // The submission in flight.
+    Phase phase = Phase::kIdle;
+    bool by_id = false;  // reported by number, not by name
+    Token token = 0;
+    Descriptor submitted;
+    bool absent = false;
+    bool transient = false;
+
+    bool in_bucket() const { return bucket != nullptr && executions >= bucket_base; }
+  };
+
+  struct Group {  // a bucket as this rank sees it
+    UnitId id = 0;
+    std::vector<Tensor*> members;  // owned by tensors_
+    std::size_t held = 0;
+    std::size_t reported = 0;
+  };
+
+  Status on(const wire::Assign& record, std::vector<Action>& actions);
+  Status on(const wire::Bucket& record, std::vector<Action>& actions);
+  Status on(const wire::Execute& record, std::vector<Action>& actions);
+  Status on(const wire::Fail& record, std::vector<Action>& actions);
+  Status on(const wire::Dissolve& record, std::vector<Action>& actions);
+  Status on(const wire::Evict& record, std::vector<Action>& actions);
+  Status on(const wire::Bye& record, std::vector<Action>& actions);
+  Status on(const wire::Abort& record, std::vector<Action>& actions);
+
+  void announce(Tensor& tensor);
+  void report_alone(Tensor& tensor);
+  void report_if_full(Group& bucket);
+  void give_up(Group& bucket);
+  void begin_execution(Tensor& tensor);
+
+  const int rank_;
+  std::unordered_map<std::string, std::unique_ptr<Tensor>> tensors_;
+  std::unordered_map<UnitId, Tensor*> by_id_;
+  std::unordered_map<UnitId, std::unique_ptr<Group>> buckets_;
+  wire::Report report_;
+  std::size_t held_ = 0;         // tensors in phase kHeld
+  std::uint64_t sequence_ = 0;   // executions so far
+  std::vector<UnitId> ended_here_;  // buckets that this rank gave up; the engine is told with the next
+                                    // decisions
+};
+
+}  // namespace kolo

@@ -1,0 +1,61 @@
+#include "coordinator/plan.hpp"
+
+namespace kolo {
+namespace {
+
+bool same_kind(const Descriptor& a, const Descriptor& b) {
+  return a.kind == b.kind && a.dtype == b.dtype && a.op == b.op && a.prescale == b.prescale &&
+         a.postscale == b.postscale;
+}
+
+struct OpenBucket {
+  const Descriptor* kind = nullptr;
+  std::vector<std::size_t> members;
+  std::size_t bytes = 0;
+};
+
+constexpr std::size_t kAlignment = 64;
+
+std::size_t padded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+bool fits_bucket(const Descriptor& descriptor, const PlanLimits& limits) {
+  return descriptor.kind == OpKind::kAllreduce && descriptor.bytes() > 0 &&
+         descriptor.bytes() <= limits.tensor_bytes && padded(descriptor.bytes()) <= limits.bucket_bytes;
+}
+
+std::vector<std::vector<std::size_t>> plan_buckets(const std::vector<const Descriptor*>& tensors,
+                                                   const PlanLimits& limits) {
+  std::vector<std::vector<std::size_t>> buckets;
+  std::vector<OpenBucket> open;
+  const auto close = [&](OpenBucket& bucket) {
+    if (bucket.members.size() > 1) buckets.push_back(bucket.members);
+    bucket.members.clear();
+    bucket.bytes = 0;
+  };
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Descriptor& tensor = *tensors[i];
+    if (!fits_bucket(tensor, limits)) continue;
+    auto bucket = open.begin();
+    while (bucket != open.end() && !same_kind(*bucket->kind, tensor)) ++bucket;
+    if (bucket == open.end()) bucket = open.insert(open.end(), {&tensor, {}, 0});
+    const std::size_t bytes = padded(tensor.bytes());
+    if (bucket->bytes + bytes > limits.bucket_bytes) close(*bucket);
+    bucket->members.push_back(i);
+    bucket->bytes += bytes;
+  }
+  for (OpenBucket& bucket : open) close(bucket);
+  return buckets;
+}
+
+BucketLayout layout_bucket(const std::vector<std::size_t>& tensor_bytes) {
+  BucketLayout layout;
+  for (const std::size_t bytes : tensor_bytes) {
+    layout.offsets.push_back(layout.bytes);
+    layout.bytes += padded(bytes);
+  }
+  return layout;
+}
+
+}  // namespace kolo

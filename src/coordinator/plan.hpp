@@ -1,0 +1,34 @@
+// Which small tensors travel together. A pure function of what rank 0's program submitted, so the
+// same program gives the same buckets, and the same bits, in every run.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "coordinator/descriptor.hpp"
+
+namespace kolo {
+
+struct PlanLimits {
+  std::size_t bucket_bytes = 4 << 20;   // 0: no buckets
+  std::size_t tensor_bytes = 128 << 10;  // larger tensors are not put into buckets
+};
+
+// Whether a tensor may share a bucket at all.
+bool fits_bucket(const Descriptor& descriptor, const PlanLimits& limits);
+
+// Cuts tensors, given in submission order, into buckets of positions. Tensors of one bucket have the
+// same operation, dtype and scales; a bucket has two tensors at least; tensors that find no company
+// are left out.
+std::vector<std::vector<std::size_t>> plan_buckets(const std::vector<const Descriptor*>& tensors,
+                                                   const PlanLimits& limits);
+
+// Where each tensor begins in a bucket's buffer, and the buffer's size; tensors begin at multiples
+// of 64 bytes, so that kernels meet aligned data.
+struct BucketLayout {
+  std::vector<std::size_t> offsets;  // bytes
+  std::size_t bytes = 0;
+};
+BucketLayout layout_bucket(const std::vector<std::size_t>& tensor_bytes);
+
+}  // namespace kolo

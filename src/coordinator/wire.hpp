@@ -1,0 +1,125 @@
+// The messages of the control plane and their bytes. docs/protocol.md tells the protocol.
+//
+//   message   = record*                         one report or one list of decisions
+//   record    = kind:u8 body
+//   number    = LEB128, 7 bits a byte, low first, at most 10 bytes
+//   text      = length:number byte{length}
+//   numbers   = count:number number{count}
+//   real      = 8 bytes, IEEE 754, little endian
+//
+// Reports, from a rank to the coordinator:
+//   announce  = 1 name:text descriptor flags:u8 (1 absent, 2 transient)
+//   ready     = 2 unit:number absent:numbers    unit: a tensor or a bucket; absent: positions in it
+//   flush     = 3 bucket:number
+//   boundary  = 4
+//   leave     = 5
+//   abort     = 6 message:text
+//   descriptor = kind:u8 dtype:u8 op:u8 root:number prescale:real postscale:real shape:numbers
+// Decisions, from the coordinator to every rank, in one order:
+//   assign    = 1 id:number name:text transient:u8
+//   bucket    = 2 id:number count:number (tensor:number base:number){count}
+//   execute   = 3 unit:number absent:numbers    absent: positions that no rank has values for
+//   fail      = 4 name:text code:u8 message:text
+//   dissolve  = 5 bucket:number
+//   evict     = 6 tensor:number
+//   bye       = 7
+//   abort     = 8 message:text
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "coordinator/descriptor.hpp"
+#include "core/status.hpp"
+
+namespace kolo {
+
+// Tensors and buckets share one space of numbers, which are never used again.
+using UnitId = std::uint64_t;
+
+namespace wire {
+
+// --- reports ---
+struct Announce {  // a tensor whose number this rank does not know is ready
+  std::string name;
+  Descriptor descriptor;
+  bool absent = false;     // this rank has no values and gives zeros
+  bool transient = false;  // the name will not come again; do not cache it
+  bool operator==(const Announce&) const = default;
+};
+struct Ready {  // all tensors of the unit are ready
+  UnitId unit = 0;
+  std::vector<std::uint32_t> absent;
+  bool operator==(const Ready&) const = default;
+};
+struct Flush {  // somebody waits for a tensor of this bucket, which is not full
+  UnitId bucket = 0;
+  bool operator==(const Flush&) const = default;
+};
+struct Boundary {  // somebody began to wait: what was submitted so far belongs together
+  bool operator==(const Boundary&) const = default;
+};
+struct Leave {  // the rank submits nothing any more
+  bool operator==(const Leave&) const = default;
+};
+struct Abort {  // a peer is lost; the sender has given everything up (also a decision)
+  std::string message;
+  bool operator==(const Abort&) const = default;
+};
+using ReportRecord = std::variant<Announce, Ready, Flush, Boundary, Leave, Abort>;
+using Report = std::vector<ReportRecord>;
+
+// --- decisions ---
+struct Assign {
+  UnitId id = 0;
+  std::string name;
+  bool transient = false;
+  bool operator==(const Assign&) const = default;
+};
+struct BucketMember {
+  UnitId tensor = 0;
+  std::uint64_t base = 0;  // the bucket holds for executions of the tensor from this one on
+  bool operator==(const BucketMember&) const = default;
+};
+struct Bucket {
+  UnitId id = 0;
+  std::vector<BucketMember> members;
+  bool operator==(const Bucket&) const = default;
+};
+struct Execute {
+  UnitId unit = 0;
+  std::vector<std::uint32_t> absent;
+  bool operator==(const Execute&) const = default;
+};
+struct Fail {
+  std::string name;
+  StatusCode code = StatusCode::kInternal;
+  std::string message;
+  bool operator==(const Fail&) const = default;
+};
+struct Dissolve {
+  UnitId bucket = 0;
+  bool operator==(const Dissolve&) const = default;
+};
+struct Evict {
+  UnitId tensor = 0;
+  bool operator==(const Evict&) const = default;
+};
+struct Bye {  // all ranks have left
+  bool operator==(const Bye&) const = default;
+};
+using DecisionRecord = std::variant<Assign, Bucket, Execute, Fail, Dissolve, Evict, Bye, Abort>;
+using Decisions = std::vector<DecisionRecord>;
+
+std::vector<std::byte> encode(const Report& report);
+std::vector<std::byte> encode(const Decisions& decisions);
+
+// Decoding never trusts the bytes: anything that is not a whole, valid message is an error.
+Status decode(const std::vector<std::byte>& bytes, Report& report);
+Status decode(const std::vector<std::byte>& bytes, Decisions& decisions);
+
+}  // namespace wire
+}  // namespace kolo

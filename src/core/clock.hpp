@@ -1,0 +1,18 @@
+// The one clock that deadlines and timers use.
+#pragma once
+
+#include <chrono>
+
+namespace kolo {
+
+using Clock = std::chrono::steady_clock;
+
+inline Clock::duration seconds(double value) {
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value));
+}
+
+inline double to_seconds(Clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace kolo

@@ -1,0 +1,184 @@
+#include "core/config.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+namespace kolo {
+namespace {
+
+constexpr std::int64_t kKiB = 1024;
+constexpr std::int64_t kMiB = 1024 * kKiB;
+constexpr std::int64_t kGiB = 1024 * kMiB;
+constexpr double kDay = 86400.0;
+
+// A row of the table: what the documentation shows, and how a text becomes a field of Config.
+struct Row {
+  Setting setting;
+  std::function<bool(const std::string& text, Config& config)> parse;
+};
+
+template <typename Number>
+bool parse_number(const std::string& text, Number low, Number high, Number& value) {
+  Number parsed{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, parsed);
+  if (error != std::errc() || stop != end) return false;
+  if (!(parsed >= low && parsed <= high)) return false;  // also refuses NaN
+  value = parsed;
+  return true;
+}
+
+std::string show(std::int64_t value) { return std::to_string(value); }
+
+std::string show(double value) {
+  std::string text = std::to_string(value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text;
+}
+
+template <typename Number>
+Row number_row(const char* name, const char* horovod_name, const char* type, Number Config::*field,
+               Number initial, Number low, Number high, const char* help) {
+  const auto parse = [=](const std::string& text, Config& config) {
+    return parse_number(text, low, high, config.*field);
+  };
+  return {{name, horovod_name, type, show(initial), show(low) + " to " + show(high), help}, parse};
+}
+
+bool parse_bool(const std::string& text, bool& value) {
+  if (text == "1" || text == "on" || text == "true" || text == "yes") {
+    value = true;
+  } else if (text == "0" || text == "off" || text == "false" || text == "no") {
+    value = false;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool parse_level(const std::string& text, LogLevel& level) {
+  static constexpr const char* kNames[] = {"trace", "debug", "info", "warning", "error", "off"};
+  for (int i = 0; i < 6; ++i) {
+    if (text == kNames[i]) {
+      level = static_cast<LogLevel>(i);
+      return true;
+    }
+  }
+  if (text == "fatal") level = LogLevel::kError;  // Horovod's word
+  return text == "fatal";
+}
+
+std::vector<Row> make_table() {
+  std::vector<Row> rows;
+  rows.push_back(number_row("KOLO_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", "bytes",
+                            &Config::fusion_threshold_bytes, 4 * kMiB, std::int64_t{0}, kGiB,
+                            "Small tensors that are submitted together are packed into buckets of "
+                            "at most this size; 0 turns fusion off."));
+  rows.push_back(number_row("KOLO_FUSION_TENSOR_LIMIT", "", "bytes",
+                            &Config::fusion_tensor_limit_bytes, 128 * kKiB, std::int64_t{0}, kGiB,
+                            "Only tensors up to this size are packed; larger ones are reduced where "
+                            "they lie, because copying them costs more than it saves."));
+  rows.push_back(number_row("KOLO_FUSION_HOLD_SECONDS", "", "seconds", &Config::fusion_hold_seconds,
+                            5.0, 0.001, kDay,
+                            "A bucket that is partly full while this rank submits nothing for so "
+                            "long is given up, and its tensors travel one by one."));
+  rows.push_back(number_row("KOLO_CHUNK_BYTES", "", "bytes", &Config::chunk_bytes, kMiB,
+                            std::int64_t{64}, kGiB,
+                            "Messages are cut into pieces of this size inside a collective."));
+  rows.push_back(number_row("KOLO_RING_THRESHOLD", "", "bytes", &Config::ring_threshold_bytes,
+                            32 * kKiB, std::int64_t{0}, kGiB,
+                            "An allreduce of at least this size runs as a ring, a smaller one by "
+                            "recursive doubling."));
+  rows.push_back(number_row("KOLO_CACHE_CAPACITY", "HOROVOD_CACHE_CAPACITY", "integer",
+                            &Config::cache_capacity, std::int64_t{16384}, std::int64_t{1},
+                            std::int64_t{1} << 30,
+                            "How many tensor names the response cache holds; the one not used for "
+                            "longest makes room."));
+  rows.push_back(number_row("KOLO_COLLECTIVE_TIMEOUT_SECONDS", "", "seconds",
+                            &Config::collective_timeout_seconds, 300.0, 0.001, 365 * kDay,
+                            "A collective that has started on all ranks and moves no byte for so "
+                            "long ends with PeerLostError."));
+  rows.push_back(number_row("KOLO_SHUTDOWN_TIMEOUT_SECONDS", "", "seconds",
+                            &Config::shutdown_timeout_seconds, 30.0, 0.001, 365 * kDay,
+                            "How long shutdown() waits for the other ranks to shut down too."));
+  rows.push_back(number_row("KOLO_SPIN_MICROSECONDS", "", "microseconds",
+                            &Config::spin_microseconds, std::int64_t{50}, std::int64_t{0},
+                            std::int64_t{1000000},
+                            "How long the engine polls at full speed before it yields and then "
+                            "sleeps, where every thread has a core of its own."));
+  rows.push_back({{"KOLO_LOG_LEVEL", "HOROVOD_LOG_LEVEL", "level", "warning",
+                   "trace, debug, info, warning, error, off", "What goes to standard error."},
+                  [](const std::string& t, Config& c) { return parse_level(t, c.log_level); }});
+  rows.push_back({{"KOLO_LOG_TIMESTAMP", "", "boolean", "0", "0 or 1",
+                   "Begin each log line with the time."},
+                  [](const std::string& t, Config& c) { return parse_bool(t, c.log_timestamp); }});
+  return rows;
+}
+
+const std::vector<Row>& table() {
+  static const std::vector<Row> rows = make_table();
+  return rows;
+}
+
+Status read_row(const Row& row, const Config::Lookup& lookup, Config& config) {
+  std::string name = row.setting.name;
+  std::optional<std::string> text = lookup(name);
+  if (!text && !row.setting.horovod_name.empty()) {
+    name = row.setting.horovod_name;
+    text = lookup(name);
+  }
+  if (row.parse(text.value_or(row.setting.default_value), config)) return Status::ok();
+  return Status::invalid_argument("the environment variable " + name + "='" + *text +
+                                  "' is not valid: expected " + row.setting.type + ", " +
+                                  row.setting.range + "; correct or unset it");
+}
+
+}  // namespace
+
+Status Config::read(const Lookup& lookup, Config& config) {
+  for (const Row& row : table()) {
+    if (Status status = read_row(row, lookup, config); !status.is_ok()) return status;
+  }
+  return Status::ok();
+}
+
+Status Config::read_environment(Config& config) {
+  return read(
+      [](const std::string& name) -> std::optional<std::string> {
+        const char* value = std::getenv(name.c_str());  // NOLINT(concurrency-mt-unsafe): in init()
+        return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+      },
+      config);
+}
+
+const std::vector<Setting>& settings() {
+  static const std::vector<Setting> all = [] {
+    std::vector<Setting> list;
+    for (const Row& row : table()) list.push_back(row.setting);
+    return list;
+  }();
+  return all;
+}
+
+std::string configuration_page() {
+  std::string page =
+      "# Configuration\n\n"
+      "<!-- Made from the table in src/core/config.cpp by `kolo help config --markdown`; a test "
+      "compares them. -->\n\n"
+      "kolo reads these environment variables once, in `kolo::init()`. Where Horovod has the same\n"
+      "knob its variable is read too when kolo's is unset. A value that is out of range is an "
+      "error.\n\n"
+      "| variable | Horovod's | type | default | range | what it does |\n"
+      "|---|---|---|---|---|---|\n";
+  for (const Setting& s : settings()) {
+    const std::string horovod = s.horovod_name.empty() ? "" : "`" + s.horovod_name + "`";
+    page += "| `" + s.name + "` | " + horovod + " | " + s.type + " | " + s.default_value + " | " +
+            s.range + " | " + s.help + " |\n";
+  }
+  return page;
+}
+
+}  // namespace kolo

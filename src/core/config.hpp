@@ -1,0 +1,54 @@
+// Configuration: read once, then constant. One table (config.cpp) holds every setting with its
+// name, type, default, range and help; docs/configuration.md and `kolo --help-config` come from it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/status.hpp"
+
+namespace kolo {
+
+enum class LogLevel : std::uint8_t { kTrace = 0, kDebug, kInfo, kWarning, kError, kOff };
+
+struct Config {
+  std::int64_t fusion_threshold_bytes = 0;
+  std::int64_t fusion_tensor_limit_bytes = 0;
+  double fusion_hold_seconds = 0;
+  std::int64_t chunk_bytes = 0;
+  std::int64_t ring_threshold_bytes = 0;
+  std::int64_t cache_capacity = 0;
+  double collective_timeout_seconds = 0;
+  double shutdown_timeout_seconds = 0;
+  std::int64_t spin_microseconds = 0;
+  LogLevel log_level = LogLevel::kWarning;
+  bool log_timestamp = false;
+
+  // Looks a variable of the environment up; a test gives its own.
+  using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
+
+  // Reads every setting from KOLO_*, or from HOROVOD_* where Horovod has the same knob and KOLO_* is
+  // unset. A value out of range or unreadable is an error that names variable, value and range.
+  static Status read(const Lookup& lookup, Config& config);
+  static Status read_environment(Config& config);
+};
+
+// One row of the table, for documentation and --help.
+struct Setting {
+  std::string name;           // KOLO_FUSION_THRESHOLD
+  std::string horovod_name;   // HOROVOD_FUSION_THRESHOLD, or empty
+  std::string type;           // "bytes", "seconds", "integer", "boolean", "level"
+  std::string default_value;  // as it would be written in the environment
+  std::string range;          // "1 to 1073741824"
+  std::string help;
+};
+const std::vector<Setting>& settings();
+
+// docs/configuration.md, made from the table.
+std::string configuration_page();
+
+}  // namespace kolo

@@ -1,0 +1,51 @@
+// Status: how a failure travels inside kolo. At the API it becomes an exception (throw_if_error).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace kolo {
+
+enum class StatusCode : std::uint8_t {
+  kOk = 0,
+  kNotInitialized = 1,
+  kInvalidArgument = 2,
+  kMismatch = 3,
+  kDuplicateName = 4,
+  kPeerLost = 5,
+  kTimeout = 6,
+  kData = 7,
+  kInternal = 8,
+};
+
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
+
+  static Status ok() { return {}; }
+  static Status not_initialized(std::string m) { return {StatusCode::kNotInitialized, std::move(m)}; }
+  static Status invalid_argument(std::string m) {
+    return {StatusCode::kInvalidArgument, std::move(m)};
+  }
+  static Status mismatch(std::string m) { return {StatusCode::kMismatch, std::move(m)}; }
+  static Status duplicate_name(std::string m) { return {StatusCode::kDuplicateName, std::move(m)}; }
+  static Status peer_lost(std::string m) { return {StatusCode::kPeerLost, std::move(m)}; }
+  static Status timeout(std::string m) { return {StatusCode::kTimeout, std::move(m)}; }
+  static Status data(std::string m) { return {StatusCode::kData, std::move(m)}; }
+  static Status internal(std::string m) { return {StatusCode::kInternal, std::move(m)}; }
+
+  bool is_ok() const { return code_ == StatusCode::kOk; }
+  StatusCode code() const { return code_; }
+  const std::string& message() const { return message_; }
+
+ private:
+  StatusCode code_ = StatusCode::kOk;
+  std::string message_;
+};
+
+// Throws the exception of kolo/error.h that belongs to the status; returns if it is ok.
+void throw_if_error(const Status& status);
+
+}  // namespace kolo

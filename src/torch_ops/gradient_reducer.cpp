@@ -1,0 +1,201 @@
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <functional>
+#include <optional>
+
+#include "core/thread_annotations.hpp"
+#include "kolo/error.h"
+#include "kolo/operations.h"
+#include "kolo/optimizer.h"
+#include "torch_ops/handle_state.hpp"
+#include "torch_ops/tensor.hpp"
+
+namespace kolo::detail {
+
+struct GradientReducer::State {
+  struct Parameter {
+    at::Tensor tensor;
+    std::string name;
+    std::optional<Handle> reduction;  // in flight
+    at::Tensor zeros;                 // submitted instead of an undefined gradient
+  };
+
+  DistributedOptimizerOptions options;  // constant after construction
+
+  // Hooks may run on several threads at once: autograd has one a device.
+  Mutex mutex;
+  std::vector<Parameter> parameters KOLO_GUARDED_BY(mutex);
+  bool synchronized KOLO_GUARDED_BY(mutex) = false;  // no gradient was accumulated since
+  bool skip KOLO_GUARDED_BY(mutex) = false;
+
+  void gradient_ready(std::size_t index) KOLO_EXCLUDES(mutex);
+  void submit(Parameter& parameter) KOLO_REQUIRES(mutex);
+  void submit_missing() KOLO_REQUIRES(mutex);
+  void wait_for_all() KOLO_REQUIRES(mutex);
+  static void finish(Parameter& parameter);
+};
+
+namespace {
+
+using torch::autograd::PostAccumulateGradHook;
+
+// Called by autograd when a parameter's gradient has been accumulated. Runs a hook that was there
+// before it first.
+class ReduceHook final : public PostAccumulateGradHook {
+ public:
+  ReduceHook(std::function<void()> ready, std::unique_ptr<PostAccumulateGradHook> before)
+      : ready_(std::move(ready)), before_(std::move(before)) {}
+
+  void operator()(const at::Tensor& parameter) override {
+    if (before_) (*before_)(parameter);
+    ready_();
+  }
+
+  std::unique_ptr<PostAccumulateGradHook> release_before() { return std::move(before_); }
+
+ private:
+  std::function<void()> ready_;
+  std::unique_ptr<PostAccumulateGradHook> before_;
+};
+
+ReduceHook* hook_of(const at::Tensor& parameter) {
+  return dynamic_cast<ReduceHook*>(torch::autograd::impl::post_acc_grad_hooks(parameter).get());
+}
+
+}  // namespace
+
+GradientReducer::GradientReducer(DistributedOptimizerOptions options) : state_(std::make_shared<State>()) {
+  if (options.name().empty()) {
+    options.name("optimizer" + std::to_string(session("DistributedOptimizer")->next_optimizer()));
+  }
+  state_->options = std::move(options);
+}
+
+GradientReducer::~GradientReducer() {
+  MutexLock lock(state_->mutex);
+  for (State::Parameter& parameter : state_->parameters) {
+    ReduceHook* hook = hook_of(parameter.tensor);
+    if (hook == nullptr) continue;  // somebody put another hook in its place
+    torch::autograd::impl::set_post_acc_grad_hooks(parameter.tensor, hook->release_before());
+  }
+}
+
+void GradientReducer::attach(const std::vector<torch::optim::OptimizerParamGroup>& groups) {
+  MutexLock lock(state_->mutex);
+  std::size_t index = 0;
+  for (const auto& group : groups) {
+    for (const at::Tensor& tensor : group.params()) {
+      if (index++ < state_->parameters.size()) continue;
+      if (hook_of(tensor) != nullptr) {
+        throw InvalidArgumentError("parameter " + std::to_string(index - 1) + " of " + state_->options.name() +
+                                   " belongs to another DistributedOptimizer already: its gradient would "
+                                   "be reduced twice; destroy that one first");
+      }
+      const std::string name = state_->options.name() + ".gradient." + std::to_string(index - 1);
+      state_->parameters.push_back({tensor, name, std::nullopt, {}});
+      // Autograd may be running the hook while this object is destroyed.
+      auto ready = [weak = std::weak_ptr<State>(state_), at = index - 1] {
+        if (const auto state = weak.lock()) state->gradient_ready(at);
+      };
+      auto before = std::move(torch::autograd::impl::post_acc_grad_hooks(tensor));
+      torch::autograd::impl::set_post_acc_grad_hooks(
+          tensor, std::make_unique<ReduceHook>(std::move(ready), std::move(before)));
+    }
+  }
+}
+
+void GradientReducer::State::gradient_ready(std::size_t index) {
+  MutexLock lock(mutex);
+  Parameter& parameter = parameters[index];
+  if (parameter.reduction) {
+    throw InvalidArgumentError(
+        "the gradient of " + parameter.name + ", shape " + to_string(parameter.tensor.sizes().vec()) +
+        ", was accumulated a second time before step() or synchronize(): its reduction is in flight. Call "
+        "step() after each backward(), or add the losses up and call backward() once");
+  }
+  synchronized = false;
+  submit(parameter);
+}
+
+void GradientReducer::State::submit(Parameter& parameter) {
+  const std::shared_ptr<Session> running = session("DistributedOptimizer");
+  const std::string what = "allreduce of '" + parameter.name + "' on rank " + std::to_string(running->topology().rank);
+  at::Tensor gradient = parameter.tensor.grad();
+  const bool absent = !gradient.defined();
+  if (absent) gradient = parameter.zeros = at::zeros_like(parameter.tensor, at::MemoryFormat::Contiguous);
+  Descriptor descriptor;
+  descriptor.op = options.op();
+  std::shared_ptr<Operation> operation = make_operation(what, parameter.name, gradient, std::move(descriptor));
+  operation->absent = absent;
+  parameter.reduction = kolo::submit(running, std::move(operation), gradient);
+}
+
+// Parameters that backward() did not reach here, but may have reached on another rank.
+void GradientReducer::State::submit_missing() {
+  for (Parameter& parameter : parameters) {
+    if (!parameter.reduction && parameter.tensor.requires_grad()) submit(parameter);
+  }
+}
+
+void GradientReducer::State::finish(Parameter& parameter) {
+  Handle handle = std::move(*parameter.reduction);
+  parameter.reduction.reset();
+  const at::Tensor zeros = std::exchange(parameter.zeros, {});
+  handle.wait();
+  if (zeros.defined() && !handle.absent_everywhere()) parameter.tensor.mutable_grad() = zeros;
+}
+
+// Every reduction is waited for, so that all gradients are the caller's again; then the first error
+// is thrown.
+void GradientReducer::State::wait_for_all() {
+  std::exception_ptr first_error;
+  for (Parameter& parameter : parameters) {
+    if (!parameter.reduction) continue;
+    try {
+      finish(parameter);
+    } catch (...) {
+      if (!first_error) first_error = std::current_exception();
+    }
+  }
+  if (first_error) std::rethrow_exception(first_error);
+}
+
+void GradientReducer::synchronize() {
+  MutexLock lock(state_->mutex);
+  state_->submit_missing();
+  state_->wait_for_all();
+  state_->synchronized = true;
+}
+
+void GradientReducer::synchronize_unless_done() {
+  {
+    MutexLock lock(state_->mutex);
+    if (state_->skip || std::exchange(state_->synchronized, false)) return;
+  }
+  synchronize();
+  MutexLock lock(state_->mutex);
+  state_->synchronized = false;
+}
+
+void GradientReducer::check_no_reduction_in_flight(const char* call) const {
+  MutexLock lock(state_->mutex);
+  for (const State::Parameter& parameter : state_->parameters) {
+    if (!parameter.reduction) continue;
+    throw InvalidArgumentError(std::string(call) + "() between backward() and step(): the gradient of " +
+                               parameter.name + " is being reduced; call it before backward() or after step()");
+  }
+}
+
+at::Tensor GradientReducer::average_loss(const at::Tensor& loss) {
+  if (!loss.defined()) return loss;
+  return allreduce(loss, AllreduceOptions().name(state_->options.name() + ".loss"));
+}
+
+void GradientReducer::set_skip(bool skip) {
+  MutexLock lock(state_->mutex);
+  state_->skip = skip;
+}
+
+}  // namespace kolo::detail

@@ -1,0 +1,153 @@
+#include "torch_ops/session.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <thread>
+
+#include "collectives/mpi/runtime.hpp"
+#include "core/log.hpp"
+#include "core/thread_annotations.hpp"
+#include "kolo/error.h"
+#include "kolo/init.h"
+
+namespace kolo {
+namespace {
+
+Mutex session_mutex;
+std::shared_ptr<Session> current KOLO_GUARDED_BY(session_mutex);
+
+int available_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+int computing_threads() {
+  const char* text = std::getenv("OMP_NUM_THREADS");  // NOLINT(concurrency-mt-unsafe): in init()
+  const int threads = text == nullptr ? 0 : std::atoi(text);
+  return threads > 0 ? threads : available_cores();
+}
+
+// Ranks that are bound share no cores; ranks that are not share the node's.
+double cores_per_rank(const Topology& topology) {
+  const int cores = available_cores();
+  const int machine = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  return cores < machine ? cores : static_cast<double>(cores) / topology.local_size;
+}
+
+Engine::Options engine_options(const Config& config, const Topology& topology) {
+  Engine::Options options;
+  options.tuning.chunk_bytes = static_cast<std::size_t>(config.chunk_bytes);
+  options.tuning.ring_threshold_bytes = static_cast<std::size_t>(config.ring_threshold_bytes);
+  options.limits.bucket_bytes = static_cast<std::size_t>(config.fusion_threshold_bytes);
+  options.limits.tensor_bytes = static_cast<std::size_t>(config.fusion_tensor_limit_bytes);
+  options.cache_capacity = static_cast<std::size_t>(config.cache_capacity);
+  options.fusion_hold = seconds(config.fusion_hold_seconds);
+  options.collective_timeout = seconds(config.collective_timeout_seconds);
+  options.shutdown_timeout = seconds(config.shutdown_timeout_seconds);
+  options.backoff.spin = std::chrono::microseconds(config.spin_microseconds);
+  options.backoff.cores_per_rank = cores_per_rank(topology);
+  options.backoff.computing_threads = computing_threads();
+  return options;
+}
+
+void export_variable(const char* name, const std::string& value) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): documented for init(), before threads of the program
+  if (setenv(name, value.c_str(), 0) != 0) log::warning(std::string("cannot set ") + name);
+}
+
+// What torchrun sets and programs read. Never overwrites what the launcher has set.
+Status export_environment(MpiParent parent, const Topology& topology) {
+  std::string address;
+  if (topology.rank == 0) address = rendezvous_address(topology.local_size == topology.size);
+  if (Status s = share_text(parent, address); !s.is_ok()) return s;
+  const std::size_t space = address.find(' ');
+  export_variable("RANK", std::to_string(topology.rank));
+  export_variable("WORLD_SIZE", std::to_string(topology.size));
+  export_variable("LOCAL_RANK", std::to_string(topology.local_rank));
+  export_variable("LOCAL_WORLD_SIZE", std::to_string(topology.local_size));
+  export_variable("MASTER_ADDR", address.substr(0, space));
+  export_variable("MASTER_PORT", address.substr(space + 1));
+  return Status::ok();
+}
+
+Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
+  Config config;
+  if (Status s = Config::read_environment(config); !s.is_ok()) return s;
+  if (Status s = start_mpi(); !s.is_ok()) return s;
+  Topology topology;
+  if (Status s = find_topology(parent, topology); !s.is_ok()) return s;
+  log::configure(config.log_level, config.log_timestamp, topology.rank);
+  if (Status s = export_environment(parent, topology); !s.is_ok()) return s;
+  std::unique_ptr<Transport> transport;
+  if (Status s = make_mpi_transport(parent, transport); !s.is_ok()) return s;
+  made = std::make_shared<Session>(config, topology, std::move(transport));
+  return Status::ok();
+}
+
+void at_exit() {
+  shutdown();
+  finalize_mpi();
+}
+
+void init_on(MpiParent parent) {
+  MutexLock lock(session_mutex);
+  if (current) return;
+  std::shared_ptr<Session> made;
+  throw_if_error(start_session(parent, made));
+  current = std::move(made);
+  static const int registered = std::atexit(at_exit);
+  if (registered != 0) log::warning("atexit failed: call kolo::shutdown() before the program ends");
+}
+
+}  // namespace
+
+Session::Session(const Config& config, const Topology& topology, std::unique_ptr<Transport> transport)
+    : topology_(topology), engine_(std::move(transport), engine_options(config, topology)) {}
+
+std::string Session::unnamed(const char* operation) {
+  return std::string(operation) + ".unnamed." + std::to_string(unnamed_++);
+}
+
+std::shared_ptr<Session> session(const char* call) {
+  MutexLock lock(session_mutex);
+  if (current) return current;
+  throw NotInitializedError(std::string("kolo::") + call +
+                            "() needs kolo::init() first (or came after kolo::shutdown())");
+}
+
+void init() { init_on(MpiParent{}); }
+
+namespace detail {
+void init_on(const void* mpi_comm) { kolo::init_on(MpiParent{mpi_comm}); }
+}  // namespace detail
+
+void shutdown() {
+  std::shared_ptr<Session> ending;
+  {
+    MutexLock lock(session_mutex);
+    ending = std::move(current);
+    current = nullptr;
+  }
+  // Handles and calls under way in other threads may still refer to the session; they find the
+  // engine closed.
+  if (ending) ending->engine().shut_down();
+}
+
+bool is_initialized() {
+  MutexLock lock(session_mutex);
+  return current != nullptr;
+}
+
+int rank() { return session("rank")->topology().rank; }
+int size() { return session("size")->topology().size; }
+int local_rank() { return session("local_rank")->topology().local_rank; }
+int local_size() { return session("local_size")->topology().local_size; }
+int cross_rank() { return session("cross_rank")->topology().cross_rank; }
+int cross_size() { return session("cross_size")->topology().cross_size; }
+bool is_homogeneous() { return session("is_homogeneous")->topology().is_homogeneous; }
+
+}  // namespace kolo

@@ -1,0 +1,37 @@
+// What kolo::init() makes and kolo::shutdown() ends. The one mutable state at namespace scope.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "coordinator/engine.hpp"
+#include "core/config.hpp"
+#include "core/topology.hpp"
+
+namespace kolo {
+
+class Session {
+ public:
+  Session(const Config& config, const Topology& topology, std::unique_ptr<Transport> transport);
+
+  const Topology& topology() const { return topology_; }
+  Engine& engine() { return engine_; }
+
+  // "allreduce.unnamed.3": the same on every rank for the same call.
+  std::string unnamed(const char* operation);
+  // Numbers DistributedOptimizers.
+  std::uint64_t next_optimizer() { return optimizers_++; }
+
+ private:
+  const Topology topology_;
+  std::atomic<std::uint64_t> unnamed_{0};
+  std::atomic<std::uint64_t> optimizers_{0};
+  Engine engine_;
+};
+
+// The session of this process. Throws NotInitializedError, naming `call`.
+std::shared_ptr<Session> session(const char* call);
+
+}  // namespace kolo

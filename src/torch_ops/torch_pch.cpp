@@ -1,0 +1,1 @@
+// Compiled only to have its precompiled header.

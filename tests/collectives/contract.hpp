@@ -1,0 +1,335 @@
+// What every backend must do, told as programs of one rank. A test runs each on all ranks of a group:
+// as threads over `local`, as processes over MPI.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/algorithms/algorithms.hpp"
+#include "collectives/reduce/half.hpp"
+#include "core/clock.hpp"
+
+namespace kolo::contract {
+
+using Case = std::function<void(Transport&)>;
+
+inline Status run(Work& work) {
+  Status status = work.start();
+  if (!status.is_ok()) return status;
+  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(60);
+  while (true) {
+    const Progress progress = work.step(status);
+    if (progress == Progress::kDone) return Status::ok();
+    if (progress == Progress::kFailed) return status;
+    if (progress == Progress::kWaiting) {
+      if (Clock::now() > deadline) return Status::timeout("the work did not end");
+      std::this_thread::yield();
+    }
+  }
+}
+
+// Whole numbers so small that every sum is exact in every dtype, and different per rank and place.
+inline double value(int rank, std::size_t i) { return static_cast<double>((i * 7 + rank * 3) % 5); }
+
+template <typename T>
+T make(double x) {
+  if constexpr (std::is_same_v<T, Float16>) {
+    return to_float16(static_cast<float>(x));
+  } else if constexpr (std::is_same_v<T, Bfloat16>) {
+    return to_bfloat16(static_cast<float>(x));
+  } else {
+    return static_cast<T>(x);
+  }
+}
+
+template <typename T>
+double show(T x) {
+  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>) {
+    return to_float(x);
+  } else {
+    return static_cast<double>(x);
+  }
+}
+
+inline double expected(int size, std::size_t i, ReduceOp op) {
+  double result = value(0, i);
+  for (int rank = 1; rank < size; ++rank) {
+    const double x = value(rank, i);
+    switch (op) {
+      case ReduceOp::Average:
+      case ReduceOp::Sum: result += x; break;
+      case ReduceOp::Min: result = std::min(result, x); break;
+      case ReduceOp::Max: result = std::max(result, x); break;
+      case ReduceOp::Product: result *= x; break;
+    }
+  }
+  return result;
+}
+
+template <typename Make>
+void check_allreduce(Transport& transport, DType dtype, ReduceOp op, std::size_t count, Tag tag, const Make& make_work) {
+  const auto check = [&](auto type) {
+    using T = decltype(type);
+    // One element of offset, so that the data are misaligned for vector instructions, and guards.
+    std::vector<T> data(count + 2, make<T>(7));
+    for (std::size_t i = 0; i < count; ++i) data[i + 1] = make<T>(value(transport.rank(), i));
+    Reduction reduction;
+    reduction.dtype = dtype;
+    reduction.op = op;
+    const std::unique_ptr<Work> work = make_work(tag, data.data() + 1, count, reduction);
+    const Status status = run(*work);
+    ASSERT_TRUE(status.is_ok()) << status.message();
+    EXPECT_EQ(show(data.front()), 7);
+    EXPECT_EQ(show(data.back()), 7);
+    for (std::size_t i = 0; i < count; ++i) {
+      ASSERT_EQ(show(data[i + 1]), expected(transport.size(), i, op))
+          << name_of(dtype) << " " << name_of(op) << " element " << i << " of " << count << " on rank "
+          << transport.rank() << " of " << transport.size();
+    }
+  };
+  switch (dtype) {
+    case DType::kBool:
+    case DType::kUint8: return check(std::uint8_t{});
+    case DType::kInt8: return check(std::int8_t{});
+    case DType::kInt16: return check(std::int16_t{});
+    case DType::kInt32: return check(std::int32_t{});
+    case DType::kInt64: return check(std::int64_t{});
+    case DType::kFloat16: return check(Float16{});
+    case DType::kBfloat16: return check(Bfloat16{});
+    case DType::kFloat32: return check(float{});
+    case DType::kFloat64: return check(double{});
+  }
+}
+
+inline void messages_keep_their_order(Transport& t) {
+  constexpr int kMessages = 50;
+  const int right = (t.rank() + 1) % t.size();
+  const int left = (t.rank() + t.size() - 1) % t.size();
+  if (t.size() == 1) return;
+  std::vector<std::vector<std::uint8_t>> out;
+  std::vector<std::vector<std::uint8_t>> in;
+  std::vector<Ticket> tickets;
+  for (int i = 0; i < kMessages; ++i) {
+    // Small and large mixed: eager and rendezvous messages must not overtake each other.
+    const std::size_t bytes = i % 3 == 0 ? 100000 : static_cast<std::size_t>(i);
+    out.emplace_back(bytes, static_cast<std::uint8_t>(i));
+    in.emplace_back(bytes, static_cast<std::uint8_t>(255));
+  }
+  for (int i = 0; i < kMessages; ++i) {
+    Ticket receive;
+    Ticket send;
+    ASSERT_TRUE(t.receive(in[i].data(), in[i].size(), left, 5, receive).is_ok());
+    ASSERT_TRUE(t.send(out[i].data(), out[i].size(), right, 5, send).is_ok());
+    tickets.push_back(receive);
+    tickets.push_back(send);
+  }
+  for (Ticket& ticket : tickets) {
+    Status status;
+    Progress progress = Progress::kWaiting;
+    while ((progress = t.poll(ticket, status)) == Progress::kWaiting) std::this_thread::yield();
+    ASSERT_EQ(progress, Progress::kDone) << status.message();
+    EXPECT_FALSE(ticket.pending());
+  }
+  EXPECT_EQ(in, out);
+}
+
+inline void probe_finds_each_message_once(Transport& t) {
+  if (t.size() == 1) return;
+  constexpr Tag kTag = 9;
+  if (t.rank() != 0) {
+    const std::vector<std::uint8_t> bytes(static_cast<std::size_t>(t.rank()) * 10, static_cast<std::uint8_t>(t.rank()));
+    Ticket ticket;
+    ASSERT_TRUE(t.send(bytes.data(), bytes.size(), 0, kTag, ticket).is_ok());
+    Status status;
+    Progress progress = Progress::kWaiting;
+    while ((progress = t.poll(ticket, status)) == Progress::kWaiting) std::this_thread::yield();
+    ASSERT_EQ(progress, Progress::kDone) << status.message();
+    return;
+  }
+  std::vector<bool> seen(t.size(), false);
+  for (int left = t.size() - 1; left > 0;) {
+    std::optional<Arrival> arrival;
+    ASSERT_TRUE(t.probe(kTag, arrival).is_ok());
+    if (!arrival) continue;
+    EXPECT_EQ(arrival->bytes, static_cast<std::size_t>(arrival->peer) * 10);
+    EXPECT_FALSE(seen[arrival->peer]);
+    seen[arrival->peer] = true;
+    std::vector<std::uint8_t> bytes(arrival->bytes);
+    Ticket ticket;
+    ASSERT_TRUE(t.receive(bytes.data(), bytes.size(), arrival->peer, kTag, ticket).is_ok());
+    Status status;
+    Progress progress = Progress::kWaiting;
+    while ((progress = t.poll(ticket, status)) == Progress::kWaiting) std::this_thread::yield();
+    ASSERT_EQ(progress, Progress::kDone) << status.message();
+    EXPECT_EQ(bytes, std::vector<std::uint8_t>(bytes.size(), static_cast<std::uint8_t>(arrival->peer)));
+    --left;
+  }
+}
+
+// A message of another length than the receive expects is an error and not a wrong sum.
+inline void a_wrong_length_fails(Transport& t) {
+  if (t.size() < 2 || t.rank() > 1) return;
+  std::vector<std::uint8_t> bytes(64);
+  Ticket ticket;
+  Status status;
+  if (t.rank() == 0) {
+    ASSERT_TRUE(t.send(bytes.data(), 10, 1, 11, ticket).is_ok());
+  } else {
+    ASSERT_TRUE(t.receive(bytes.data(), 20, 0, 11, ticket).is_ok());
+  }
+  Progress progress = Progress::kWaiting;
+  while ((progress = t.poll(ticket, status)) == Progress::kWaiting) std::this_thread::yield();
+  EXPECT_EQ(progress, t.rank() == 0 ? Progress::kDone : Progress::kFailed);
+}
+
+inline constexpr std::size_t kCounts[] = {0, 1, 2, 3, 5, 7, 8, 64, 65, 1000, 1023, 4099};
+
+inline void ring(Transport& t) {
+  Tag tag = 100;
+  for (const std::size_t count : kCounts) {
+    for (const std::size_t chunk : {std::size_t{8}, std::size_t{64}, std::size_t{1000}, std::size_t{1} << 20}) {
+      if (count / (chunk / 4) > 200) continue;  // thousands of messages prove nothing more
+      check_allreduce(t, DType::kFloat32, ReduceOp::Sum, count, tag++, [&](Tag tg, void* d, std::size_t n, const Reduction& r) {
+        return make_ring_allreduce(t, tg, d, n, r, chunk);
+      });
+    }
+  }
+}
+
+inline void recursive_doubling(Transport& t) {
+  Tag tag = 100;
+  for (const std::size_t count : kCounts) {
+    for (const std::size_t chunk : {std::size_t{64}, std::size_t{1} << 20}) {
+      check_allreduce(t, DType::kFloat64, ReduceOp::Sum, count, tag++, [&](Tag tg, void* d, std::size_t n, const Reduction& r) {
+        return make_recursive_doubling_allreduce(t, tg, d, n, r, chunk);
+      });
+    }
+  }
+}
+
+inline void every_dtype_and_operator(Transport& t) {
+  Tag tag = 100;
+  for (int dtype = 0; dtype < kDTypeCount; ++dtype) {
+    for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Min, ReduceOp::Max, ReduceOp::Product}) {
+      if (static_cast<DType>(dtype) == DType::kBool) continue;  // values above are no bools
+      if (static_cast<DType>(dtype) == DType::kInt8 && op == ReduceOp::Product && t.size() > 3) continue;  // overflows
+      for (const std::size_t count : {std::size_t{3}, std::size_t{777}}) {
+        check_allreduce(t, static_cast<DType>(dtype), op, count, tag++, [&](Tag tg, void* d, std::size_t n, const Reduction& r) {
+          return make_ring_allreduce(t, tg, d, n, r, 256);
+        });
+        check_allreduce(t, static_cast<DType>(dtype), op, count, tag++, [&](Tag tg, void* d, std::size_t n, const Reduction& r) {
+          return make_recursive_doubling_allreduce(t, tg, d, n, r, 256);
+        });
+      }
+    }
+  }
+}
+
+// Divisor and postscale are applied once, in both algorithms.
+inline void finishing(Transport& t) {
+  for (const std::size_t threshold : {std::size_t{0}, std::size_t{1} << 30}) {
+    std::vector<float> data(100, static_cast<float>(t.rank() + 1));
+    Reduction reduction;
+    reduction.divisor = t.size();
+    reduction.postscale = 4;
+    Tuning tuning;
+    tuning.ring_threshold_bytes = threshold;
+    tuning.chunk_bytes = 64;
+    const auto work = make_allreduce(t, threshold == 0 ? 20 : 21, data.data(), data.size(), reduction, tuning);
+    const Status status = run(*work);
+    ASSERT_TRUE(status.is_ok()) << status.message();
+    const float sum = static_cast<float>(t.size() * (t.size() + 1)) / 2.0F;
+    EXPECT_EQ(data, std::vector<float>(100, sum / static_cast<float>(t.size()) * 4.0F));
+  }
+}
+
+// Inexact values: every rank must still get the same bits.
+inline void same_bits_on_every_rank(Transport& t) {
+  for (const std::size_t threshold : {std::size_t{0}, std::size_t{1} << 30}) {
+    std::vector<float> data(1001);
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = 1.0F / static_cast<float>(i * 3 + t.rank() + 1);
+    Tuning tuning;
+    tuning.ring_threshold_bytes = threshold;
+    const Tag tag = threshold == 0 ? 30 : 40;
+    ASSERT_TRUE(run(*make_allreduce(t, tag, data.data(), data.size(), Reduction{}, tuning)).is_ok());
+    std::vector<float> of_rank_0 = data;
+    ASSERT_TRUE(run(*make_broadcast(t, tag + 1, of_rank_0.data(), of_rank_0.size() * 4, 0, 4096)).is_ok());
+    EXPECT_EQ(data, of_rank_0) << "rank " << t.rank();
+  }
+}
+
+inline void broadcast(Transport& t) {
+  Tag tag = 100;
+  for (int root = 0; root < t.size(); ++root) {
+    for (const std::size_t bytes : kCounts) {
+      std::vector<std::uint8_t> data(bytes, static_cast<std::uint8_t>(99));
+      std::vector<std::uint8_t> wanted(bytes);
+      for (std::size_t i = 0; i < bytes; ++i) wanted[i] = static_cast<std::uint8_t>(i * 3 + root);
+      if (t.rank() == root) data = wanted;
+      const auto work = make_broadcast(t, tag++, data.data(), bytes, root, 64);
+      const Status status = run(*work);
+      ASSERT_TRUE(status.is_ok()) << status.message();
+      EXPECT_EQ(data, wanted) << "root " << root << " rank " << t.rank();
+    }
+  }
+}
+
+// Ranks step several collectives in different orders; each must still get its own data.
+inline void several_in_flight(Transport& t) {
+  constexpr std::size_t kWorks = 8;
+  std::vector<std::vector<float>> data;
+  std::vector<std::unique_ptr<Work>> works;
+  for (std::size_t i = 0; i < kWorks; ++i) data.emplace_back(500 + i, static_cast<float>(t.rank() + i));
+  for (std::size_t i = 0; i < kWorks; ++i) {
+    works.push_back(make_ring_allreduce(t, static_cast<Tag>(200 + i), data[i].data(), data[i].size(), Reduction{}, 256));
+    ASSERT_TRUE(works.back()->start().is_ok());
+  }
+  std::vector<bool> done(kWorks, false);
+  const Clock::time_point deadline = Clock::now() + std::chrono::seconds(60);
+  for (std::size_t finished = 0; finished < kWorks;) {
+    for (std::size_t k = 0; k < kWorks; ++k) {
+      const std::size_t i = t.rank() % 2 == 0 ? k : kWorks - 1 - k;
+      if (done[i]) continue;
+      Status status;
+      const Progress progress = works[i]->step(status);
+      ASSERT_NE(progress, Progress::kFailed) << status.message();
+      if (progress == Progress::kDone) {
+        done[i] = true;
+        ++finished;
+      }
+    }
+    ASSERT_LT(Clock::now(), deadline);
+    std::this_thread::yield();
+  }
+  for (std::size_t i = 0; i < kWorks; ++i) {
+    const float ranks = static_cast<float>(t.size() * (t.size() - 1)) / 2.0F;
+    EXPECT_EQ(data[i], std::vector<float>(500 + i, ranks + static_cast<float>(i) * static_cast<float>(t.size())));
+  }
+}
+
+inline std::vector<std::pair<std::string, Case>> cases() {
+  return {{"MessagesKeepTheirOrder", messages_keep_their_order},
+          {"ProbeFindsEachMessageOnce", probe_finds_each_message_once},
+          {"AWrongLengthFails", a_wrong_length_fails},
+          {"Ring", ring},
+          {"RecursiveDoubling", recursive_doubling},
+          {"EveryDtypeAndOperator", every_dtype_and_operator},
+          {"Finishing", finishing},
+          {"SameBitsOnEveryRank", same_bits_on_every_rank},
+          {"Broadcast", broadcast},
+          {"SeveralInFlight", several_in_flight}};
+}
+
+struct CaseName {
+  template <typename Info>
+  std::string operator()(const Info& info) const { return info.param.first; }
+};
+
+}  // namespace kolo::contract

@@ -1,0 +1,445 @@
+// Both halves of the control plane against each other, without threads or MPI: messages lie in
+// queues and a seeded generator says whose is next. Whatever the order, nothing hangs, every rank
+// launches the same things in the same order, and buckets do not depend on the order.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <random>
+
+#include "coordinator/negotiator.hpp"
+#include "coordinator/participant.hpp"
+
+namespace kolo {
+namespace {
+
+using ::testing::HasSubstr;
+
+Descriptor shape(std::vector<std::int64_t> extents, DType dtype = DType::kFloat32) {
+  Descriptor d;
+  d.shape = std::move(extents);
+  d.dtype = dtype;
+  return d;
+}
+
+class World {
+ public:
+  explicit World(int size, unsigned seed = 0, std::size_t capacity = 1000, PlanLimits limits = {})
+      : size_(size), random_(seed), negotiator_({size, limits, capacity}) {
+    for (int rank = 0; rank < size; ++rank) participants_.emplace_back(rank);
+    reports_.resize(size);
+    decisions_.resize(size);
+    launches_.resize(size);
+    failures_.resize(size);
+    in_flight_.resize(size);
+    closed_.assign(size, false);
+  }
+
+  void submit(int rank, const std::string& name, const Descriptor& descriptor = shape({4}), bool absent = false, bool transient = false) {
+    ASSERT_FALSE(busy(rank, name)) << "the test submits twice";
+    const Participant::Token token = next_token_++;
+    in_flight_[rank][token] = name;
+    participants_[rank].submit({token, name, descriptor, absent, transient});
+    collect(rank);
+  }
+  void wait_begins(int rank, const std::string& name) {
+    participants_[rank].boundary();
+    participants_[rank].wanted(name);
+    collect(rank);
+  }
+  void leave(int rank) {
+    participants_[rank].leave();
+    collect(rank);
+  }
+  bool busy(int rank, const std::string& name) const {
+    const auto& flying = in_flight_[rank];
+    return std::any_of(flying.begin(), flying.end(), [&](const auto& f) { return f.second == name; });
+  }
+  bool idle(int rank) const { return in_flight_[rank].empty(); }
+
+  // Delivers one message, chosen at random. False if there is none.
+  bool deliver_one() {
+    std::vector<int> choices;  // rank: a report of it; -1 - rank: decisions for it
+    for (int rank = 0; rank < size_; ++rank) {
+      if (!reports_[rank].empty()) choices.push_back(rank);
+      if (!decisions_[rank].empty()) choices.push_back(-1 - rank);
+    }
+    if (choices.empty()) return false;
+    const int choice = choices[random_() % choices.size()];
+    if (choice >= 0) {
+      const Status status = negotiator_.handle(choice, through_the_wire(take(reports_[choice])));
+      EXPECT_TRUE(status.is_ok()) << status.message();
+      const wire::Decisions made = negotiator_.take_decisions();
+      if (!made.empty()) {
+        for (auto& queue : decisions_) queue.push_back(made);
+      }
+    } else {
+      apply(-1 - choice, through_the_wire(take(decisions_[-1 - choice])));
+    }
+    return true;
+  }
+  void deliver_all() {
+    while (deliver_one()) {
+    }
+  }
+
+  const std::vector<std::vector<std::string>>& launches(int rank) const { return launches_[rank]; }
+  std::map<std::string, Status>& failures(int rank) { return failures_[rank]; }
+  bool closed(int rank) const { return closed_[rank]; }
+  Participant& participant(int rank) { return participants_[rank]; }
+  std::mt19937& random() { return random_; }
+  std::size_t bytes() const { return bytes_; }
+  int size() const { return size_; }
+
+ private:
+  template <typename Message>
+  static Message take(std::deque<Message>& queue) {
+    Message front = queue.front();
+    queue.pop_front();
+    return front;
+  }
+  template <typename Message>
+  Message through_the_wire(const Message& message) {
+    Message decoded;
+    const auto bytes = wire::encode(message);
+    bytes_ += bytes.size();
+    EXPECT_TRUE(wire::decode(bytes, decoded).is_ok());
+    return decoded;
+  }
+  void collect(int rank) {
+    wire::Report report = participants_[rank].take_report();
+    if (!report.empty()) reports_[rank].push_back(std::move(report));
+  }
+  void apply(int rank, const wire::Decisions& decisions) {
+    std::vector<Participant::Action> actions;
+    const Status status = participants_[rank].apply(decisions, actions);
+    EXPECT_TRUE(status.is_ok()) << "rank " << rank << ": " << status.message();
+    for (const auto& action : actions) {
+      if (const auto* launch = std::get_if<Participant::Launch>(&action)) record(rank, *launch);
+      if (const auto* failure = std::get_if<Participant::Failure>(&action)) {
+        failures_[rank][in_flight_[rank].at(failure->token)] = failure->status;
+        in_flight_[rank].erase(failure->token);
+      }
+      if (std::holds_alternative<Participant::Closed>(action)) closed_[rank] = true;
+    }
+    collect(rank);
+  }
+  void record(int rank, const Participant::Launch& launch) {
+    EXPECT_EQ(launch.sequence, launches_[rank].size());
+    std::vector<std::string> names;
+    for (const auto& member : launch.members) {
+      names.push_back(in_flight_[rank].at(member.token) + (member.absent_everywhere ? " (absent)" : ""));
+      in_flight_[rank].erase(member.token);
+    }
+    launches_[rank].push_back(names);
+  }
+
+  const int size_;
+  std::mt19937 random_;
+  Negotiator negotiator_;
+  std::vector<Participant> participants_;
+  std::vector<std::deque<wire::Report>> reports_;
+  std::vector<std::deque<wire::Decisions>> decisions_;
+  std::vector<std::vector<std::vector<std::string>>> launches_;
+  std::vector<std::map<std::string, Status>> failures_;
+  std::vector<std::map<Participant::Token, std::string>> in_flight_;
+  std::vector<bool> closed_;
+  Participant::Token next_token_ = 1;
+  std::size_t bytes_ = 0;
+};
+
+// A step of training: every rank submits all names, each in an order of its own but rank 0 in the
+// given one, then waits for all. Messages are delivered in between at random.
+void train_step(World& world, const std::vector<std::string>& names) {
+  struct Rank {
+    std::vector<std::string> to_submit;
+    bool waiting = false;
+  };
+  std::vector<Rank> ranks(world.size(), Rank{names, false});
+  for (int rank = 1; rank < world.size(); ++rank) {
+    std::shuffle(ranks[rank].to_submit.begin(), ranks[rank].to_submit.end(), world.random());
+  }
+  for (int finished = 0; finished < world.size();) {
+    const int rank = static_cast<int>(world.random()() % world.size());
+    Rank& r = ranks[rank];
+    if (!r.to_submit.empty()) {
+      world.submit(rank, r.to_submit.front());
+      r.to_submit.erase(r.to_submit.begin());
+    } else if (!r.waiting) {
+      world.wait_begins(rank, names.front());
+      r.waiting = true;
+      ++finished;
+    }
+    if (world.random()() % 2 == 0) world.deliver_one();
+  }
+  world.deliver_all();
+  for (int rank = 0; rank < world.size(); ++rank) ASSERT_TRUE(world.idle(rank)) << "rank " << rank << " hangs";
+}
+
+TEST(Negotiation, ATensorRunsWhenEveryRankHasIt) {
+  World world(3);
+  world.submit(0, "a");
+  world.submit(2, "a");
+  world.deliver_all();
+  EXPECT_TRUE(world.launches(0).empty());
+  world.submit(1, "a");
+  world.deliver_all();
+  for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(world.launches(rank), testing::ElementsAre(testing::ElementsAre("a")));
+}
+
+TEST(Negotiation, KnownTensorsTravelWithoutTheirNames) {
+  World world(2);
+  const std::string name(1000, 'x');
+  const auto step = [&] {
+    const std::size_t before = world.bytes();
+    for (int rank = 0; rank < 2; ++rank) world.submit(rank, name);
+    for (int rank = 0; rank < 2; ++rank) world.wait_begins(rank, name);
+    world.deliver_all();
+    return world.bytes() - before;
+  };
+  EXPECT_GT(step(), 3000U);
+  EXPECT_LT(step(), 40U);
+  EXPECT_LT(step(), 40U);
+}
+
+TEST(Negotiation, WhatIsSubmittedTogetherIsFusedFromTheThirdTimeOn) {
+  World world(3);
+  const std::vector<std::string> names = {"a", "b", "c"};
+  for (int step = 0; step < 4; ++step) train_step(world, names);
+  const auto& launches = world.launches(0);
+  ASSERT_EQ(launches.size(), 3U + 3U + 1U + 1U);
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(launches[i].size(), 1U);
+  EXPECT_EQ(launches[6], names);
+  EXPECT_EQ(launches[7], names);
+}
+
+// The heart of it: 300 random interleavings give the same buckets on every rank and in every run.
+TEST(Negotiation, BucketsDependOnTheProgramAlone) {
+  const std::vector<std::string> names = {"a", "b", "c", "d", "e", "f", "g"};
+  PlanLimits limits;
+  limits.bucket_bytes = 3 * 64;
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    World world(1 + static_cast<int>(seed % 5), seed, 1000, limits);
+    for (int step = 0; step < 5; ++step) train_step(world, names);
+    for (int rank = 1; rank < world.size(); ++rank) ASSERT_EQ(world.launches(rank), world.launches(0));
+    std::vector<std::vector<std::string>> late(world.launches(0).end() - 9, world.launches(0).end());
+    std::sort(late.begin(), late.end());
+    const std::vector<std::string> first = {"a", "b", "c"};
+    const std::vector<std::string> second = {"d", "e", "f"};
+    const std::vector<std::string> third = {"g"};
+    ASSERT_EQ(late, (std::vector<std::vector<std::string>>{first, first, first, second, second, second, third, third, third})) << "seed " << seed;
+  }
+}
+
+TEST(Negotiation, ASkippedTensorGivesTheBucketUpAndNothingHangs) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    World world(3, seed);
+    for (int step = 0; step < 3; ++step) train_step(world, {"a", "b", "c"});
+    train_step(world, {"a", "c"});       // b does not come
+    train_step(world, {"a", "b", "c"});  // and comes back
+    train_step(world, {"c", "new", "a"});
+    for (int step = 0; step < 3; ++step) train_step(world, {"a", "b", "c"});
+    for (int rank = 1; rank < 3; ++rank) ASSERT_EQ(world.launches(rank), world.launches(0));
+  }
+}
+
+TEST(Negotiation, WaitingInBetweenIsNotFused) {
+  World world(2);
+  for (int step = 0; step < 4; ++step) {
+    for (const char* name : {"a", "b"}) {
+      for (int rank = 0; rank < 2; ++rank) {
+        world.submit(rank, name);
+        world.wait_begins(rank, name);
+      }
+      world.deliver_all();
+    }
+  }
+  for (const auto& launch : world.launches(0)) EXPECT_EQ(launch.size(), 1U);
+  EXPECT_EQ(world.launches(0).size(), 8U);
+}
+
+TEST(Negotiation, AMismatchNamesTensorRanksAndDifference) {
+  World world(3);
+  world.submit(0, "w", shape({2, 3}));
+  world.submit(1, "w", shape({3, 2}));
+  world.submit(2, "w", shape({2, 3}));
+  world.submit(0, "fine");
+  world.submit(1, "fine");
+  world.submit(2, "fine");
+  world.deliver_all();
+  for (int rank = 0; rank < 3; ++rank) {
+    const Status& status = world.failures(rank)["w"];
+    EXPECT_EQ(status.code(), StatusCode::kMismatch);
+    EXPECT_THAT(status.message(), HasSubstr("'w'"));
+    EXPECT_THAT(status.message(), HasSubstr("shape: [2, 3] on ranks 0, 2; [3, 2] on rank 1"));
+    EXPECT_EQ(world.launches(rank).size(), 1U);
+  }
+}
+
+TEST(Negotiation, EveryFieldIsCompared) {
+  const auto difference_of = [](auto change) {
+    Descriptor a = shape({4});
+    Descriptor b = a;
+    change(b);
+    return describe_difference({&a, &b});
+  };
+  EXPECT_EQ(difference_of([](Descriptor&) {}), "");
+  EXPECT_THAT(difference_of([](Descriptor& d) { d.kind = OpKind::kBroadcast; }), HasSubstr("operation: allreduce on rank 0; broadcast on rank 1"));
+  EXPECT_THAT(difference_of([](Descriptor& d) { d.dtype = DType::kInt8; }), HasSubstr("dtype: float32 on rank 0; int8 on rank 1"));
+  EXPECT_THAT(difference_of([](Descriptor& d) { d.op = ReduceOp::Max; }), HasSubstr("operator: Sum on rank 0; Max on rank 1"));
+  EXPECT_THAT(difference_of([](Descriptor& d) { d.root = 1; }), HasSubstr("root rank: 0 on rank 0; 1 on rank 1"));
+  EXPECT_THAT(difference_of([](Descriptor& d) { d.prescale = 2; }), HasSubstr("prescale"));
+  EXPECT_THAT(difference_of([](Descriptor& d) { d.postscale = 2; }), HasSubstr("postscale"));
+}
+
+TEST(Negotiation, AKnownTensorMayChangeItsShapeEverywhere) {
+  World world(2);
+  for (const auto& extents : std::vector<std::vector<std::int64_t>>{{4}, {4}, {7}, {7}, {4}}) {
+    for (int rank = 0; rank < 2; ++rank) world.submit(rank, "last batch", shape(extents));
+    world.deliver_all();
+  }
+  EXPECT_EQ(world.launches(1).size(), 5U);
+}
+
+// ... but not on some ranks alone, also when the tensor is in a bucket; and it recovers.
+TEST(Negotiation, AKnownTensorThatChangesOnOneRankFailsAndRecovers) {
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    World world(3, seed);
+    for (int step = 0; step < 4; ++step) train_step(world, {"a", "b", "c"});
+    for (int rank = 0; rank < 3; ++rank) {
+      world.submit(rank, "a");
+      world.submit(rank, "b", rank == 1 ? shape({9}) : shape({4}));
+      world.submit(rank, "c");
+    }
+    world.deliver_all();
+    for (int rank = 0; rank < 3; ++rank) {
+      ASSERT_TRUE(world.idle(rank));
+      ASSERT_EQ(world.failures(rank).size(), 1U);
+      EXPECT_THAT(world.failures(rank)["b"].message(), HasSubstr("[9] on rank 1"));
+    }
+    for (int step = 0; step < 4; ++step) train_step(world, {"a", "b", "c"});
+  }
+}
+
+TEST(Negotiation, BucketMembersMayChangeShapeTogether) {
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    World world(3, seed);
+    for (int step = 0; step < 4; ++step) train_step(world, {"a", "b", "c"});
+    for (int rank = 0; rank < 3; ++rank) {
+      for (const char* name : {"a", "b", "c"}) world.submit(rank, name, name[0] == 'b' ? shape({9}) : shape({4}));
+    }
+    for (int rank = 0; rank < 3; ++rank) world.wait_begins(rank, "a");
+    world.deliver_all();
+    for (int rank = 0; rank < 3; ++rank) {
+      ASSERT_TRUE(world.idle(rank));
+      ASSERT_TRUE(world.failures(rank).empty());
+      ASSERT_EQ(world.launches(rank), world.launches(0));
+    }
+  }
+}
+
+TEST(Negotiation, AbsentTensors) {
+  World world(2);
+  for (int step = 0; step < 4; ++step) {
+    for (int rank = 0; rank < 2; ++rank) {
+      world.submit(rank, "here");
+      world.submit(rank, "nowhere", shape({4}), true);
+      world.submit(rank, "on rank 1", shape({4}), rank == 0);
+    }
+    for (int rank = 0; rank < 2; ++rank) world.wait_begins(rank, "here");
+    world.deliver_all();
+  }
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_THAT(world.launches(rank)[1], testing::ElementsAre("nowhere (absent)"));
+    EXPECT_THAT(world.launches(rank).back(), testing::ElementsAre("here", "nowhere (absent)", "on rank 1"));
+  }
+}
+
+TEST(Negotiation, TheCacheEvictsAndNothingIsLost) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    World world(3, seed, 4);  // fewer places than names
+    for (int step = 0; step < 6; ++step) {
+      train_step(world, {"a", "b"});
+      train_step(world, {"a", "step" + std::to_string(step), "c", "d"});
+      if (step % 2 == 0) train_step(world, {"c", "b", "e", "f", "g"});
+    }
+    for (int rank = 1; rank < 3; ++rank) ASSERT_EQ(world.launches(rank), world.launches(0));
+  }
+}
+
+TEST(Negotiation, TransientNamesLeaveNothingBehind) {
+  World world(2);
+  for (int i = 0; i < 100; ++i) {
+    for (int rank = 0; rank < 2; ++rank) world.submit(rank, "unnamed." + std::to_string(i % 2), shape({i}), false, true);
+    world.deliver_all();
+  }
+  EXPECT_EQ(world.launches(1).size(), 100U);
+}
+
+TEST(Negotiation, ARankThatLeavesFailsWhatOthersWaitFor) {
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    World world(3, seed);
+    for (int step = 0; step < 3; ++step) train_step(world, {"a", "b"});
+    world.submit(0, "a");
+    world.submit(1, "a");
+    world.submit(0, "b");
+    world.submit(2, "a");  // rank 2 goes with this one submitted: it still runs
+    world.leave(2);
+    world.deliver_all();
+    world.submit(1, "b");  // comes too late
+    world.wait_begins(1, "a");
+    world.deliver_all();
+    for (int rank = 0; rank < 2; ++rank) {
+      ASSERT_TRUE(world.idle(rank)) << "rank " << rank << " hangs, seed " << seed;
+      const Status& status = world.failures(rank)["b"];
+      EXPECT_EQ(status.code(), StatusCode::kPeerLost);
+      EXPECT_THAT(status.message(), HasSubstr("rank 2 shut kolo down or exited before submitting tensor 'b'"));
+      EXPECT_FALSE(world.closed(rank));
+    }
+    EXPECT_THAT(world.launches(2).back(), testing::ElementsAre("a"));
+    world.leave(0);
+    world.leave(1);
+    world.deliver_all();
+    for (int rank = 0; rank < 3; ++rank) EXPECT_TRUE(world.closed(rank));
+  }
+}
+
+TEST(Negotiation, HeldTensorsAreLetGoByFlush) {
+  World world(2);
+  for (int step = 0; step < 3; ++step) train_step(world, {"a", "b"});
+  for (int rank = 0; rank < 2; ++rank) world.submit(rank, "a");
+  world.deliver_all();
+  EXPECT_TRUE(world.participant(0).holds_back());
+  EXPECT_FALSE(world.idle(0));
+  for (int rank = 0; rank < 2; ++rank) world.participant(rank).flush();
+  world.wait_begins(0, "a");
+  world.wait_begins(1, "a");
+  world.deliver_all();
+  EXPECT_FALSE(world.participant(0).holds_back());
+  EXPECT_TRUE(world.idle(0));
+  EXPECT_TRUE(world.idle(1));
+}
+
+TEST(Negotiation, ProtocolErrorsAreErrors) {
+  Negotiator negotiator({2, {}, 10});
+  EXPECT_FALSE(negotiator.handle(1, {wire::Ready{77, {}}}).is_ok());
+  EXPECT_TRUE(negotiator.handle(1, {wire::Announce{"a", shape({1}), false, false}}).is_ok());
+  EXPECT_FALSE(negotiator.handle(1, {wire::Announce{"a", shape({1}), false, false}}).is_ok());
+  Participant participant(1);
+  std::vector<Participant::Action> actions;
+  EXPECT_FALSE(participant.apply({wire::Execute{3, {}}}, actions).is_ok());
+  EXPECT_FALSE(participant.apply({wire::Assign{3, "x", false}}, actions).is_ok());
+  EXPECT_FALSE(participant.apply({wire::Evict{3}}, actions).is_ok());
+  EXPECT_FALSE(participant.apply({wire::Bucket{4, {{3, 0}}}}, actions).is_ok());
+}
+
+TEST(RankList, IsShort) {
+  EXPECT_EQ(rank_list({3}), "rank 3");
+  EXPECT_EQ(rank_list({0, 1}), "ranks 0, 1");
+  EXPECT_EQ(rank_list({0, 1, 2, 5, 7, 8, 9}), "ranks 0-2, 5, 7-9");
+}
+
+}  // namespace
+}  // namespace kolo

@@ -1,0 +1,59 @@
+#include "coordinator/plan.hpp"
+
+#include <gtest/gtest.h>
+
+namespace kolo {
+namespace {
+
+using Buckets = std::vector<std::vector<std::size_t>>;
+
+Descriptor tensor(std::int64_t elements, DType dtype = DType::kFloat32, ReduceOp op = ReduceOp::Sum) {
+  Descriptor d;
+  d.dtype = dtype;
+  d.op = op;
+  d.shape = {elements};
+  return d;
+}
+
+Buckets plan(const std::vector<Descriptor>& tensors, const PlanLimits& limits) {
+  std::vector<const Descriptor*> pointers;
+  for (const Descriptor& t : tensors) pointers.push_back(&t);
+  return plan_buckets(pointers, limits);
+}
+
+TEST(Plan, SmallTensorsShareABucketInOrder) {
+  EXPECT_EQ(plan({tensor(1), tensor(100), tensor(7)}, {}), (Buckets{{0, 1, 2}}));
+}
+
+TEST(Plan, ALargeTensorStaysAloneAndTheOthersMeetAcrossIt) {
+  EXPECT_EQ(plan({tensor(1), tensor(1 << 20), tensor(7)}, {}), (Buckets{{0, 2}}));
+}
+
+TEST(Plan, ABucketIsNotFilledBeyondItsSize) {
+  // 64 bytes each, padded
+  EXPECT_EQ(plan(std::vector<Descriptor>(5, tensor(1)), {128, 1000}), (Buckets{{0, 1}, {2, 3}}));
+}
+
+TEST(Plan, DtypesAndOperatorsDoNotMix) {
+  EXPECT_EQ(plan({tensor(1), tensor(1, DType::kFloat64), tensor(2), tensor(2, DType::kFloat64), tensor(1, DType::kFloat32, ReduceOp::Max)}, {}),
+            (Buckets{{0, 2}, {1, 3}}));
+}
+
+TEST(Plan, NothingToFuse) {
+  EXPECT_EQ(plan({}, {}), Buckets{});
+  EXPECT_EQ(plan({tensor(4)}, {}), Buckets{});
+  EXPECT_EQ(plan({tensor(0), tensor(0)}, {}), Buckets{});
+  EXPECT_EQ(plan({tensor(4), tensor(4)}, {0, 1000}), Buckets{}) << "fusion is off";
+  Descriptor broadcast = tensor(4);
+  broadcast.kind = OpKind::kBroadcast;
+  EXPECT_EQ(plan({broadcast, broadcast}, {}), Buckets{});
+}
+
+TEST(Plan, LayoutAligns) {
+  const BucketLayout layout = layout_bucket({4, 64, 65, 1});
+  EXPECT_EQ(layout.offsets, (std::vector<std::size_t>{0, 64, 128, 256}));
+  EXPECT_EQ(layout.bytes, 320U);
+}
+
+}  // namespace
+}  // namespace kolo
