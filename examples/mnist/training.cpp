@@ -38,6 +38,9 @@ Training::Training(const Options& options)
       metrics_(options.metrics, kolo::rank() == 0),
       progress_(options.progress && kolo::rank() == 0, options.epochs, steps_per_epoch_) {
   kolo::broadcast_parameters(*net_);
+  // LibTorch's first step() changes nothing, where Python's scheduler makes that step when it is
+  // constructed: from here on both agree.
+  scheduler_.step();
   // The same weights everywhere, but each rank drops other units.
   torch::manual_seed(options.seed + static_cast<std::uint64_t>(kolo::rank()) + 1);
 }

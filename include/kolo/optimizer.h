@@ -84,7 +84,7 @@ class DistributedOptimizer : public Base {
     reducer_.attach(this->param_groups());
     if (closure == nullptr) {
       reducer_.synchronize_unless_done();
-      return Base::step();
+      return Base::step(nullptr);
     }
     return Base::step([&] {
       const at::Tensor loss = closure();

@@ -61,6 +61,8 @@ class ReduceHook final : public PostAccumulateGradHook {
 };
 
 ReduceHook* hook_of(const at::Tensor& parameter) {
+  // A tensor that never needed a gradient has no place for hooks yet.
+  torch::autograd::impl::materialize_autograd_meta(parameter);
   return dynamic_cast<ReduceHook*>(torch::autograd::impl::post_acc_grad_hooks(parameter).get());
 }
 

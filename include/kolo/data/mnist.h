@@ -1,0 +1,47 @@
+// The MNIST dataset (LeCun, Cortes, Burges, http://yann.lecun.com/exdb/mnist), and others in its
+// form such as Fashion-MNIST and KMNIST.
+#pragma once
+
+#include <torch/data/datasets/base.h>
+#include <torch/data/example.h>
+#include <torch/types.h>
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+namespace kolo::data {
+
+// Reads the four IDX files of MNIST, plain or gzip, from a folder:
+// train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz], t10k-images-idx3-ubyte[.gz] and
+// t10k-labels-idx1-ubyte[.gz]; of two files that differ in .gz alone, the plain one is read. Any
+// number of images will do. Holds all of them in memory; copies share them. Normalisation is a
+// transform: dataset.map(torch::data::transforms::Normalize<>(0.1307, 0.3081)).
+class MNIST : public torch::data::datasets::Dataset<MNIST> {
+ public:
+  enum class Mode { kTrain, kTest };
+
+  // Throws DataError, naming the file and the reason, if a file is missing or damaged, if images
+  // are not uint8 [N, 28, 28] with N above 0, if labels are not uint8 [N] in 0 to 9, or if the
+  // numbers of images and labels differ. Not collective.
+  explicit MNIST(const std::string& folder, Mode mode = Mode::kTrain);
+
+  // The image [1, 28, 28] and its label [], views into images() and labels(): safe from several
+  // threads. Throws InvalidArgumentError if there is no such index.
+  torch::data::Example<> get(std::size_t index) override;
+
+  std::optional<std::size_t> size() const override;
+  bool is_train() const noexcept { return mode_ == Mode::kTrain; }
+
+  const torch::Tensor& images() const noexcept {
+    return images_;
+  }  // float32 [N, 1, 28, 28], 0 to 1
+  const torch::Tensor& labels() const noexcept { return labels_; }  // int64 [N], 0 to 9
+
+ private:
+  Mode mode_;
+  torch::Tensor images_;
+  torch::Tensor labels_;
+};
+
+}  // namespace kolo::data

@@ -1,0 +1,87 @@
+// Shares of a dataset among the ranks, reshuffled each epoch.
+#pragma once
+
+#include <torch/data/samplers/base.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace kolo {
+
+// Gives each rank its share of the samples of an epoch, for torch::data::make_data_loader. The
+// order of an epoch is a random permutation that depends on seed and epoch alone, so that all ranks
+// agree on it without talking; rank r gets every num_replicas-th sample of it, beginning with the
+// r-th. The shares are disjoint, together complete and of the same size. Where the dataset's size
+// does not divide, the order is continued from its beginning (so up to num_replicas - 1 samples
+// occur twice), or cut with drop_last, as PyTorch's Python DistributedSampler does it.
+//
+//   kolo::DistributedSampler sampler(size, {kolo::size(), kolo::rank()});
+//   auto loader = torch::data::make_data_loader(dataset, sampler, batch_size);
+//   for (int epoch = 0; epoch < epochs; ++epoch) {
+//     for (auto& batch : *loader) { ... }
+//   }
+//
+// The epoch advances by itself: each begin() of the data loader calls reset(), and reset() goes to
+// the next epoch if the current one was begun, even if it was not finished. LibTorch's
+// DistributedRandomSampler, in contrast, repeats its order at every reset() until its epoch is set,
+// which in a data loader it cannot be any more. Whoever wants to say the epoch calls set_epoch(),
+// and the next reset() then keeps what was set.
+//
+// Copies are handles on one and the same sampler. The data loader takes its sampler by value and
+// never hands it out, so this is how set_epoch(), save() and load() reach the one inside it.
+//
+// Nothing here is collective. One thread at a time; the data loader calls it from the thread that
+// iterates, never from its workers.
+class DistributedSampler : public torch::data::samplers::Sampler<std::vector<std::size_t>> {
+ public:
+  struct Options {
+    int num_replicas = 1;    // among how many ranks the dataset is shared
+    int rank = 0;            // whose share this is
+    bool shuffle = true;     // false: the dataset's own order in every epoch
+    std::uint64_t seed = 0;  // the same on all ranks
+    bool drop_last = false;  // cut instead of repeating samples
+  };
+
+  // Begins with epoch 0. A dataset of size 0 gives empty shares; so does one smaller than
+  // num_replicas with drop_last. Throws InvalidArgumentError if num_replicas is below 1 or rank is
+  // not in [0, num_replicas).
+  DistributedSampler(std::size_t dataset_size, const Options& options);
+
+  // The next sample to be handed out is the first one of this epoch. Only right after load(),
+  // setting the epoch that was loaded keeps the position in it: a resumed run may set the epoch as
+  // any other run does.
+  void set_epoch(std::uint64_t epoch);
+
+  std::uint64_t epoch() const;
+  std::size_t position() const;  // how many samples of the epoch this rank has handed out
+  std::size_t size() const;      // how many samples an epoch has for each rank
+
+  // Called by the data loader at each begin(). Goes to the beginning of the next epoch if next()
+  // was called since the last reset(), set_epoch() or load(); else keeps epoch and position. After
+  // a load() from the end of an epoch it goes to the next one, too. A new dataset size, if given
+  // and other than before, holds from now on; then the position is 0.
+  void reset(std::optional<std::size_t> new_size = std::nullopt) override;
+
+  // Returns up to batch_size samples; std::nullopt when the epoch is over for this rank, which is
+  // at the same call on all ranks. Throws InvalidArgumentError if batch_size is 0.
+  std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override;
+
+  // Saves epoch and position, so that a run goes on in the middle of an epoch. They are the same on
+  // all ranks: what one rank saved, every rank may load. Data loaders with workers ask for batches
+  // ahead of the program, and the position counts these; such a program saves between epochs.
+  void save(torch::serialize::OutputArchive& archive) const override;
+
+  // Throws DataError if the archive holds no such sampler, InvalidArgumentError if it was saved
+  // with another dataset size, num_replicas, shuffle, seed or drop_last, so that its position would
+  // mean other samples. In both cases nothing changes.
+  void load(torch::serialize::InputArchive& archive) override;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace kolo

@@ -1,0 +1,187 @@
+// Where the bytes of a data file come from: memory, a file, or a gzip stream in either. Internal to
+// the readers of data files; a source is used by one thread.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "kolo/error.h"
+
+namespace kolo::data {
+
+inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+// Deflate codes at most 258 bytes in 2 bits.
+inline constexpr std::uint64_t kDeflateBestRatio = 1032;
+inline constexpr auto kGetAgain = "the file is damaged or its copy was cut short: get it again";
+
+[[noreturn]] inline void fail(const std::string& name, const std::string& reason,
+                              const std::string& mend) {
+  throw DataError(name + ": " + reason + "; " + mend);
+}
+
+[[noreturn]] inline void fail_system(const std::string& name, const char* what, int error) {
+  fail(name, std::string(what) + ": " + std::generic_category().message(error),
+       "check the path, the file's permissions and its disk");
+}
+
+// Where bytes come from.
+class Source {
+ public:
+  Source() = default;
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+  virtual ~Source() = default;
+  // Reads size bytes, fewer only where the data end. Throws DataError.
+  virtual std::size_t read(std::uint8_t* to, std::size_t size) = 0;
+  // The whole source has this many bytes at most.
+  virtual std::uint64_t total_at_most() const = 0;
+};
+
+class MemorySource : public Source {
+ public:
+  MemorySource(const void* data, std::size_t size)
+      : data_(static_cast<const std::uint8_t*>(data)), size_(size) {}
+
+  std::size_t read(std::uint8_t* to, std::size_t size) override {
+    const std::size_t count = std::min(size, size_ - position_);
+    if (count > 0) std::memcpy(to, data_ + position_, count);
+    position_ += count;
+    return count;
+  }
+  std::uint64_t total_at_most() const override { return size_; }
+
+ private:
+  const std::uint8_t* data_;  // the caller's; outlives this object, which lives within one call
+  std::size_t size_;
+  std::size_t position_ = 0;
+};
+
+// Owns the descriptor; the destructor closes it, nothing is pending.
+class FileSource : public Source {
+ public:
+  explicit FileSource(const std::string& path) : path_(path) {
+    // Without O_NONBLOCK the opening of a named pipe would wait for its writer, maybe for ever.
+    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor_ < 0) fail_system(path_, "cannot be opened", errno);
+    try {
+      inspect();
+    } catch (...) {
+      ::close(descriptor_);
+      throw;
+    }
+  }
+  ~FileSource() override { ::close(descriptor_); }
+
+  std::size_t read(std::uint8_t* to, std::size_t size) override {
+    std::size_t count = 0;
+    while (count < size) {
+      const ssize_t got = ::read(descriptor_, to + count, size - count);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) fail_system(path_, "cannot be read", errno);
+      if (got == 0) break;
+      count += static_cast<std::size_t>(got);
+    }
+    return count;
+  }
+  std::uint64_t total_at_most() const override { return size_; }
+
+ private:
+  void inspect() {
+    struct stat facts {};
+    if (::fstat(descriptor_, &facts) != 0) fail_system(path_, "cannot be inspected", errno);
+    if (S_ISDIR(facts.st_mode)) fail(path_, "is a folder", "give the path of a file in it");
+    if (!S_ISREG(facts.st_mode)) {
+      fail(path_, "is not a regular file", "copy its content to a file and give that");
+    }
+    size_ = static_cast<std::uint64_t>(facts.st_size);
+  }
+
+  std::string path_;
+  int descriptor_ = -1;
+  std::uint64_t size_ = 0;
+};
+
+// Unpacks gzip while it is read. zlib's own gzread() is not used: it ignores what follows the data.
+class GzipSource : public Source {
+ public:
+  // start holds the first bytes, which were already read from packed.
+  GzipSource(Source& packed, const std::uint8_t* start, std::size_t size, const std::string& name)
+      : packed_(packed), name_(name), input_(kChunkBytes / 16) {
+    std::copy_n(start, size, input_.data());
+    stream_.next_in = input_.data();
+    stream_.avail_in = static_cast<uInt>(size);
+    constexpr int kGzipOnly = 16;  // added to the window bits: expect a gzip header and trailer
+    if (inflateInit2(&stream_, MAX_WBITS + kGzipOnly) != Z_OK) throw std::bad_alloc();
+  }
+  ~GzipSource() override { inflateEnd(&stream_); }
+
+  std::size_t read(std::uint8_t* to, std::size_t size) override {
+    std::size_t count = 0;
+    while (count < size) {
+      if (stream_.avail_in == 0 && !refill()) {
+        if (in_member_) fail_damaged("they end too early");
+        break;
+      }
+      count += unpack(to + count, std::min(size - count, kChunkBytes));
+    }
+    return count;
+  }
+  std::uint64_t total_at_most() const override {
+    return packed_.total_at_most() * kDeflateBestRatio;
+  }
+
+ private:
+  bool refill() {
+    stream_.next_in = input_.data();
+    stream_.avail_in = static_cast<uInt>(packed_.read(input_.data(), input_.size()));
+    return stream_.avail_in > 0;
+  }
+
+  // Returns how many bytes came out: 0 is possible, but then input was used up or a member ended.
+  std::size_t unpack(std::uint8_t* to, std::size_t size) {
+    if (!in_member_) {
+      inflateReset(&stream_);
+      in_member_ = true;
+    }
+    stream_.next_out = to;
+    stream_.avail_out = static_cast<uInt>(size);
+    const int code = inflate(&stream_, Z_NO_FLUSH);
+    if (code == Z_STREAM_END) {
+      in_member_ = false;
+      ++members_;
+    } else if (code == Z_MEM_ERROR) {
+      throw std::bad_alloc();
+    } else if (code != Z_OK) {
+      fail_damaged(stream_.msg != nullptr ? stream_.msg : "unexpected content");
+    }
+    return size - stream_.avail_out;
+  }
+
+  [[noreturn]] void fail_damaged(const std::string& detail) {
+    if (members_ > 0 && stream_.total_out == 0) {
+      fail(name_, "bytes that are no gzip data follow the end of its gzip data", kGetAgain);
+    }
+    fail(name_, "its gzip data are damaged (" + detail + ")", kGetAgain);
+  }
+
+  Source& packed_;  // outlives this object, which lives within one call
+  const std::string& name_;
+  std::vector<std::uint8_t> input_;
+  z_stream stream_{};
+  bool in_member_ = true;
+  int members_ = 0;
+};
+
+}  // namespace kolo::data

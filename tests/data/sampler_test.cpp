@@ -1,0 +1,267 @@
+// kolo::DistributedSampler by itself, in a data loader, and saved and loaded.
+#include "kolo/data/sampler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/data/dataloader.h>
+#include <torch/data/datasets/base.h>
+#include <torch/data/samplers/serialize.h>
+#include <torch/serialize.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "data/shard.hpp"
+#include "kolo/error.h"
+
+namespace kolo {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Indices = std::vector<std::size_t>;
+using Options = DistributedSampler::Options;
+
+// Its examples are their own indices.
+class Numbers : public torch::data::datasets::BatchDataset<Numbers, Indices> {
+ public:
+  explicit Numbers(std::size_t size) : size_(size) {}
+  Indices get_batch(torch::ArrayRef<std::size_t> request) override { return request.vec(); }
+  std::optional<std::size_t> size() const override { return size_; }
+
+ private:
+  std::size_t size_;
+};
+
+Indices rest_of_epoch(DistributedSampler& sampler, std::size_t batch_size = 3) {
+  Indices all;
+  while (auto batch = sampler.next(batch_size)) all.insert(all.end(), batch->begin(), batch->end());
+  return all;
+}
+
+template <typename Loader>
+Indices epoch_of(Loader& loader) {
+  Indices all;
+  for (const Indices& batch : *loader) all.insert(all.end(), batch.begin(), batch.end());
+  return all;
+}
+
+// Of 20 samples shuffled with seed 5, rank 1 of 3.
+Indices expected(std::uint64_t epoch) {
+  return data::shard({20, 3, 1, true, 5, false}, epoch);
+}
+DistributedSampler make_sampler() {
+  return {20, {3, 1, true, 5}};
+}
+
+std::string saved(const DistributedSampler& sampler) {
+  std::ostringstream stream;
+  torch::save(sampler, stream);
+  return stream.str();
+}
+
+void load(DistributedSampler& sampler, const std::string& bytes) {
+  std::istringstream stream(bytes);
+  torch::load(sampler, stream);
+}
+
+TEST(DistributedSampler, BatchesOfAnEpoch) {
+  DistributedSampler sampler(10, {4, 2, false});
+  EXPECT_EQ(sampler.size(), 3U);
+  EXPECT_THAT(*sampler.next(2), ElementsAre(2, 6));
+  EXPECT_EQ(sampler.position(), 2U);
+  EXPECT_THAT(*sampler.next(2), ElementsAre(0));
+  EXPECT_FALSE(sampler.next(2).has_value());
+  EXPECT_FALSE(sampler.next(2).has_value());
+}
+
+TEST(DistributedSampler, WrongArguments) {
+  for (const Options& options : {Options{0, 0}, Options{-1, 0}, Options{2, 2}, Options{2, -1}}) {
+    EXPECT_THROW(DistributedSampler(10, options), InvalidArgumentError);
+  }
+  EXPECT_THROW(make_sampler().next(0), InvalidArgumentError);
+}
+
+TEST(DistributedSampler, FirstResetKeepsEpochZero) {
+  DistributedSampler sampler = make_sampler();
+  sampler.reset();
+  sampler.reset();
+  EXPECT_EQ(sampler.epoch(), 0U);
+  EXPECT_EQ(rest_of_epoch(sampler), expected(0));
+}
+
+TEST(DistributedSampler, ResetAfterAnEpochGoesOn) {
+  DistributedSampler sampler = make_sampler();
+  for (std::uint64_t epoch = 0; epoch < 4; ++epoch) {
+    sampler.reset();
+    EXPECT_EQ(sampler.epoch(), epoch);
+    EXPECT_EQ(rest_of_epoch(sampler), expected(epoch));
+  }
+}
+
+TEST(DistributedSampler, ResetWithinAnEpochGoesOn) {
+  DistributedSampler sampler = make_sampler();
+  sampler.next(2);
+  sampler.reset();
+  EXPECT_EQ(sampler.epoch(), 1U);
+  EXPECT_EQ(rest_of_epoch(sampler), expected(1));
+}
+
+TEST(DistributedSampler, ResetKeepsTheEpochThatWasSet) {
+  DistributedSampler sampler = make_sampler();
+  rest_of_epoch(sampler);
+  sampler.set_epoch(7);
+  sampler.reset();
+  EXPECT_EQ(rest_of_epoch(sampler), expected(7));
+  sampler.set_epoch(7);  // again, on purpose
+  sampler.reset();
+  EXPECT_EQ(rest_of_epoch(sampler), expected(7));
+  sampler.reset();
+  EXPECT_EQ(rest_of_epoch(sampler), expected(8));
+}
+
+TEST(DistributedSampler, SetEpochBeginsAtOnce) {
+  DistributedSampler sampler = make_sampler();
+  sampler.next(2);
+  sampler.set_epoch(3);
+  EXPECT_EQ(rest_of_epoch(sampler), expected(3));
+}
+
+TEST(DistributedSampler, ResetToAnotherSize) {
+  DistributedSampler sampler = make_sampler();
+  sampler.next(2);
+  sampler.reset(31);
+  EXPECT_EQ(sampler.size(), 11U);
+  EXPECT_EQ(rest_of_epoch(sampler), data::shard({31, 3, 1, true, 5, false}, 1));
+}
+
+TEST(DistributedSampler, EmptyShares) {
+  DistributedSampler none(0, {3, 1});
+  EXPECT_EQ(none.size(), 0U);
+  EXPECT_FALSE(none.next(1).has_value());
+  DistributedSampler dropped(2, {3, 1, true, 0, true});
+  EXPECT_EQ(dropped.size(), 0U);
+  EXPECT_FALSE(dropped.next(1).has_value());
+}
+
+TEST(DistributedSampler, InADataLoader) {
+  for (const std::size_t workers : {0, 2}) {
+    std::vector<Indices> shares;
+    for (int rank = 0; rank < 3; ++rank) {
+      const auto options = torch::data::DataLoaderOptions(4).workers(workers);
+      const DistributedSampler sampler(21, {3, rank, true, 5});
+      auto loader = torch::data::make_data_loader(Numbers(21), sampler, options);
+      for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+        const auto share =
+            data::shard({21, 3, static_cast<std::size_t>(rank), true, 5, false}, epoch);
+        EXPECT_EQ(epoch_of(loader), share) << "rank " << rank << ", epoch " << epoch;
+      }
+    }
+  }
+}
+
+TEST(DistributedSampler, CopyReachesTheOneInTheDataLoader) {
+  DistributedSampler sampler = make_sampler();
+  auto loader = torch::data::make_data_loader(Numbers(20), sampler, 4);
+  sampler.set_epoch(6);
+  EXPECT_EQ(epoch_of(loader), expected(6));
+  EXPECT_EQ(sampler.position(), 7U);
+  EXPECT_EQ(epoch_of(loader), expected(7));
+  EXPECT_EQ(sampler.epoch(), 7U);
+}
+
+TEST(DistributedSampler, AnUnfinishedEpochOfADataLoader) {
+  DistributedSampler sampler = make_sampler();
+  auto loader = torch::data::make_data_loader(Numbers(20), sampler, 2);
+  for (const Indices& batch : *loader) {
+    EXPECT_THAT(batch, ElementsAre(expected(0)[0], expected(0)[1]));
+    break;
+  }
+  EXPECT_EQ(epoch_of(loader), expected(1));
+}
+
+// A run that is stopped in the middle of epoch 2 and continued by a new process, which may set the
+// epoch or not, sees what is left of it and then epoch 3.
+TEST(DistributedSampler, ContinuesFromASavedPosition) {
+  DistributedSampler stopped = make_sampler();
+  stopped.set_epoch(2);
+  stopped.next(3);
+  const std::string bytes = saved(stopped);
+  const Indices left = rest_of_epoch(stopped);
+  ASSERT_EQ(left.size(), 4U);
+  for (const bool sets_epoch : {false, true}) {
+    DistributedSampler sampler = make_sampler();
+    auto loader = torch::data::make_data_loader(Numbers(20), sampler, 2);
+    load(sampler, bytes);
+    EXPECT_EQ(sampler.epoch(), 2U);
+    EXPECT_EQ(sampler.position(), 3U);
+    if (sets_epoch) sampler.set_epoch(2);
+    EXPECT_EQ(epoch_of(loader), left);
+    EXPECT_EQ(epoch_of(loader), expected(3));
+  }
+}
+
+TEST(DistributedSampler, ContinuesAfterASavedEpoch) {
+  DistributedSampler finished = make_sampler();
+  finished.set_epoch(2);
+  rest_of_epoch(finished);
+  DistributedSampler sampler = make_sampler();
+  load(sampler, saved(finished));
+  sampler.reset();
+  EXPECT_EQ(rest_of_epoch(sampler), expected(3));
+}
+
+TEST(DistributedSampler, SavesEveryBitOfTheEpoch) {
+  constexpr auto kEpoch = ~std::uint64_t{0} - 1;
+  DistributedSampler sampler = make_sampler();
+  sampler.set_epoch(kEpoch);
+  DistributedSampler loaded = make_sampler();
+  load(loaded, saved(sampler));
+  EXPECT_EQ(loaded.epoch(), kEpoch);
+}
+
+TEST(DistributedSampler, RefusesWhatWasSavedWithOtherSettings) {
+  DistributedSampler sampler = make_sampler();
+  const std::vector<std::pair<DistributedSampler, std::string>> others = {
+      {{21, {3, 1, true, 5}}, "dataset_size 21"},
+      {{20, {4, 1, true, 5}}, "num_replicas 4"},
+      {{20, {3, 1, false, 5}}, "shuffle 0"},
+      {{20, {3, 1, true, 6}}, "seed 6"},
+      {{20, {3, 1, true, 5, true}}, "drop_last 1"}};
+  for (const auto& [other, difference] : others) {
+    try {
+      load(sampler, saved(other));
+      ADD_FAILURE() << difference << " was accepted";
+    } catch (const InvalidArgumentError& error) {
+      EXPECT_THAT(error.what(), HasSubstr(difference));
+    }
+  }
+  DistributedSampler other_rank(20, {3, 2, true, 5});
+  load(sampler, saved(other_rank));
+}
+
+TEST(DistributedSampler, RefusesOtherArchives) {
+  std::ostringstream stream;
+  torch::serialize::OutputArchive archive;
+  archive.write("epoch", torch::IValue("two"));
+  archive.save_to(stream);
+  DistributedSampler sampler = make_sampler();
+  sampler.next(2);
+  EXPECT_THROW(load(sampler, stream.str()), DataError);
+  EXPECT_EQ(sampler.position(), 2U);
+}
+
+TEST(DistributedSampler, RefusesAPositionBehindTheEnd) {
+  std::ostringstream stream;
+  torch::serialize::OutputArchive archive;
+  const std::vector<std::pair<const char*, std::int64_t>> numbers = {
+      {"dataset_size", 20}, {"num_replicas", 3}, {"shuffle", 1}, {"seed", 5},
+      {"drop_last", 0},     {"epoch", 0},        {"position", 8}};
+  for (const auto& [name, number] : numbers) archive.write(name, torch::IValue(number));
+  archive.save_to(stream);
+  DistributedSampler sampler = make_sampler();
+  EXPECT_THROW(load(sampler, stream.str()), DataError);
+}
+
+}  // namespace
+}  // namespace kolo

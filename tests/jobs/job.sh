@@ -1,0 +1,32 @@
+# Sourced by the tests of whole jobs: job.sh sets bin, source and work, and counts checks.
+bin=$1 source=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export KOLO_SHUTDOWN_TIMEOUT_SECONDS=5
+passed=0 failed=0
+
+# kolo_run ARGS...: the job's output goes to $work/out and $work/err, its exit code to $code.
+kolo_run() {
+  code=0
+  timeout 120 "$bin/kolo" run --allow-run-as-root "$@" >"$work/out" 2>"$work/err" || code=$?
+}
+
+# check WHAT CONDITION...: runs the condition and counts.
+check() {
+  local what=$1
+  shift
+  if "$@"; then
+    passed=$((passed + 1))
+    echo "ok: $what"
+  else
+    failed=$((failed + 1))
+    echo "NOT OK: $what (exit code ${code:-?})"
+    sed 's/^/  out: /' "$work/out" | tail -n 20
+    sed 's/^/  err: /' "$work/err" | tail -n 20
+  fi
+}
+
+finish() {
+  echo "$passed passed, $failed failed"
+  [[ $failed -eq 0 ]]
+}

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# The main job: the MNIST network on the 5,000 digits.
+set -euo pipefail
+. "$(dirname "$0")/job.sh"
+data=$source/.deps/data/mnist-5k
+if [[ ! -d $data ]]; then
+  echo "skipped: $data is missing; run scripts/setup"
+  exit 0
+fi
+kolo_run -np 2 --no-prefix "$bin/mnist" --data "$data" --out "$work/mnist_cnn.pt" --log-interval 10
+check "training ends well" test "$code" -eq 0
+check "rank 0 alone prints training lines" test "$(grep -cP '^Train Epoch: \d+ \[\d+/4000 \(\d+%\)\]\tLoss: \d+\.\d+$' "$work/out")" -eq 36
+check "a test line an epoch" test "$(grep -cE '^Test set: Average loss: [0-9.]+, Accuracy: [0-9]+/1000 \([0-9]+%\)$' "$work/out")" -eq 9
+check "the time is told once" test "$(grep -cE '^Total time: [0-9.]+ sec$' "$work/out")" -eq 1
+best=$(grep -oE 'Accuracy: [0-9]+' "$work/out" | grep -oE '[0-9]+' | sort -n | tail -n 1)
+last=$(grep -oE 'Accuracy: [0-9]+' "$work/out" | grep -oE '[0-9]+' | tail -n 1)
+echo "accuracy: last $last, best $best of 1000"
+check "at least 96 % in the end" test "$last" -ge 960
+check "the weights are written" test -s "$work/mnist_cnn.pt"
+kolo_run -np 2 --no-prefix "$bin/mnist" --data "$work" --epochs 1
+check "missing data: the job fails" test "$code" -ne 0
+check "missing data: the file is named" grep -q "train-images-idx3-ubyte" "$work/err"
+kolo_run -np 2 --no-prefix "$bin/mnist" --epochs 0
+check "bad option: code 2" test "$code" -eq 2
+check "bad option: named" grep -q -- "--epochs must be at least 1" "$work/err"
+finish

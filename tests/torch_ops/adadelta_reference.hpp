@@ -1,0 +1,75 @@
+// Made by make_adadelta_reference.py with Python's torch 2.11.0; do not edit.
+#pragma once
+
+#include <array>
+
+namespace kolo::test {
+
+// clang-format off
+struct AdadeltaReference {
+  const char* name;
+  bool is_float64;
+  double lr, rho, eps, weight_decay;
+  std::array<std::array<double, 8>, 4> parameters;  // after each of kAdadeltaShownSteps
+  std::array<double, 8> square_avg;  // after the last step, as are the next two
+  std::array<double, 8> acc_delta;
+  std::array<double, 4> learning_rates;  // after each epoch's scheduler step
+};
+
+inline constexpr std::array<int, 4> kAdadeltaShownSteps = {1, 2, 10, 20};
+
+inline constexpr std::array<AdadeltaReference, 5> kAdadeltaReferences = {{
+    {"float32",
+     false,
+     1.0, 0.9, 1e-06, 0.0,
+     {{{-0x1.fe61840000000p-1, 0x1.f986960000000p-3, -0x1.fcc30a0000000p-2, 0x1.7e61840000000p-1, 0x1.9e5a800000000p-9, -0x1.7e61840000000p-1, 0x1.fcc30e0000000p-2, -0x1.f9861e0000000p-3},
+       {-0x1.fddd6e0000000p-1, 0x1.f06eb40000000p-3, -0x1.fe8f620000000p-2, 0x1.7c408c0000000p-1, -0x1.492cb80000000p-10, -0x1.7e63c00000000p-1, 0x1.f85bba0000000p-2, -0x1.0080460000000p-2},
+       {-0x1.f480c40000000p-1, 0x1.ea14e60000000p-3, -0x1.ef14500000000p-2, 0x1.75d6ac0000000p-1, 0x1.dd508a0000000p-9, -0x1.75e5c20000000p-1, 0x1.ef54920000000p-2, -0x1.e78d2a0000000p-3},
+       {-0x1.ef62dc0000000p-1, 0x1.de87f80000000p-3, -0x1.e827320000000p-2, 0x1.70bedc0000000p-1, 0x1.3c68c80000000p-9, -0x1.7191c20000000p-1, 0x1.e6e5f80000000p-2, -0x1.df57e80000000p-3}}},
+     {0x1.3681b20000000p+0, 0x1.758c080000000p-2, 0x1.1cca300000000p-1, 0x1.82a6760000000p-1, 0x1.4f47e40000000p-2, 0x1.a955da0000000p-1, 0x1.033ca60000000p-1, 0x1.8e99a00000000p-2},
+     {0x1.0539c40000000p-17, 0x1.2b6d040000000p-17, 0x1.0a95de0000000p-17, 0x1.d8c8020000000p-18, 0x1.966a060000000p-17, 0x1.e154040000000p-18, 0x1.e19d3c0000000p-18, 0x1.7baba60000000p-17},
+     {0x1.6666666666666p-1, 0x1.f5c28f5c28f5bp-2, 0x1.5f3b645a1cabfp-2, 0x1.ebb98c7e2823ep-3}},
+    {"float32_weight_decay",
+     false,
+     1.0, 0.9, 1e-06, 0.125,
+     {{{-0x1.fe61840000000p-1, 0x1.f986660000000p-3, -0x1.fcc30a0000000p-2, 0x1.7e61840000000p-1, 0x1.9e5a800000000p-9, -0x1.7e61840000000p-1, 0x1.fcc30c0000000p-2, -0x1.f9861c0000000p-3},
+       {-0x1.fdb24e0000000p-1, 0x1.f075fa0000000p-3, -0x1.fe0c9a0000000p-2, 0x1.7c46ca0000000p-1, -0x1.4930800000000p-10, -0x1.7e28440000000p-1, 0x1.f8658e0000000p-2, -0x1.004f580000000p-2},
+       {-0x1.f3fb340000000p-1, 0x1.e86bd40000000p-3, -0x1.ee43700000000p-2, 0x1.7558a60000000p-1, 0x1.dc33b60000000p-9, -0x1.75569e0000000p-1, 0x1.ee4b260000000p-2, -0x1.e600320000000p-3},
+       {-0x1.ee8c460000000p-1, 0x1.dc1a320000000p-3, -0x1.e6eb460000000p-2, 0x1.7001bc0000000p-1, 0x1.3abef00000000p-9, -0x1.70b6f00000000p-1, 0x1.e566ae0000000p-2, -0x1.dcda3c0000000p-3}}},
+     {0x1.704dae0000000p+0, 0x1.8126180000000p-2, 0x1.39a8b40000000p-1, 0x1.bebfa20000000p-1, 0x1.4f68500000000p-2, 0x1.ea1ff20000000p-1, 0x1.1cd8f20000000p-1, 0x1.9d3a5e0000000p-2},
+     {0x1.11781e0000000p-17, 0x1.1fe0e20000000p-17, 0x1.f676ee0000000p-18, 0x1.e033660000000p-18, 0x1.9646a20000000p-17, 0x1.eaf0e80000000p-18, 0x1.d7b50e0000000p-18, 0x1.6c2fa00000000p-17},
+     {0x1.6666666666666p-1, 0x1.f5c28f5c28f5bp-2, 0x1.5f3b645a1cabfp-2, 0x1.ebb98c7e2823ep-3}},
+    {"float64",
+     true,
+     1.0, 0.9, 1e-06, 0.0,
+     {{{-0x1.fe6183fd0ce63p-1, 0x1.f9869607e1343p-3, -0x1.fcc309dada8aep-2, 0x1.7e6184ed6d457p-1, 0x1.9e5a7e07b2f50p-9, -0x1.7e61844321b38p-1, 0x1.fcc30eaf044f9p-2, -0x1.f9861d5e089f1p-3},
+       {-0x1.fddd6ee8f0aeep-1, 0x1.f06eb310f4470p-3, -0x1.fe8f6142856fep-2, 0x1.7c408d01b6926p-1, -0x1.492cb770c7f5cp-10, -0x1.7e63bfe7c900fp-1, 0x1.f85bba9e3ff9ap-2, -0x1.008045a24362ap-2},
+       {-0x1.f480c3f5b9592p-1, 0x1.ea14e44a85f1ep-3, -0x1.ef144d9f4d1eap-2, 0x1.75d6ac8d7aa55p-1, 0x1.dd50824e322e0p-9, -0x1.75e5c3183d994p-1, 0x1.ef54930f1b9dep-2, -0x1.e78d28e507ff6p-3},
+       {-0x1.ef62dc36c9bbep-1, 0x1.de87f6c6e85e2p-3, -0x1.e8272dc63ac49p-2, 0x1.70beda921e2a3p-1, 0x1.3c68c9a809d6ap-9, -0x1.7191c368ad3bep-1, 0x1.e6e5f9828a6eap-2, -0x1.df57e600c2fe1p-3}}},
+     {0x1.3681b7917c42dp+0, 0x1.758c082b9e154p-2, 0x1.1cca336542140p-1, 0x1.82a67aafba0c9p-1, 0x1.4f47e78efb56ap-2, 0x1.a955df9358677p-1, 0x1.033ca904c7b00p-1, 0x1.8e99a57fffee2p-2},
+     {0x1.0539c93bb9388p-17, 0x1.2b6d0935f6362p-17, 0x1.0a95e47fa6d7cp-17, 0x1.d8c804725c631p-18, 0x1.9669fe8271807p-17, 0x1.e1540bc71d286p-18, 0x1.e19d44b47432ap-18, 0x1.7babace344636p-17},
+     {0x1.6666666666666p-1, 0x1.f5c28f5c28f5bp-2, 0x1.5f3b645a1cabfp-2, 0x1.ebb98c7e2823ep-3}},
+    {"float64_weight_decay",
+     true,
+     1.0, 0.9, 1e-06, 0.125,
+     {{{-0x1.fe6183e8a938ap-1, 0x1.f986652caab0dp-3, -0x1.fcc309622b85cp-2, 0x1.7e618498a44d3p-1, 0x1.9e5a7e07b2f50p-9, -0x1.7e61842275791p-1, 0x1.fcc30cae96454p-2, -0x1.f9861b2298f67p-3},
+       {-0x1.fdb24e0cebc24p-1, 0x1.f075f8df34502p-3, -0x1.fe0c9a0696dccp-2, 0x1.7c46c9c27300cp-1, -0x1.49307a7c414a8p-10, -0x1.7e28441471586p-1, 0x1.f8658eca55ae1p-2, -0x1.004f577833dccp-2},
+       {-0x1.f3fb3404b0a17p-1, 0x1.e86bd2a64e59ap-3, -0x1.ee436e1acdbd9p-2, 0x1.7558a8f93444cp-1, 0x1.dc33bf3dd6998p-9, -0x1.75569c12274b3p-1, 0x1.ee4b290de97abp-2, -0x1.e6002e4b33ffcp-3},
+       {-0x1.ee8c45d1d1a1bp-1, 0x1.dc1a2fb0f2eeep-3, -0x1.e6eb45c3165f8p-2, 0x1.7001c3ec413d7p-1, 0x1.3abef7aba45c7p-9, -0x1.70b6e9386cadfp-1, 0x1.e566b20a36a0ap-2, -0x1.dcda3a132cd69p-3}}},
+     {0x1.704db3983a9a2p+0, 0x1.81261d5cac4a3p-2, 0x1.39a8b444edde4p-1, 0x1.bebfae350488ap-1, 0x1.4f68538bec41cp-2, 0x1.ea1fef24896a3p-1, 0x1.1cd8f4c9da154p-1, 0x1.9d3a607699f57p-2},
+     {0x1.1178235bf7fa5p-17, 0x1.1fe0e471ba0d9p-17, 0x1.f676f66e7034dp-18, 0x1.e0336bbd9c807p-18, 0x1.9646a7739d6dcp-17, 0x1.eaf0ec3c1759ap-18, 0x1.d7b51108a7e48p-18, 0x1.6c2fa1bb53c2bp-17},
+     {0x1.6666666666666p-1, 0x1.f5c28f5c28f5bp-2, 0x1.5f3b645a1cabfp-2, 0x1.ebb98c7e2823ep-3}},
+    {"float64_all_options",
+     true,
+     0.5, 0.8, 0.0001, 0.25,
+     {{{-0x1.fa46c3a46c3a4p-1, 0x1.e943869f8c738p-3, -0x1.f48e7155e30c7p-2, 0x1.7a47200892154p-1, 0x1.68a1f80d71819p-7, -0x1.7a46e5189aca6p-1, 0x1.f490114470e55p-2, -0x1.e921ec514aad2p-3},
+       {-0x1.f74d3b3795166p-1, 0x1.c96861dec9082p-3, -0x1.f7d69e2cf8965p-2, 0x1.72dab0ba853f6p-1, -0x1.279df40799adap-8, -0x1.78d2c5350205fp-1, 0x1.e530c6af7affbp-2, -0x1.00c8c9dc8b4b9p-2},
+       {-0x1.d30e47e39a333p-1, 0x1.ada2293513972p-3, -0x1.bffa6ca10bf90p-2, 0x1.58d7c47e4902ep-1, 0x1.8ebd950a68180p-7, -0x1.586c304893fc9p-1, 0x1.bff851099910dp-2, -0x1.a46193d1e2a31p-3},
+       {-0x1.be60154d9ffadp-1, 0x1.852b1e338a3d9p-3, -0x1.a65db7391e37fp-2, 0x1.457b74da7c0aap-1, 0x1.f62eea32a3085p-8, -0x1.475554fb7b55fp-1, 0x1.a11693b731e0dp-2, -0x1.86ebef3843728p-3}}},
+     {0x1.beefc6ce60241p+0, 0x1.992d249bec841p-2, 0x1.7143119032545p-1, 0x1.d708db9f5c87bp-1, 0x1.7ce3390c72a14p-2, 0x1.24d4142fa83a2p+0, 0x1.25f9e850508c7p-1, 0x1.de33b1c7ff358p-2},
+     {0x1.1a029ee99e7c1p-11, 0x1.e982982f8c733p-12, 0x1.c3d57a8c64b44p-12, 0x1.9b0fbeb294876p-12, 0x1.646211e861decp-11, 0x1.e03c17c082faep-12, 0x1.80b9ea92cde76p-12, 0x1.39f79babe7589p-11},
+     {0x1.6666666666666p-2, 0x1.f5c28f5c28f5bp-3, 0x1.5f3b645a1cabfp-3, 0x1.ebb98c7e2823ep-4}},
+}};
+// clang-format on
+
+}  // namespace kolo::test

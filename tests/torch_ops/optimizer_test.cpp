@@ -1,0 +1,252 @@
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "fixture.hpp"
+
+namespace kolo {
+namespace {
+
+using testing_support::message_of;
+using testing_support::WithKolo;
+using ::testing::HasSubstr;
+
+using Optimizer = WithKolo;
+using DistributedSgd = DistributedOptimizer<torch::optim::SGD>;
+
+// Sum over ranks of (rank + 1), divided by the ranks: what Average makes of gradients of rank + 1.
+double mean_of_ranks() { return (size() + 1) / 2.0; }
+
+at::Tensor parameter(double value = 0.0) { return torch::full({3}, value).requires_grad_(); }
+
+TEST_F(Optimizer, IsItsBase) {
+  DistributedSgd optimizer(std::vector<at::Tensor>{parameter()}, torch::optim::SGDOptions(1.0));
+  torch::optim::Optimizer& base = optimizer;
+  torch::optim::StepLR scheduler(optimizer, 1, 0.5);
+  scheduler.step();  // LibTorch's first step() changes nothing
+  const at::Tensor p = base.param_groups()[0].params()[0];
+  (p.sum() * (rank() + 1)).backward();
+  base.step();  // through the base class, too
+  EXPECT_TRUE(p.equal(torch::full({3}, -mean_of_ranks())));
+  scheduler.step();
+  EXPECT_EQ(base.param_groups()[0].options().get_lr(), 0.5);
+}
+
+TEST_F(Optimizer, ClippingBetweenSynchronizeAndStep) {
+  const at::Tensor p = parameter();
+  DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
+  for (int step = 0; step < 3; ++step) {
+    optimizer.zero_grad();
+    (p.sum() * (rank() + 1) * 100).backward();
+    optimizer.synchronize();
+    EXPECT_TRUE(p.grad().equal(torch::full({3}, mean_of_ranks() * 100)));
+    torch::nn::utils::clip_grad_norm_(std::vector<at::Tensor>{p}, 1.0);
+    const at::Tensor clipped = p.grad().clone();
+    const at::Tensor before = p.detach().clone();
+    optimizer.step();  // must not reduce again
+    EXPECT_TRUE(p.grad().equal(clipped));
+    EXPECT_TRUE(p.detach().allclose(before - clipped));
+  }
+}
+
+TEST_F(Optimizer, SkipSynchronize) {
+  const at::Tensor p = parameter();
+  DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0).momentum(0));
+  (p.sum() * (rank() + 1)).backward();
+  optimizer.synchronize();
+  {
+    const auto skipping = optimizer.skip_synchronize();
+    optimizer.step();
+    optimizer.step();
+  }
+  EXPECT_TRUE(p.detach().allclose(torch::full({3}, -2 * mean_of_ranks())));
+}
+
+TEST_F(Optimizer, SumInsteadOfAverage) {
+  const at::Tensor p = parameter();
+  DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0),
+                           DistributedOptimizerOptions().op(ReduceOp::Sum).name("sums"));
+  for (int step = 1; step <= 3; ++step) {
+    optimizer.zero_grad();
+    p.sum().backward();
+    optimizer.synchronize();
+    optimizer.step();
+    EXPECT_TRUE(p.detach().equal(torch::full({3}, -1.0 * step * size()))) << "reduced once a step";
+  }
+}
+
+TEST_F(Optimizer, GradientsThatAreUndefinedOnSomeRanksOrAll) {
+  const at::Tensor used = parameter();
+  const at::Tensor sometimes = parameter();
+  const at::Tensor never = parameter(7);
+  DistributedSgd optimizer(std::vector<at::Tensor>{never, sometimes, used}, torch::optim::SGDOptions(1.0).weight_decay(0));
+  for (int step = 1; step <= 5; ++step) {
+    optimizer.zero_grad();
+    at::Tensor loss = used.sum();
+    if (rank() == 0) loss = loss + sometimes.sum() * size();
+    loss.backward();
+    optimizer.step();
+    EXPECT_FALSE(never.grad().defined()) << "no rank has a gradient, so no optimizer must see one";
+    EXPECT_TRUE(sometimes.detach().equal(torch::full({3}, -1.0 * step))) << "step " << step << sometimes;
+    EXPECT_TRUE(used.detach().equal(torch::full({3}, -1.0 * step)));
+  }
+}
+
+TEST_F(Optimizer, ParametersTurnTrainableAndFrozen) {
+  const at::Tensor always = parameter();
+  const at::Tensor later = torch::zeros({3});
+  DistributedSgd optimizer(std::vector<at::Tensor>{always, later}, torch::optim::SGDOptions(1.0));
+  const auto step = [&] {
+    optimizer.zero_grad();
+    ((always * (rank() + 1)).sum() + (later * (rank() + 1)).sum()).backward();
+    optimizer.step();
+  };
+  for (int i = 0; i < 4; ++i) step();
+  EXPECT_TRUE(later.equal(torch::zeros({3})));
+  later.requires_grad_(true);
+  for (int i = 0; i < 4; ++i) step();
+  EXPECT_TRUE(later.detach().allclose(torch::full({3}, -4 * mean_of_ranks())));
+  later.requires_grad_(false);
+  for (int i = 0; i < 4; ++i) step();
+  EXPECT_TRUE(later.allclose(torch::full({3}, -4 * mean_of_ranks())));
+  EXPECT_TRUE(always.detach().allclose(torch::full({3}, -12 * mean_of_ranks())));
+}
+
+TEST_F(Optimizer, ParametersOfAGroupThatIsAddedLater) {
+  const at::Tensor first = parameter();
+  const at::Tensor second = parameter();
+  DistributedSgd optimizer(std::vector<at::Tensor>{first}, torch::optim::SGDOptions(1.0));
+  optimizer.add_param_group(torch::optim::OptimizerParamGroup({second}));
+  for (int step = 1; step <= 3; ++step) {
+    optimizer.zero_grad();
+    ((first.sum() + second.sum()) * (rank() + 1)).backward();
+    optimizer.step();
+    EXPECT_TRUE(second.detach().allclose(torch::full({3}, -step * mean_of_ranks())));
+  }
+}
+
+TEST_F(Optimizer, ASecondBackwardBeforeStepIsAnError) {
+  const at::Tensor p = parameter();
+  DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
+  p.sum().backward();
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { p.sum().backward(); }), HasSubstr("a second time before step()"));
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { optimizer.zero_grad(); }), HasSubstr("between backward() and step()"));
+  optimizer.step();
+  optimizer.zero_grad();
+  p.sum().backward();
+  optimizer.step();
+}
+
+TEST_F(Optimizer, TwoOptimizersCannotOwnAParameter) {
+  const at::Tensor p = parameter();
+  {
+    DistributedSgd first(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
+    EXPECT_THAT(message_of<InvalidArgumentError>([&] { DistributedSgd second(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0)); }),
+                HasSubstr("another DistributedOptimizer"));
+  }
+  DistributedSgd third(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
+  (p.sum() * (rank() + 1)).backward();
+  third.step();
+  EXPECT_TRUE(p.detach().allclose(torch::full({3}, -mean_of_ranks())));
+}
+
+// A hook that the program put there before still runs, first, and is back at the end.
+TEST_F(Optimizer, HooksOfTheProgramAreKept) {
+  struct Doubling : torch::autograd::PostAccumulateGradHook {
+    void operator()(const at::Tensor& tensor) override { tensor.mutable_grad().mul_(2); }
+  };
+  const at::Tensor p = parameter();
+  torch::autograd::impl::set_post_acc_grad_hooks(p, std::make_unique<Doubling>());
+  {
+    DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
+    (p.sum() * (rank() + 1)).backward();
+    optimizer.step();
+    EXPECT_TRUE(p.grad().allclose(torch::full({3}, 2 * mean_of_ranks())));
+  }
+  p.mutable_grad() = at::Tensor();
+  p.sum().backward();
+  EXPECT_TRUE(p.grad().equal(torch::full({3}, 2.0)));
+}
+
+TEST_F(Optimizer, WithoutItParametersAreFreeAgain) {
+  const at::Tensor p = parameter();
+  { DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0)); }
+  p.sum().backward();
+  p.sum().backward();
+  EXPECT_TRUE(p.grad().equal(torch::full({3}, 2.0)));
+}
+
+TEST_F(Optimizer, SparseGradientsAreAClearError) {
+  torch::nn::Embedding embedding(torch::nn::EmbeddingOptions(5, 2).sparse(true));
+  DistributedSgd optimizer(embedding->parameters(), torch::optim::SGDOptions(1.0));
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { embedding(torch::tensor({1, 3})).sum().backward(); }), HasSubstr("dense"));
+}
+
+TEST_F(Optimizer, Closures) {
+  const at::Tensor p = parameter(1.0);
+  DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
+  const at::Tensor loss = optimizer.step([&] {
+    optimizer.zero_grad();
+    const at::Tensor l = p.sum() * (rank() + 1);
+    l.backward();
+    return l;
+  });
+  EXPECT_TRUE(loss.allclose(torch::tensor(static_cast<float>(3 * mean_of_ranks()))));
+  EXPECT_TRUE(p.detach().allclose(torch::full({3}, 1 - mean_of_ranks())));
+}
+
+// LBFGS calls the closure several times and decides by the loss: all ranks must decide alike.
+TEST_F(Optimizer, Lbfgs) {
+  const at::Tensor p = torch::zeros({4}, torch::kDouble).requires_grad_();
+  DistributedOptimizer<torch::optim::LBFGS> optimizer(
+      std::vector<at::Tensor>{p}, torch::optim::LBFGSOptions(1.0).max_iter(20).line_search_fn("strong_wolfe"));
+  const at::Tensor target = torch::arange(4, torch::kDouble) * (rank() + 1);
+  for (int step = 0; step < 3; ++step) {
+    optimizer.step([&] {
+      optimizer.zero_grad();
+      const at::Tensor loss = (p - target).pow(2).sum();
+      loss.backward();
+      return loss;
+    });
+  }
+  EXPECT_TRUE(p.detach().allclose(torch::arange(4, torch::kDouble) * mean_of_ranks(), 1e-8, 1e-8)) << p;
+}
+
+TEST_F(Optimizer, IsSavedAndLoadedAsItsBase) {
+  const std::string file = std::filesystem::temp_directory_path() / ("kolo_optimizer_test." + std::to_string(getpid()));
+  const at::Tensor p = parameter();
+  DistributedOptimizer<torch::optim::Adam> first(std::vector<at::Tensor>{p}, torch::optim::AdamOptions(0.1));
+  (p.sum() * (rank() + 1)).backward();
+  first.step();
+  torch::save(first, file);
+  const at::Tensor q = p.detach().clone().requires_grad_();
+  torch::optim::Adam plain(std::vector<at::Tensor>{q}, torch::optim::AdamOptions(0.5));
+  torch::load(plain, file);
+  std::filesystem::remove(file);
+  first.zero_grad();
+  (p.sum() * (rank() + 1)).backward();
+  first.step();
+  (q.sum() * mean_of_ranks()).backward();
+  plain.step();
+  EXPECT_TRUE(p.allclose(q)) << p << q;
+}
+
+TEST_F(Optimizer, LargeAndManyParameters) {
+  std::vector<at::Tensor> parameters;
+  for (int i = 0; i < 50; ++i) parameters.push_back(torch::zeros({i % 7 == 0 ? 100000 : 10 + i}).requires_grad_());
+  DistributedSgd optimizer(parameters, torch::optim::SGDOptions(1.0));
+  for (int step = 1; step <= 5; ++step) {
+    optimizer.zero_grad();
+    at::Tensor loss = torch::zeros({});
+    for (std::size_t i = 0; i < parameters.size(); ++i) loss = loss + parameters[i].sum() * static_cast<double>(rank() + 1 + i);
+    loss.backward();
+    optimizer.step();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const double wanted = -step * (mean_of_ranks() + static_cast<double>(i));
+      ASSERT_TRUE(parameters[i].detach().allclose(torch::full_like(parameters[i], wanted))) << i << " in step " << step;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kolo
