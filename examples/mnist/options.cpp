@@ -25,7 +25,8 @@ std::optional<Options> parse(int argc, char** argv) {
   add("data", po::value(&o.data)->default_value(KOLO_DEFAULT_DATA),
       "folder with the four IDX files, plain or gzip");
   add("epochs", po::value(&o.epochs)->default_value(o.epochs), "1 to 9 in the original");
-  add("batch-size", po::value(&o.batch_size)->default_value(o.batch_size), "images a rank and step");
+  add("batch-size", po::value(&o.batch_size)->default_value(o.batch_size),
+      "images a rank and step");
   add("test-batch-size", po::value(&o.test_batch_size)->default_value(o.test_batch_size),
       "images a rank at once in the test");
   add("lr", po::value(&o.lr)->default_value(o.lr), "learning rate of Adadelta");
@@ -33,10 +34,13 @@ std::optional<Options> parse(int argc, char** argv) {
       "the learning rate is multiplied by it after each epoch");
   add("seed", po::value(&o.seed)->default_value(o.seed), "of weights, dropout and shuffling");
   add("device", po::value(&o.device)->default_value(o.device), "cpu");
-  add("threads", po::value(&o.threads)->default_value(o.threads), "threads a rank computes with; 0: automatic");
-  add("log-interval", po::value(&o.log_interval)->default_value(o.log_interval), "batches between lines");
+  add("threads", po::value(&o.threads)->default_value(o.threads),
+      "threads a rank computes with; 0: automatic");
+  add("log-interval", po::value(&o.log_interval)->default_value(o.log_interval),
+      "batches between lines");
   add("out", po::value(&o.out)->default_value(o.out), "where rank 0 saves the weights");
-  add("metrics", po::value(&o.metrics), "write loss, accuracy and images/s by rank to this CSV file");
+  add("metrics", po::value(&o.metrics),
+      "write loss, accuracy and images/s by rank to this CSV file");
   add("progress", po::bool_switch(&o.progress), "show a progress line on standard error");
 
   po::variables_map values;
@@ -51,7 +55,8 @@ std::optional<Options> parse(int argc, char** argv) {
   }
   at_least(values, "threads", 0);
   if (o.device != "cpu") {
-    throw po::error("--device " + o.device + ": this build of kolo works on CPUs; use --device cpu");
+    throw po::error("--device " + o.device +
+                    ": this build of kolo works on CPUs; use --device cpu");
   }
   return o;
 }

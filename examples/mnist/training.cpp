@@ -31,7 +31,8 @@ Training::Training(const Options& options)
       train_set_(options.data, kolo::data::MNIST::Mode::kTrain),
       test_set_(options.data, kolo::data::MNIST::Mode::kTest),
       sampler_(make_sampler(*train_set_.size(), options.seed)),
-      steps_per_epoch_((static_cast<std::int64_t>(sampler_.size()) + options.batch_size - 1) / options.batch_size),
+      steps_per_epoch_((static_cast<std::int64_t>(sampler_.size()) + options.batch_size - 1) /
+                       options.batch_size),
       net_(seeded_net(options.seed)),
       optimizer_(net_->parameters(), kolo::optim::AdadeltaOptions(options.lr)),
       scheduler_(optimizer_, 1, options.gamma),
@@ -59,7 +60,8 @@ void Training::train_epoch(std::int64_t epoch) {
   net_->train();
   sampler_.set_epoch(static_cast<std::uint64_t>(epoch));
   auto loader = torch::data::make_data_loader(
-      train_set_.map(torch::data::transforms::Normalize<>(kMean, kDeviation)).map(torch::data::transforms::Stack<>()),
+      train_set_.map(torch::data::transforms::Normalize<>(kMean, kDeviation))
+          .map(torch::data::transforms::Stack<>()),
       sampler_, torch::data::DataLoaderOptions(static_cast<std::size_t>(options_.batch_size)));
   interval_begin_ = std::chrono::steady_clock::now();
   interval_images_ = 0;
@@ -85,7 +87,8 @@ void Training::report_batch(std::int64_t epoch, std::int64_t batch, double loss)
     const auto total = static_cast<std::int64_t>(*train_set_.size());
     progress_.clear();
     std::printf("Train Epoch: %ld [%ld/%ld (%.0f%%)]\tLoss: %.6f\n", static_cast<long>(epoch),
-                static_cast<long>(batch * options_.batch_size * kolo::size()), static_cast<long>(total),
+                static_cast<long>(batch * options_.batch_size * kolo::size()),
+                static_cast<long>(total),
                 100.0 * static_cast<double>(batch) / static_cast<double>(steps_per_epoch_), loss);
     std::fflush(stdout);
   }
@@ -131,7 +134,8 @@ void Training::test(std::int64_t epoch) {
   std::printf("\nTest set: Average loss: %.4f, Accuracy: %.0f/%ld (%.0f%%)\n\n", loss, correct,
               static_cast<long>(count), 100.0 * correct / static_cast<double>(count));
   std::fflush(stdout);
-  metrics_.test(epoch, epoch * steps_per_epoch_, seconds_since(begin_), loss, correct / static_cast<double>(count));
+  metrics_.test(epoch, epoch * steps_per_epoch_, seconds_since(begin_), loss,
+                correct / static_cast<double>(count));
 }
 
 void Training::save() {

@@ -28,9 +28,10 @@ class [[nodiscard]] Handle {
   Handle& operator=(const Handle&) = delete;
   ~Handle();
 
-  // Waits until the operation has ended on this rank and gives its result: for an operation in place
-  // the tensor itself. May be called again. Throws what went wrong (kolo/error.h), or TimeoutError if
-  // the operation has not ended in time; then it goes on and wait() may be tried again.
+  // Waits until the operation has ended on this rank and gives its result: for an operation in
+  // place the tensor itself. May be called again. Throws what went wrong (kolo/error.h), or
+  // TimeoutError if the operation has not ended in time; then it goes on and wait() may be tried
+  // again.
   at::Tensor wait(std::optional<Seconds> timeout = std::nullopt);
 
   // Whether wait() would return or throw at once.

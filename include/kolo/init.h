@@ -23,12 +23,12 @@ void shutdown();
 bool is_initialized();
 
 // Not collective. Throw NotInitializedError before init() and after shutdown().
-int rank();              // 0 to size() - 1
-int size();              // processes
-int local_rank();        // among the processes of this node
-int local_size();        // processes of this node
-int cross_rank();        // which node, among those that have this local_rank
-int cross_size();        // how many nodes have this local_rank
-bool is_homogeneous();   // every node has the same number of processes
+int rank();             // 0 to size() - 1
+int size();             // processes
+int local_rank();       // among the processes of this node
+int local_size();       // processes of this node
+int cross_rank();       // which node, among those that have this local_rank
+int cross_size();       // how many nodes have this local_rank
+bool is_homogeneous();  // every node has the same number of processes
 
 }  // namespace kolo

@@ -5,8 +5,8 @@
 // calls, which then must be the same everywhere. A name may be used again when its operation has
 // ended on this rank.
 //
-// Tensors are dense CPU tensors of any shape and strides, of dtype uint8, int8, int16, int32, int64,
-// float16, bfloat16, float32, float64 or bool; the same shape and dtype on every rank.
+// Tensors are dense CPU tensors of any shape and strides, of dtype uint8, int8, int16, int32,
+// int64, float16, bfloat16, float32, float64 or bool; the same shape and dtype on every rank.
 //
 // The plain and in-place forms wait for the result. Errors (kolo/error.h): NotInitializedError,
 // InvalidArgumentError (a tensor or option that is wrong here), DuplicateNameError, MismatchError

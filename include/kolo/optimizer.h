@@ -14,8 +14,8 @@ namespace kolo {
 
 struct DistributedOptimizerOptions {
   TORCH_ARG(ReduceOp, op) = ReduceOp::Average;
-  // Begins the names of the gradients in messages; every optimizer needs another one. Empty: numbers
-  // in the order in which optimizers are made, which must be the same on all ranks.
+  // Begins the names of the gradients in messages; every optimizer needs another one. Empty:
+  // numbers in the order in which optimizers are made, which must be the same on all ranks.
   TORCH_ARG(std::string, name) = "";
 };
 
@@ -47,12 +47,13 @@ class GradientReducer {
 
 }  // namespace detail
 
-// Is a Base (torch::optim::SGD, Adam, ...): schedulers, torch::save and add_param_group() take it as
-// one. backward() reduces each gradient while it goes on; step() waits for the reductions and then
-// does Base's step, so every rank makes the same step. One backward() a step() is meant: a gradient
-// that is accumulated a second time before step() is an error.
+// Is a Base (torch::optim::SGD, Adam, ...): schedulers, torch::save and add_param_group() take it
+// as one. backward() reduces each gradient while it goes on; step() waits for the reductions and
+// then does Base's step, so every rank makes the same step. One backward() a step() is meant: a
+// gradient that is accumulated a second time before step() is an error.
 //
-//   kolo::DistributedOptimizer<torch::optim::SGD> optimizer(model->parameters(), torch::optim::SGDOptions(0.1));
+//   kolo::DistributedOptimizer<torch::optim::SGD> optimizer(model->parameters(),
+//   torch::optim::SGDOptions(0.1));
 //
 // A parameter whose gradient is undefined on some ranks (it was not used there) counts as zeros
 // there; undefined everywhere it stays undefined. Parameters may turn trainable or frozen later, on
@@ -78,8 +79,8 @@ class DistributedOptimizer : public Base {
     reducer_.synchronize();
   }
 
-  // Collective. With a closure the loss it returns is averaged over the ranks too, so that optimizers
-  // that decide by it (LBFGS) decide the same everywhere.
+  // Collective. With a closure the loss it returns is averaged over the ranks too, so that
+  // optimizers that decide by it (LBFGS) decide the same everywhere.
   at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override {
     reducer_.attach(this->param_groups());
     if (closure == nullptr) {

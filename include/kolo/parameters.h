@@ -11,7 +11,8 @@ namespace kolo {
 void broadcast_parameters(const torch::nn::Module& module, int root_rank = 0);
 
 // Collective. The same for tensors by name, and for a list (matched by position).
-void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& tensors, int root_rank = 0);
+void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& tensors,
+                          int root_rank = 0);
 void broadcast_parameters(const std::vector<at::Tensor>& tensors, int root_rank = 0);
 
 // Collective. State (momentum, step counts, ...) and options (learning rate, ...) of `root_rank`'s

@@ -3,7 +3,8 @@
 //
 // Rules that every backend keeps and the contract tests check:
 //  - Messages of one (sender, receiver, tag) are matched in the order in which they were sent.
-//  - send() and receive() return at once. The buffer belongs to the transport until poll() says that
+//  - send() and receive() return at once. The buffer belongs to the transport until poll() says
+//  that
 //    the ticket is done or failed; a ticket is used up by then.
 //  - A receive names the exact number of bytes; a message of another length fails the receive.
 //  - Nothing blocks. A lost peer makes tickets fail with StatusCode::kPeerLost.
@@ -25,7 +26,7 @@ enum class Progress : std::uint8_t {
   kWaiting,   // nothing moved
   kAdvanced,  // something moved, more to do
   kDone,
-  kFailed,    // the Status says why
+  kFailed,  // the Status says why
 };
 
 // A message under way. A value of the transport that made it.

@@ -16,8 +16,9 @@ class Work {
   // Called once, before step().
   virtual Status start() = 0;
 
-  // Never blocks. After kDone or kFailed it is not called again. After kFailed messages may still be
-  // under way: whoever owns the work keeps it and its buffers alive for as long as the transport.
+  // Never blocks. After kDone or kFailed it is not called again. After kFailed messages may still
+  // be under way: whoever owns the work keeps it and its buffers alive for as long as the
+  // transport.
   virtual Progress step(Status& status) = 0;
 };
 

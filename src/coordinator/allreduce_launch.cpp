@@ -47,7 +47,8 @@ class AllreduceLaunch final : public Work {
     const Descriptor& first = members_.front().member.operation->descriptor;
     dtype_ = first.dtype;
     prescale_ = first.prescale;
-    inner_ = make_allreduce(transport, tag, data, count(), reduction_of(first, transport.size()), tuning);
+    inner_ = make_allreduce(transport, tag, data, count(), reduction_of(first, transport.size()),
+                            tuning);
   }
 
   Status start() override {
@@ -85,10 +86,12 @@ std::unique_ptr<Work> launch_single(Transport& transport, Tag tag, const LaunchM
   const Operation& operation = *member.operation;
   const std::size_t bytes = operation.descriptor.bytes();
   if (operation.descriptor.kind == OpKind::kBroadcast) {
-    return make_broadcast(transport, tag, operation.data, bytes, operation.descriptor.root, tuning.chunk_bytes);
+    return make_broadcast(transport, tag, operation.data, bytes, operation.descriptor.root,
+                          tuning.chunk_bytes);
   }
   auto* at = operation.slot ? operation.slot->data() : static_cast<std::byte*>(operation.data);
-  return std::make_unique<AllreduceLaunch>(transport, tag, std::vector<Placed>{{member, at}}, at, bytes, tuning);
+  return std::make_unique<AllreduceLaunch>(transport, tag, std::vector<Placed>{{member, at}}, at,
+                                           bytes, tuning);
 }
 
 std::unique_ptr<Work> launch_bucket(Transport& transport, Tag tag,
@@ -98,7 +101,8 @@ std::unique_ptr<Work> launch_bucket(Transport& transport, Tag tag,
   for (std::size_t i = 0; i < members.size(); ++i) {
     placed.push_back({members[i], buffer.data.get() + buffer.offsets[i]});
   }
-  return std::make_unique<AllreduceLaunch>(transport, tag, std::move(placed), buffer.data.get(), buffer.bytes, tuning);
+  return std::make_unique<AllreduceLaunch>(transport, tag, std::move(placed), buffer.data.get(),
+                                           buffer.bytes, tuning);
 }
 
 }  // namespace kolo

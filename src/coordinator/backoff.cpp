@@ -7,8 +7,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-// How long to yield, in a core of our own, before the first sleep: a bit longer than a usual message
-// takes, so that sleeping (50 us and a wake-up) is for peers that are really late.
+// How long to yield, in a core of our own, before the first sleep: a bit longer than a usual
+// message takes, so that sleeping (50 us and a wake-up) is for peers that are really late.
 constexpr Clock::duration kYield = std::chrono::milliseconds(1);
 constexpr Clock::duration kShortSleep = microseconds(50);
 constexpr Clock::duration kLongSleep = microseconds(250);
@@ -26,7 +26,8 @@ std::optional<Clock::duration> Backoff::pause(bool somebody_waits) {
   const Clock::time_point now = Clock::now();
   if (!idle_since_) idle_since_ = now;
   const Clock::duration idle = now - *idle_since_;
-  const bool own_core = options_.cores_per_rank >= options_.computing_threads + (somebody_waits ? 0 : 1);
+  const bool own_core =
+      options_.cores_per_rank >= options_.computing_threads + (somebody_waits ? 0 : 1);
   if (own_core && idle < options_.spin) {
     cpu_pause();
     return std::nullopt;

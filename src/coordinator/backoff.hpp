@@ -14,9 +14,9 @@ namespace kolo {
 class Backoff {
  public:
   struct Options {
-    Clock::duration spin{};        // how long to spin before yielding
-    double cores_per_rank = 1;     // cores this process may use, shared with the node's other ranks
-    int computing_threads = 1;     // threads of this rank that compute
+    Clock::duration spin{};     // how long to spin before yielding
+    double cores_per_rank = 1;  // cores this process may use, shared with the node's other ranks
+    int computing_threads = 1;  // threads of this rank that compute
   };
 
   explicit Backoff(const Options& options) : options_(options) {}

@@ -4,9 +4,11 @@
 
 namespace kolo {
 
-ControlPlane::ControlPlane(Transport& transport, const PlanLimits& limits, std::size_t cache_capacity)
+ControlPlane::ControlPlane(Transport& transport, const PlanLimits& limits,
+                           std::size_t cache_capacity)
     : transport_(transport), participant_(transport.rank()) {
-  if (transport.rank() == 0) negotiator_.emplace(Negotiator::Options{transport.size(), limits, cache_capacity});
+  if (transport.rank() == 0)
+    negotiator_.emplace(Negotiator::Options{transport.size(), limits, cache_capacity});
 }
 
 Status ControlPlane::advance(bool& moved, std::vector<Participant::Action>& actions) {
@@ -17,12 +19,15 @@ Status ControlPlane::advance(bool& moved, std::vector<Participant::Action>& acti
   return status;
 }
 
-void ControlPlane::say_bye() { bye_wanted_ = true; }
+void ControlPlane::say_bye() {
+  bye_wanted_ = true;
+}
 
 void ControlPlane::say_abort(const std::string& message) {
   const auto tell = [&](const Bytes& bytes, int peer, Tag tag) {
     const Status status = send(std::make_shared<const Bytes>(bytes), peer, tag);
-    if (!status.is_ok()) log::debug("abort message to rank " + std::to_string(peer) + ": " + status.message());
+    if (!status.is_ok())
+      log::debug("abort message to rank " + std::to_string(peer) + ": " + status.message());
   };
   if (!negotiator_) return tell(wire::encode(wire::Report{wire::Abort{message}}), 0, kReportTag);
   const Bytes bytes = wire::encode(wire::Decisions{wire::Abort{message}});
@@ -46,7 +51,8 @@ Status ControlPlane::receive(Tag tag, bool& moved, std::vector<Participant::Acti
     Incoming& message = inbox_.emplace_back();
     message.bytes.resize(arrival->bytes);
     message.peer = arrival->peer;
-    Status s = transport_.receive(message.bytes.data(), arrival->bytes, arrival->peer, tag, message.ticket);
+    Status s = transport_.receive(message.bytes.data(), arrival->bytes, arrival->peer, tag,
+                                  message.ticket);
     if (!s.is_ok()) return s;
     moved = true;
   }

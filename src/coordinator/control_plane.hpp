@@ -34,8 +34,8 @@ class ControlPlane {
   // Whether messages of this rank are still under way.
   bool sending() const { return !outbox_.empty() || bye_wanted_; }
 
-  // After a failure: tells the others, as far as messages still get through, so that they do not wait
-  // for this rank. Nothing else may be called afterwards.
+  // After a failure: tells the others, as far as messages still get through, so that they do not
+  // wait for this rank. Nothing else may be called afterwards.
   void say_abort(const std::string& message);
 
   // Coordinator: tells everyone that it goes, though not all have left.

@@ -57,7 +57,8 @@ std::string describe_difference(const std::vector<const Descriptor*>& by_rank) {
   std::string text;
   for (const auto& [name, show] : fields()) {
     const std::string difference = field_difference(by_rank, show);
-    if (!difference.empty()) text += (text.empty() ? "" : ". ") + std::string(name) + ": " + difference;
+    if (!difference.empty())
+      text += (text.empty() ? "" : ". ") + std::string(name) + ": " + difference;
   }
   return text;
 }

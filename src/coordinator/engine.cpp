@@ -12,15 +12,17 @@ namespace kolo {
 namespace {
 
 // How many large collectives share the links at once: enough for one to pack or reduce while others
-// travel. Small ones pass them and are bounded for memory's sake only. Ranks start work in the order
-// of its sequence, so the oldest unfinished one runs on every rank and the limits cannot lock.
+// travel. Small ones pass them and are bounded for memory's sake only. Ranks start work in the
+// order of its sequence, so the oldest unfinished one runs on every rank and the limits cannot
+// lock.
 constexpr int kLargeAtOnce = 4;
 constexpr int kSmallAtOnce = 64;
 
 // Without this the kernel may add 50 us to each short sleep.
 void prepare_thread() {
   pthread_setname_np(pthread_self(), "kolo-engine");
-  if (prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL) != 0) log::debug("prctl(PR_SET_TIMERSLACK) failed");
+  if (prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL) != 0)
+    log::debug("prctl(PR_SET_TIMERSLACK) failed");
 }
 
 Status shut_down_status() {
@@ -47,22 +49,28 @@ Engine::Engine(std::unique_ptr<Transport> transport, const Options& options)
       last_submission_(Clock::now()),
       thread_([this] { run(); }) {}
 
-Engine::~Engine() { shut_down(); }
+Engine::~Engine() {
+  shut_down();
+}
 
-Status Engine::submit(const std::shared_ptr<Operation>& operation) { return mailbox_.submit(operation); }
+Status Engine::submit(const std::shared_ptr<Operation>& operation) {
+  return mailbox_.submit(operation);
+}
 
-Status Engine::wait(const std::shared_ptr<Operation>& operation, std::optional<Clock::duration> timeout) {
+Status Engine::wait(const std::shared_ptr<Operation>& operation,
+                    std::optional<Clock::duration> timeout) {
   mailbox_.wanted(operation);
   std::optional<Clock::time_point> deadline;
   if (timeout) deadline = Clock::now() + *timeout;
   if (!operation->done()) {
     const Mailbox::Waiter waiter(mailbox_);
     if (!operation->wait_until(deadline)) {
-      return Status::timeout(std::string(name_of(operation->descriptor.kind)) + " of tensor '" +
-                             operation->name + "' did not end on rank " + std::to_string(rank_) +
-                             " within " + std::to_string(to_seconds(*timeout)) +
-                             " s: another rank has not submitted it yet or is slow. It goes on; wait "
-                             "again for its result");
+      return Status::timeout(
+          std::string(name_of(operation->descriptor.kind)) + " of tensor '" + operation->name +
+          "' did not end on rank " + std::to_string(rank_) + " within " +
+          std::to_string(to_seconds(*timeout)) +
+          " s: another rank has not submitted it yet or is slow. It goes on; wait "
+          "again for its result");
     }
   }
   return operation->status();
@@ -107,13 +115,18 @@ bool Engine::drain_mailbox() {
       case Mailbox::Entry::Kind::kSubmit: {
         const Operation& operation = *entry.operation;
         pending_[next_token_] = entry.operation;
-        participant.submit({next_token_, operation.name, operation.descriptor, operation.absent, operation.transient});
+        participant.submit({next_token_, operation.name, operation.descriptor, operation.absent,
+                            operation.transient});
         ++next_token_;
         last_submission_ = Clock::now();
         break;
       }
-      case Mailbox::Entry::Kind::kBoundary: participant.boundary(); break;
-      case Mailbox::Entry::Kind::kWanted: participant.wanted(entry.operation->name); break;
+      case Mailbox::Entry::Kind::kBoundary:
+        participant.boundary();
+        break;
+      case Mailbox::Entry::Kind::kWanted:
+        participant.wanted(entry.operation->name);
+        break;
       case Mailbox::Entry::Kind::kShutdown:
         participant.leave();
         leave_deadline_ = Clock::now() + options_.shutdown_timeout;
@@ -155,9 +168,10 @@ void Engine::carry_out(const Participant::Launch& launch) {
   const Tag tags = transport_->max_tag() - ControlPlane::kFirstFreeTag + 1;
   const Tag tag = ControlPlane::kFirstFreeTag + static_cast<Tag>(launch.sequence % tags);
   const auto bucket = buckets_.find(launch.unit);
-  running.work = bucket == buckets_.end()
-                     ? launch_single(*transport_, tag, running.members.front(), options_.tuning)
-                     : launch_bucket(*transport_, tag, running.members, bucket->second, options_.tuning);
+  running.work =
+      bucket == buckets_.end()
+          ? launch_single(*transport_, tag, running.members.front(), options_.tuning)
+          : launch_bucket(*transport_, tag, running.members, bucket->second, options_.tuning);
   running.small = bytes < options_.tuning.ring_threshold_bytes;
   running.last_moved = Clock::now();
   running_.push_back(std::move(running));
@@ -169,7 +183,8 @@ void Engine::carry_out(const Participant::Failure& failure) {
 
 void Engine::carry_out(const Participant::BucketBegins& bucket) {
   std::vector<std::size_t> sizes;
-  for (const Participant::BucketMember& member : bucket.members) sizes.push_back(member.descriptor.bytes());
+  for (const Participant::BucketMember& member : bucket.members)
+    sizes.push_back(member.descriptor.bytes());
   BucketLayout layout = layout_bucket(sizes);
   BucketBuffer& buffer = buckets_[bucket.bucket];
   buffer.data = std::shared_ptr<std::byte[]>(new std::byte[layout.bytes]());
@@ -183,7 +198,8 @@ void Engine::carry_out(const Participant::BucketBegins& bucket) {
 }
 
 void Engine::carry_out(const Participant::BucketEnds& bucket) {
-  for (const std::string& name : bucket_names_[bucket.bucket]) mailbox_.set_slot(name, std::nullopt);
+  for (const std::string& name : bucket_names_[bucket.bucket])
+    mailbox_.set_slot(name, std::nullopt);
   bucket_names_.erase(bucket.bucket);
   buckets_.erase(bucket.bucket);
 }
@@ -192,8 +208,9 @@ void Engine::carry_out(const Participant::Closed& /*closed*/) {
   closed_ = true;
   if (leave_deadline_) return;
   // The coordinator gave up waiting for this rank: nothing can be agreed upon any more.
-  break_down(Status::peer_lost("rank 0, which coordinates, has shut kolo down; no further operation is "
-                               "possible. Call kolo::shutdown() on every rank at the same point"));
+  break_down(
+      Status::peer_lost("rank 0, which coordinates, has shut kolo down; no further operation is "
+                        "possible. Call kolo::shutdown() on every rank at the same point"));
 }
 
 bool Engine::start_and_step_work() {
@@ -225,13 +242,17 @@ bool Engine::step(Running& running) {
   }
   Progress progress = status.is_ok() ? running.work->step(status) : Progress::kFailed;
   switch (progress) {
-    case Progress::kWaiting: return false;
-    case Progress::kAdvanced: running.last_moved = Clock::now(); return true;
+    case Progress::kWaiting:
+      return false;
+    case Progress::kAdvanced:
+      running.last_moved = Clock::now();
+      return true;
     case Progress::kDone:
       running.work.reset();
       end(running);
       return true;
-    case Progress::kFailed: break;
+    case Progress::kFailed:
+      break;
   }
   break_down(Status(status.code(), what_runs(running.members) + ": " + status.message()));
   return true;
@@ -243,7 +264,8 @@ void Engine::end(Running& running) {
   }
 }
 
-void Engine::complete(const std::shared_ptr<Operation>& operation, Status status, bool absent_everywhere) {
+void Engine::complete(const std::shared_ptr<Operation>& operation, Status status,
+                      bool absent_everywhere) {
   if (status.is_ok() && operation->finish && !absent_everywhere) {
     try {
       operation->finish();
@@ -276,27 +298,32 @@ void Engine::watch_shutdown() {
   if (!leave_deadline_ || closed_ || Clock::now() < *leave_deadline_) return;
   Negotiator* negotiator = control_.negotiator();
   log::warning("shutdown: " +
-               (negotiator != nullptr ? rank_list(negotiator->remaining_ranks()) : std::string("other ranks")) +
-               " did not shut down within " + std::to_string(to_seconds(options_.shutdown_timeout)) +
+               (negotiator != nullptr ? rank_list(negotiator->remaining_ranks())
+                                      : std::string("other ranks")) +
+               " did not shut down within " +
+               std::to_string(to_seconds(options_.shutdown_timeout)) +
                " s; going on without (KOLO_SHUTDOWN_TIMEOUT_SECONDS)");
   closed_ = true;
   if (negotiator != nullptr) control_.say_bye();
   const Status status = shut_down_status();
-  for (const auto& [token, operation] : std::exchange(pending_, {})) complete(operation, status, false);
+  for (const auto& [token, operation] : std::exchange(pending_, {}))
+    complete(operation, status, false);
   if (!running_.empty()) break_down(status);
 }
 
-// Ends everything with the status. Work in flight stays where it is, with what it refers to: messages
-// may still be under way.
+// Ends everything with the status. Work in flight stays where it is, with what it refers to:
+// messages may still be under way.
 void Engine::break_down(const Status& status) {
   if (std::exchange(broken_, true)) return;
   control_.say_abort(status.message());
-  const Status told(status.code(), status.message() + " [on rank " + std::to_string(rank_) +
-                                       "; all operations in flight have failed, and further ones will: "
-                                       "restart the job]");
+  const Status told(status.code(),
+                    status.message() + " [on rank " + std::to_string(rank_) +
+                        "; all operations in flight have failed, and further ones will: "
+                        "restart the job]");
   log::error(told.message());
   mailbox_.close(told);
-  for (const auto& [token, operation] : std::exchange(pending_, {})) complete(operation, told, false);
+  for (const auto& [token, operation] : std::exchange(pending_, {}))
+    complete(operation, told, false);
   for (Running& running : running_) {
     for (const LaunchMember& member : running.members) complete(member.operation, told, false);
   }
@@ -309,13 +336,15 @@ bool Engine::nothing_to_do() const {
 }
 
 void Engine::park() {
-  const bool outstanding = !pending_.empty() || !running_.empty() || control_.sending() || leave_deadline_;
+  const bool outstanding =
+      !pending_.empty() || !running_.empty() || control_.sending() || leave_deadline_;
   if (broken_ || !outstanding) {
     backoff_.reset();
     mailbox_.park(std::nullopt);
     return;
   }
-  const std::optional<Clock::duration> sleep = backoff_.pause(mailbox_.somebody_waits() || leave_deadline_);
+  const std::optional<Clock::duration> sleep =
+      backoff_.pause(mailbox_.somebody_waits() || leave_deadline_);
   if (sleep) mailbox_.park(Clock::now() + *sleep);
 }
 

@@ -104,7 +104,7 @@ class Engine {
   Backoff backoff_;
   std::vector<Mailbox::Entry> entries_;
   std::unordered_map<Participant::Token, std::shared_ptr<Operation>> pending_;  // not launched yet
-  std::list<Running> running_;  // by sequence
+  std::list<Running> running_;                                                  // by sequence
   std::unordered_map<UnitId, BucketBuffer> buckets_;
   std::unordered_map<UnitId, std::vector<std::string>> bucket_names_;
   Participant::Token next_token_ = 1;

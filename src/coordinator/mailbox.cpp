@@ -11,7 +11,8 @@ Status Mailbox::reserve(const std::shared_ptr<Operation>& operation) {
   if (!in_flight_.insert(operation->name).second) {
     return Status::duplicate_name(
         std::string(name_of(operation->descriptor.kind)) + " of tensor '" + operation->name +
-        "': an operation of this name is still in flight on this rank; wait for its handle first, or "
+        "': an operation of this name is still in flight on this rank; wait for its handle first, "
+        "or "
         "give each operation a name of its own. The first operation is not affected");
   }
   const auto slot = slots_.find(operation->name);

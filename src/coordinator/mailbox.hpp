@@ -26,7 +26,8 @@ class Mailbox {
   };
 
   // --- any thread ---
-  // Hands the operation over. Fails for a name that is in flight here and when the mailbox is closed.
+  // Hands the operation over. Fails for a name that is in flight here and when the mailbox is
+  // closed.
   Status submit(const std::shared_ptr<Operation>& operation) KOLO_EXCLUDES(mutex_);
   // A thread begins to wait for the operation, or asks whether it is done.
   void wanted(const std::shared_ptr<Operation>& operation) KOLO_EXCLUDES(mutex_);

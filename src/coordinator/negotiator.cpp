@@ -20,9 +20,13 @@ std::vector<int> ranks_where(const std::vector<bool>& flags, bool wanted) {
 
 Negotiator::Negotiator(const Options& options) : options_(options), left_(options.size, false) {}
 
-wire::Decisions Negotiator::take_decisions() { return std::exchange(decisions_, {}); }
+wire::Decisions Negotiator::take_decisions() {
+  return std::exchange(decisions_, {});
+}
 
-std::vector<int> Negotiator::remaining_ranks() const { return ranks_where(left_, false); }
+std::vector<int> Negotiator::remaining_ranks() const {
+  return ranks_where(left_, false);
+}
 
 Status Negotiator::handle(int rank, const wire::Report& report) {
   for (const wire::ReportRecord& record : report) {
@@ -35,7 +39,8 @@ Status Negotiator::handle(int rank, const wire::Report& report) {
 Status Negotiator::on(int rank, const wire::Announce& record) {
   Tensor& tensor = find_or_create(record.name);
   if (tensor.arrived[rank]) {
-    return Status::internal("rank " + std::to_string(rank) + " announced '" + record.name + "' twice");
+    return Status::internal("rank " + std::to_string(rank) + " announced '" + record.name +
+                            "' twice");
   }
   tensor.transient = record.transient;
   tensor.announced[rank] = record.descriptor;
@@ -60,13 +65,15 @@ Status Negotiator::on(int rank, const wire::Ready& record) {
     }
     Tensor& tensor = *found->second;
     if (tensor.arrived[rank]) {
-      return Status::internal("rank " + std::to_string(rank) + " reported '" + tensor.name + "' twice");
+      return Status::internal("rank " + std::to_string(rank) + " reported '" + tensor.name +
+                              "' twice");
     }
     if (rank == 0) {
       ++tensor.zero_arrivals;
       run_.push_back(&tensor);
     }
-    const bool absent = std::find(record.absent.begin(), record.absent.end(), position) != record.absent.end();
+    const bool absent =
+        std::find(record.absent.begin(), record.absent.end(), position) != record.absent.end();
     arrive(rank, tensor, absent);
   }
   return Status::ok();

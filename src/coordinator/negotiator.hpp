@@ -1,10 +1,10 @@
 // The coordinator's half of the control plane, as a state machine without I/O: reports of the ranks
 // go in, decisions for all ranks come out, in one order. Lives on the lowest rank of the group.
 //
-// A tensor is executed when it has arrived from every rank and all agree on what it is. Known tensors
-// that rank 0's program submits together, twice, without waiting in between, form a bucket from then
-// on and are executed at once when all of them have arrived. What forms a bucket and from which
-// execution on depends on what programs do, never on when messages come.
+// A tensor is executed when it has arrived from every rank and all agree on what it is. Known
+// tensors that rank 0's program submits together, twice, without waiting in between, form a bucket
+// from then on and are executed at once when all of them have arrived. What forms a bucket and from
+// which execution on depends on what programs do, never on when messages come.
 #pragma once
 
 #include <cstdint>

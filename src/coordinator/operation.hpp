@@ -14,7 +14,8 @@
 
 namespace kolo {
 
-// Where a small tensor lies in its bucket's buffer. The buffer lives as long as anyone refers to it.
+// Where a small tensor lies in its bucket's buffer. The buffer lives as long as anyone refers to
+// it.
 struct Slot {
   std::shared_ptr<std::byte[]> buffer;
   std::size_t offset = 0;

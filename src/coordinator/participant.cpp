@@ -7,7 +7,8 @@ namespace kolo {
 namespace {
 
 Status broken_protocol(const std::string& what) {
-  return Status::internal("the coordinator " + what + "; do all ranks run the same version of kolo?");
+  return Status::internal("the coordinator " + what +
+                          "; do all ranks run the same version of kolo?");
 }
 
 }  // namespace
@@ -62,12 +63,15 @@ void Participant::leave() {
   report_.emplace_back(wire::Leave{});
 }
 
-wire::Report Participant::take_report() { return std::exchange(report_, {}); }
+wire::Report Participant::take_report() {
+  return std::exchange(report_, {});
+}
 
 void Participant::announce(Tensor& tensor) {
   tensor.phase = Phase::kReported;
   tensor.by_id = false;
-  report_.emplace_back(wire::Announce{tensor.name, tensor.submitted, tensor.absent, tensor.transient});
+  report_.emplace_back(
+      wire::Announce{tensor.name, tensor.submitted, tensor.absent, tensor.transient});
 }
 
 void Participant::report_alone(Tensor& tensor) {

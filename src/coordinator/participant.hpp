@@ -32,7 +32,7 @@ class Participant {
     Token token = 0;
     bool absent_everywhere = false;
   };
-  struct Launch {  // run the collective of these tensors now
+  struct Launch {                // run the collective of these tensors now
     std::uint64_t sequence = 0;  // the same on every rank
     UnitId unit = 0;
     std::vector<Member> members;
@@ -60,8 +60,8 @@ class Participant {
   // The name must not be in flight on this rank.
   void submit(const Submission& submission);
 
-  // A thread of the program begins to wait for the tensor of that name (or asks whether it is done):
-  // a bucket that holds it back is given up.
+  // A thread of the program begins to wait for the tensor of that name (or asks whether it is
+  // done): a bucket that holds it back is given up.
   void wanted(const std::string& name);
 
   // What was submitted so far was submitted without waiting in between.
@@ -134,10 +134,10 @@ class Participant {
   std::unordered_map<UnitId, Tensor*> by_id_;
   std::unordered_map<UnitId, std::unique_ptr<Group>> buckets_;
   wire::Report report_;
-  std::size_t held_ = 0;         // tensors in phase kHeld
-  std::uint64_t sequence_ = 0;   // executions so far
-  std::vector<UnitId> ended_here_;  // buckets that this rank gave up; the engine is told with the next
-                                    // decisions
+  std::size_t held_ = 0;            // tensors in phase kHeld
+  std::uint64_t sequence_ = 0;      // executions so far
+  std::vector<UnitId> ended_here_;  // buckets that this rank gave up; the engine is told with the
+                                    // next decisions
 };
 
 }  // namespace kolo

@@ -16,13 +16,16 @@ struct OpenBucket {
 
 constexpr std::size_t kAlignment = 64;
 
-std::size_t padded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t padded(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 }  // namespace
 
 bool fits_bucket(const Descriptor& descriptor, const PlanLimits& limits) {
   return descriptor.kind == OpKind::kAllreduce && descriptor.bytes() > 0 &&
-         descriptor.bytes() <= limits.tensor_bytes && padded(descriptor.bytes()) <= limits.bucket_bytes;
+         descriptor.bytes() <= limits.tensor_bytes &&
+         padded(descriptor.bytes()) <= limits.bucket_bytes;
 }
 
 std::vector<std::vector<std::size_t>> plan_buckets(const std::vector<const Descriptor*>& tensors,

@@ -10,16 +10,16 @@
 namespace kolo {
 
 struct PlanLimits {
-  std::size_t bucket_bytes = 4 << 20;   // 0: no buckets
+  std::size_t bucket_bytes = 4 << 20;    // 0: no buckets
   std::size_t tensor_bytes = 128 << 10;  // larger tensors are not put into buckets
 };
 
 // Whether a tensor may share a bucket at all.
 bool fits_bucket(const Descriptor& descriptor, const PlanLimits& limits);
 
-// Cuts tensors, given in submission order, into buckets of positions. Tensors of one bucket have the
-// same operation, dtype and scales; a bucket has two tensors at least; tensors that find no company
-// are left out.
+// Cuts tensors, given in submission order, into buckets of positions. Tensors of one bucket have
+// the same operation, dtype and scales; a bucket has two tensors at least; tensors that find no
+// company are left out.
 std::vector<std::vector<std::size_t>> plan_buckets(const std::vector<const Descriptor*>& tensors,
                                                    const PlanLimits& limits);
 

@@ -75,7 +75,8 @@ class Reader {
     for (int shift = 0; shift < 64; shift += 8) bits |= static_cast<std::uint64_t>(u8()) << shift;
     return std::bit_cast<double>(bits);
   }
-  // A count of things that take a byte each at least, so that a lying count cannot make us allocate.
+  // A count of things that take a byte each at least, so that a lying count cannot make us
+  // allocate.
   std::size_t count() { return static_cast<std::size_t>(number_up_to(bytes_.size() - at_)); }
   std::string text() {
     std::string value(count(), '\0');
@@ -143,8 +144,12 @@ void read(Reader& r, Ready& m) {
   m.absent = r.numbers<std::uint32_t>(kLargestUint32);
 }
 
-void write(Writer& w, const Flush& m) { w.number(m.bucket); }
-void read(Reader& r, Flush& m) { m.bucket = r.number(); }
+void write(Writer& w, const Flush& m) {
+  w.number(m.bucket);
+}
+void read(Reader& r, Flush& m) {
+  m.bucket = r.number();
+}
 
 void write(Writer& /*w*/, const Boundary& /*m*/) {}
 void read(Reader& /*r*/, Boundary& /*m*/) {}
@@ -201,17 +206,29 @@ void read(Reader& r, Fail& m) {
   m.message = r.text();
 }
 
-void write(Writer& w, const Dissolve& m) { w.number(m.bucket); }
-void read(Reader& r, Dissolve& m) { m.bucket = r.number(); }
+void write(Writer& w, const Dissolve& m) {
+  w.number(m.bucket);
+}
+void read(Reader& r, Dissolve& m) {
+  m.bucket = r.number();
+}
 
-void write(Writer& w, const Evict& m) { w.number(m.tensor); }
-void read(Reader& r, Evict& m) { m.tensor = r.number(); }
+void write(Writer& w, const Evict& m) {
+  w.number(m.tensor);
+}
+void read(Reader& r, Evict& m) {
+  m.tensor = r.number();
+}
 
 void write(Writer& /*w*/, const Bye& /*m*/) {}
 void read(Reader& /*r*/, Bye& /*m*/) {}
 
-void write(Writer& w, const Abort& m) { w.text(m.message); }
-void read(Reader& r, Abort& m) { m.message = r.text(); }
+void write(Writer& w, const Abort& m) {
+  w.text(m.message);
+}
+void read(Reader& r, Abort& m) {
+  m.message = r.text();
+}
 
 // The kind of a record is its place in the variant, counted from 1.
 template <typename Record>
@@ -253,8 +270,12 @@ Status decode_records(const std::vector<std::byte>& bytes, std::vector<Record>& 
 
 }  // namespace
 
-std::vector<std::byte> encode(const Report& report) { return encode_records(report); }
-std::vector<std::byte> encode(const Decisions& decisions) { return encode_records(decisions); }
+std::vector<std::byte> encode(const Report& report) {
+  return encode_records(report);
+}
+std::vector<std::byte> encode(const Decisions& decisions) {
+  return encode_records(decisions);
+}
 
 Status decode(const std::vector<std::byte>& bytes, Report& report) {
   return decode_records(bytes, report);

@@ -30,7 +30,9 @@ bool parse_number(const std::string& text, Number low, Number high, Number& valu
   return true;
 }
 
-std::string show(std::int64_t value) { return std::to_string(value); }
+std::string show(std::int64_t value) {
+  return std::to_string(value);
+}
 
 std::string show(double value) {
   std::string text = std::to_string(value);
@@ -77,10 +79,11 @@ std::vector<Row> make_table() {
                             &Config::fusion_threshold_bytes, 4 * kMiB, std::int64_t{0}, kGiB,
                             "Small tensors that are submitted together are packed into buckets of "
                             "at most this size; 0 turns fusion off."));
-  rows.push_back(number_row("KOLO_FUSION_TENSOR_LIMIT", "", "bytes",
-                            &Config::fusion_tensor_limit_bytes, 128 * kKiB, std::int64_t{0}, kGiB,
-                            "Only tensors up to this size are packed; larger ones are reduced where "
-                            "they lie, because copying them costs more than it saves."));
+  rows.push_back(
+      number_row("KOLO_FUSION_TENSOR_LIMIT", "", "bytes", &Config::fusion_tensor_limit_bytes,
+                 128 * kKiB, std::int64_t{0}, kGiB,
+                 "Only tensors up to this size are packed; larger ones are reduced where "
+                 "they lie, because copying them costs more than it saves."));
   rows.push_back(number_row("KOLO_FUSION_HOLD_SECONDS", "", "seconds", &Config::fusion_hold_seconds,
                             5.0, 0.001, kDay,
                             "A bucket that is partly full while this rank submits nothing for so "
@@ -112,9 +115,9 @@ std::vector<Row> make_table() {
   rows.push_back({{"KOLO_LOG_LEVEL", "HOROVOD_LOG_LEVEL", "level", "warning",
                    "trace, debug, info, warning, error, off", "What goes to standard error."},
                   [](const std::string& t, Config& c) { return parse_level(t, c.log_level); }});
-  rows.push_back({{"KOLO_LOG_TIMESTAMP", "", "boolean", "0", "0 or 1",
-                   "Begin each log line with the time."},
-                  [](const std::string& t, Config& c) { return parse_bool(t, c.log_timestamp); }});
+  rows.push_back(
+      {{"KOLO_LOG_TIMESTAMP", "", "boolean", "0", "0 or 1", "Begin each log line with the time."},
+       [](const std::string& t, Config& c) { return parse_bool(t, c.log_timestamp); }});
   return rows;
 }
 

@@ -31,8 +31,8 @@ struct Config {
   // Looks a variable of the environment up; a test gives its own.
   using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
 
-  // Reads every setting from KOLO_*, or from HOROVOD_* where Horovod has the same knob and KOLO_* is
-  // unset. A value out of range or unreadable is an error that names variable, value and range.
+  // Reads every setting from KOLO_*, or from HOROVOD_* where Horovod has the same knob and KOLO_*
+  // is unset. A value out of range or unreadable is an error that names variable, value and range.
   static Status read(const Lookup& lookup, Config& config);
   static Status read_environment(Config& config);
 };

@@ -37,7 +37,9 @@ void configure(LogLevel level, bool timestamp_wanted, int rank) {
   current_rank = rank;
 }
 
-bool enabled(LogLevel level) { return level >= current_level; }
+bool enabled(LogLevel level) {
+  return level >= current_level;
+}
 
 void write(LogLevel level, const std::string& text) {
   if (!enabled(level) || level == LogLevel::kOff) return;

@@ -12,9 +12,17 @@ void configure(LogLevel level, bool timestamp, int rank);
 bool enabled(LogLevel level);
 void write(LogLevel level, const std::string& text);
 
-inline void debug(const std::string& text) { write(LogLevel::kDebug, text); }
-inline void info(const std::string& text) { write(LogLevel::kInfo, text); }
-inline void warning(const std::string& text) { write(LogLevel::kWarning, text); }
-inline void error(const std::string& text) { write(LogLevel::kError, text); }
+inline void debug(const std::string& text) {
+  write(LogLevel::kDebug, text);
+}
+inline void info(const std::string& text) {
+  write(LogLevel::kInfo, text);
+}
+inline void warning(const std::string& text) {
+  write(LogLevel::kWarning, text);
+}
+inline void error(const std::string& text) {
+  write(LogLevel::kError, text);
+}
 
 }  // namespace kolo::log

@@ -6,15 +6,24 @@ namespace kolo {
 
 void throw_if_error(const Status& status) {
   switch (status.code()) {
-    case StatusCode::kOk: return;
-    case StatusCode::kNotInitialized: throw NotInitializedError(status.message());
-    case StatusCode::kInvalidArgument: throw InvalidArgumentError(status.message());
-    case StatusCode::kMismatch: throw MismatchError(status.message());
-    case StatusCode::kDuplicateName: throw DuplicateNameError(status.message());
-    case StatusCode::kPeerLost: throw PeerLostError(status.message());
-    case StatusCode::kTimeout: throw TimeoutError(status.message());
-    case StatusCode::kData: throw DataError(status.message());
-    case StatusCode::kInternal: break;
+    case StatusCode::kOk:
+      return;
+    case StatusCode::kNotInitialized:
+      throw NotInitializedError(status.message());
+    case StatusCode::kInvalidArgument:
+      throw InvalidArgumentError(status.message());
+    case StatusCode::kMismatch:
+      throw MismatchError(status.message());
+    case StatusCode::kDuplicateName:
+      throw DuplicateNameError(status.message());
+    case StatusCode::kPeerLost:
+      throw PeerLostError(status.message());
+    case StatusCode::kTimeout:
+      throw TimeoutError(status.message());
+    case StatusCode::kData:
+      throw DataError(status.message());
+    case StatusCode::kInternal:
+      break;
   }
   throw InternalError(status.message());
 }

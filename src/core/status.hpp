@@ -25,7 +25,9 @@ class [[nodiscard]] Status {
   Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
 
   static Status ok() { return {}; }
-  static Status not_initialized(std::string m) { return {StatusCode::kNotInitialized, std::move(m)}; }
+  static Status not_initialized(std::string m) {
+    return {StatusCode::kNotInitialized, std::move(m)};
+  }
   static Status invalid_argument(std::string m) {
     return {StatusCode::kInvalidArgument, std::move(m)};
   }

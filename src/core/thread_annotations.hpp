@@ -1,5 +1,6 @@
 // Clang's thread-safety attributes (https://clang.llvm.org/docs/ThreadSafetyAnalysis.html), and a
-// mutex that carries them. With other compilers they vanish. The preset "thread-safety" checks them.
+// mutex that carries them. With other compilers they vanish. The preset "thread-safety" checks
+// them.
 #pragma once
 
 #include <condition_variable>

@@ -6,14 +6,18 @@ std::size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::kUint8:
     case DType::kInt8:
-    case DType::kBool: return 1;
+    case DType::kBool:
+      return 1;
     case DType::kInt16:
     case DType::kFloat16:
-    case DType::kBfloat16: return 2;
+    case DType::kBfloat16:
+      return 2;
     case DType::kInt32:
-    case DType::kFloat32: return 4;
+    case DType::kFloat32:
+      return 4;
     case DType::kInt64:
-    case DType::kFloat64: return 8;
+    case DType::kFloat64:
+      return 8;
   }
   return 0;
 }
@@ -24,8 +28,9 @@ bool is_floating(DType dtype) {
 }
 
 const char* name_of(DType dtype) {
-  static constexpr const char* kNames[kDTypeCount] = {
-      "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "bool"};
+  static constexpr const char* kNames[kDTypeCount] = {"uint8",   "int8",    "int16",    "int32",
+                                                      "int64",   "float16", "bfloat16", "float32",
+                                                      "float64", "bool"};
   return kNames[static_cast<int>(dtype)];
 }
 

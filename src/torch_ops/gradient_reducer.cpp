@@ -68,7 +68,8 @@ ReduceHook* hook_of(const at::Tensor& parameter) {
 
 }  // namespace
 
-GradientReducer::GradientReducer(DistributedOptimizerOptions options) : state_(std::make_shared<State>()) {
+GradientReducer::GradientReducer(DistributedOptimizerOptions options)
+    : state_(std::make_shared<State>()) {
   if (options.name().empty()) {
     options.name("optimizer" + std::to_string(session("DistributedOptimizer")->next_optimizer()));
   }
@@ -91,9 +92,10 @@ void GradientReducer::attach(const std::vector<torch::optim::OptimizerParamGroup
     for (const at::Tensor& tensor : group.params()) {
       if (index++ < state_->parameters.size()) continue;
       if (hook_of(tensor) != nullptr) {
-        throw InvalidArgumentError("parameter " + std::to_string(index - 1) + " of " + state_->options.name() +
-                                   " belongs to another DistributedOptimizer already: its gradient would "
-                                   "be reduced twice; destroy that one first");
+        throw InvalidArgumentError(
+            "parameter " + std::to_string(index - 1) + " of " + state_->options.name() +
+            " belongs to another DistributedOptimizer already: its gradient would "
+            "be reduced twice; destroy that one first");
       }
       const std::string name = state_->options.name() + ".gradient." + std::to_string(index - 1);
       state_->parameters.push_back({tensor, name, std::nullopt, {}});
@@ -113,8 +115,10 @@ void GradientReducer::State::gradient_ready(std::size_t index) {
   Parameter& parameter = parameters[index];
   if (parameter.reduction) {
     throw InvalidArgumentError(
-        "the gradient of " + parameter.name + ", shape " + to_string(parameter.tensor.sizes().vec()) +
-        ", was accumulated a second time before step() or synchronize(): its reduction is in flight. Call "
+        "the gradient of " + parameter.name + ", shape " +
+        to_string(parameter.tensor.sizes().vec()) +
+        ", was accumulated a second time before step() or synchronize(): its reduction is in "
+        "flight. Call "
         "step() after each backward(), or add the losses up and call backward() once");
   }
   synchronized = false;
@@ -123,13 +127,16 @@ void GradientReducer::State::gradient_ready(std::size_t index) {
 
 void GradientReducer::State::submit(Parameter& parameter) {
   const std::shared_ptr<Session> running = session("DistributedOptimizer");
-  const std::string what = "allreduce of '" + parameter.name + "' on rank " + std::to_string(running->topology().rank);
+  const std::string what =
+      "allreduce of '" + parameter.name + "' on rank " + std::to_string(running->topology().rank);
   at::Tensor gradient = parameter.tensor.grad();
   const bool absent = !gradient.defined();
-  if (absent) gradient = parameter.zeros = at::zeros_like(parameter.tensor, at::MemoryFormat::Contiguous);
+  if (absent)
+    gradient = parameter.zeros = at::zeros_like(parameter.tensor, at::MemoryFormat::Contiguous);
   Descriptor descriptor;
   descriptor.op = options.op();
-  std::shared_ptr<Operation> operation = make_operation(what, parameter.name, gradient, std::move(descriptor));
+  std::shared_ptr<Operation> operation =
+      make_operation(what, parameter.name, gradient, std::move(descriptor));
   operation->absent = absent;
   parameter.reduction = kolo::submit(running, std::move(operation), gradient);
 }
@@ -185,8 +192,9 @@ void GradientReducer::check_no_reduction_in_flight(const char* call) const {
   MutexLock lock(state_->mutex);
   for (const State::Parameter& parameter : state_->parameters) {
     if (!parameter.reduction) continue;
-    throw InvalidArgumentError(std::string(call) + "() between backward() and step(): the gradient of " +
-                               parameter.name + " is being reduced; call it before backward() or after step()");
+    throw InvalidArgumentError(
+        std::string(call) + "() between backward() and step(): the gradient of " + parameter.name +
+        " is being reduced; call it before backward() or after step()");
   }
 }
 

@@ -30,9 +30,12 @@ bool Handle::ready() {
   return state.session->engine().ready(state.operation);
 }
 
-bool Handle::absent_everywhere() const { return checked(state_).operation->absent_everywhere(); }
+bool Handle::absent_everywhere() const {
+  return checked(state_).operation->absent_everywhere();
+}
 
-Handle submit(const std::shared_ptr<Session>& session, std::shared_ptr<Operation> operation, at::Tensor result) {
+Handle submit(const std::shared_ptr<Session>& session, std::shared_ptr<Operation> operation,
+              at::Tensor result) {
   throw_if_error(session->engine().submit(operation));
   return Handle(std::make_unique<detail::HandleState>(
       detail::HandleState{session, std::move(operation), std::move(result)}));

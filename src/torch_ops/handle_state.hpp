@@ -20,6 +20,7 @@ struct HandleState {
 namespace kolo {
 
 // Hands the operation to the session's engine; throws if it is refused.
-Handle submit(const std::shared_ptr<Session>& session, std::shared_ptr<Operation> operation, at::Tensor result);
+Handle submit(const std::shared_ptr<Session>& session, std::shared_ptr<Operation> operation,
+              at::Tensor result);
 
 }  // namespace kolo

@@ -26,27 +26,32 @@ struct Call {
 };
 
 Handle submit(const Call& call, Descriptor descriptor, const at::Tensor& result) {
-  std::shared_ptr<Operation> operation = make_operation(call.what, call.name, result, std::move(descriptor));
+  std::shared_ptr<Operation> operation =
+      make_operation(call.what, call.name, result, std::move(descriptor));
   operation->transient = call.transient;
   return kolo::submit(call.session, std::move(operation), result);
 }
 
-Handle submit_allreduce(const Call& call, const at::Tensor& result, const AllreduceOptions& options) {
+Handle submit_allreduce(const Call& call, const at::Tensor& result,
+                        const AllreduceOptions& options) {
   Descriptor descriptor;
   descriptor.kind = OpKind::kAllreduce;
   descriptor.op = options.op();
   descriptor.prescale = options.prescale_factor();
   descriptor.postscale = options.postscale_factor();
-  if (result.defined() && result.scalar_type() == at::kBool && !reduction_supported(DType::kBool, options.op())) {
-    throw InvalidArgumentError(call.what + ": a bool tensor has no " + name_of(options.op()) +
-                               "; use Max for \"on any rank\", Min for \"on every rank\", or an integer dtype");
+  if (result.defined() && result.scalar_type() == at::kBool &&
+      !reduction_supported(DType::kBool, options.op())) {
+    throw InvalidArgumentError(
+        call.what + ": a bool tensor has no " + name_of(options.op()) +
+        "; use Max for \"on any rank\", Min for \"on every rank\", or an integer dtype");
   }
   return submit(call, std::move(descriptor), result);
 }
 
 Handle submit_broadcast(const Call& call, const at::Tensor& result, int root_rank) {
   if (root_rank < 0 || root_rank >= call.session->topology().size) {
-    throw InvalidArgumentError(call.what + ": root rank " + std::to_string(root_rank) + " is not between 0 and " +
+    throw InvalidArgumentError(call.what + ": root rank " + std::to_string(root_rank) +
+                               " is not between 0 and " +
                                std::to_string(call.session->topology().size - 1));
   }
   Descriptor descriptor;

@@ -29,7 +29,9 @@ void broadcast_all(const Named& tensors, int root_rank) {
   };
   for (const auto& [name, tensor] : tensors) {
     if (!tensor.defined()) continue;
-    keep_error([&, &n = name, &t = tensor] { handles.push_back(broadcast_async_(t, root_rank, "broadcast." + n)); });
+    keep_error([&, &n = name, &t = tensor] {
+      handles.push_back(broadcast_async_(t, root_rank, "broadcast." + n));
+    });
   }
   for (Handle& handle : handles) keep_error([&] { handle.wait(); });
   if (first_error) std::rethrow_exception(first_error);
@@ -45,7 +47,8 @@ std::string save_to_text(const torch::optim::Optimizer& optimizer) {
 
 void load_from_bytes(const at::Tensor& bytes, torch::optim::Optimizer& optimizer) {
   torch::serialize::InputArchive archive;
-  archive.load_from(static_cast<const char*>(bytes.const_data_ptr()), static_cast<std::size_t>(bytes.numel()));
+  archive.load_from(static_cast<const char*>(bytes.const_data_ptr()),
+                    static_cast<std::size_t>(bytes.numel()));
   optimizer.load(archive);
 }
 
@@ -58,7 +61,8 @@ void broadcast_parameters(const torch::nn::Module& module, int root_rank) {
   broadcast_all(tensors, root_rank);
 }
 
-void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& tensors, int root_rank) {
+void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& tensors,
+                          int root_rank) {
   Named named;
   for (const auto& item : tensors) named.emplace_back(item.key(), item.value());
   broadcast_all(named, root_rank);
@@ -66,7 +70,8 @@ void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& ten
 
 void broadcast_parameters(const std::vector<at::Tensor>& tensors, int root_rank) {
   Named named;
-  for (std::size_t i = 0; i < tensors.size(); ++i) named.emplace_back(std::to_string(i), tensors[i]);
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    named.emplace_back(std::to_string(i), tensors[i]);
   broadcast_all(named, root_rank);
 }
 

@@ -105,7 +105,8 @@ void init_on(MpiParent parent) {
 
 }  // namespace
 
-Session::Session(const Config& config, const Topology& topology, std::unique_ptr<Transport> transport)
+Session::Session(const Config& config, const Topology& topology,
+                 std::unique_ptr<Transport> transport)
     : topology_(topology), engine_(std::move(transport), engine_options(config, topology)) {}
 
 std::string Session::unnamed(const char* operation) {
@@ -119,10 +120,14 @@ std::shared_ptr<Session> session(const char* call) {
                             "() needs kolo::init() first (or came after kolo::shutdown())");
 }
 
-void init() { init_on(MpiParent{}); }
+void init() {
+  init_on(MpiParent{});
+}
 
 namespace detail {
-void init_on(const void* mpi_comm) { kolo::init_on(MpiParent{mpi_comm}); }
+void init_on(const void* mpi_comm) {
+  kolo::init_on(MpiParent{mpi_comm});
+}
 }  // namespace detail
 
 void shutdown() {
@@ -142,12 +147,26 @@ bool is_initialized() {
   return current != nullptr;
 }
 
-int rank() { return session("rank")->topology().rank; }
-int size() { return session("size")->topology().size; }
-int local_rank() { return session("local_rank")->topology().local_rank; }
-int local_size() { return session("local_size")->topology().local_size; }
-int cross_rank() { return session("cross_rank")->topology().cross_rank; }
-int cross_size() { return session("cross_size")->topology().cross_size; }
-bool is_homogeneous() { return session("is_homogeneous")->topology().is_homogeneous; }
+int rank() {
+  return session("rank")->topology().rank;
+}
+int size() {
+  return session("size")->topology().size;
+}
+int local_rank() {
+  return session("local_rank")->topology().local_rank;
+}
+int local_size() {
+  return session("local_size")->topology().local_size;
+}
+int cross_rank() {
+  return session("cross_rank")->topology().cross_rank;
+}
+int cross_size() {
+  return session("cross_size")->topology().cross_size;
+}
+bool is_homogeneous() {
+  return session("is_homogeneous")->topology().is_homogeneous;
+}
 
 }  // namespace kolo

@@ -16,21 +16,33 @@ namespace {
 
 DType dtype_of(const std::string& what, at::ScalarType type) {
   switch (type) {
-    case at::kByte: return DType::kUint8;
-    case at::kChar: return DType::kInt8;
-    case at::kShort: return DType::kInt16;
-    case at::kInt: return DType::kInt32;
-    case at::kLong: return DType::kInt64;
-    case at::kHalf: return DType::kFloat16;
-    case at::kBFloat16: return DType::kBfloat16;
-    case at::kFloat: return DType::kFloat32;
-    case at::kDouble: return DType::kFloat64;
-    case at::kBool: return DType::kBool;
-    default: break;
+    case at::kByte:
+      return DType::kUint8;
+    case at::kChar:
+      return DType::kInt8;
+    case at::kShort:
+      return DType::kInt16;
+    case at::kInt:
+      return DType::kInt32;
+    case at::kLong:
+      return DType::kInt64;
+    case at::kHalf:
+      return DType::kFloat16;
+    case at::kBFloat16:
+      return DType::kBfloat16;
+    case at::kFloat:
+      return DType::kFloat32;
+    case at::kDouble:
+      return DType::kFloat64;
+    case at::kBool:
+      return DType::kBool;
+    default:
+      break;
   }
-  refuse(what, std::string("dtype ") + c10::toString(type) +
-                   " is not supported; convert the tensor to a real floating point or integer dtype "
-                   "(complex: at::view_as_real)");
+  refuse(what,
+         std::string("dtype ") + c10::toString(type) +
+             " is not supported; convert the tensor to a real floating point or integer dtype "
+             "(complex: at::view_as_real)");
 }
 
 void check(const std::string& what, const at::Tensor& tensor) {
@@ -50,8 +62,9 @@ std::shared_ptr<Operation> make_operation(const std::string& what, const std::st
                                           const at::Tensor& tensor, Descriptor descriptor) {
   check(what, tensor);
   if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
-    refuse(what, "elements of the tensor share memory (expand()), so it cannot be written in place; "
-                 "use tensor.contiguous()");
+    refuse(what,
+           "elements of the tensor share memory (expand()), so it cannot be written in place; "
+           "use tensor.contiguous()");
   }
   auto operation = std::make_shared<Operation>();
   descriptor.dtype = dtype_of(what, tensor.scalar_type());

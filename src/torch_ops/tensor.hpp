@@ -12,7 +12,8 @@ namespace kolo {
 
 // Makes the operation that works on `tensor` in place; descriptor.dtype and shape are filled in.
 // Where the tensor is not contiguous the engine works on a copy, which is copied back at the end.
-// Throws InvalidArgumentError, naming `what` ("allreduce of 'x'"), for tensors that kolo cannot take.
+// Throws InvalidArgumentError, naming `what` ("allreduce of 'x'"), for tensors that kolo cannot
+// take.
 std::shared_ptr<Operation> make_operation(const std::string& what, const std::string& name,
                                           const at::Tensor& tensor, Descriptor descriptor);
 

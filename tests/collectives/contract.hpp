@@ -1,5 +1,5 @@
-// What every backend must do, told as programs of one rank. A test runs each on all ranks of a group:
-// as threads over `local`, as processes over MPI.
+// What every backend must do, told as programs of one rank. A test runs each on all ranks of a
+// group: as threads over `local`, as processes over MPI.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,7 +36,9 @@ inline Status run(Work& work) {
 }
 
 // Whole numbers so small that every sum is exact in every dtype, and different per rank and place.
-inline double value(int rank, std::size_t i) { return static_cast<double>((i * 7 + rank * 3) % 5); }
+inline double value(int rank, std::size_t i) {
+  return static_cast<double>((i * 7 + rank * 3) % 5);
+}
 
 template <typename T>
 T make(double x) {
@@ -64,17 +66,26 @@ inline double expected(int size, std::size_t i, ReduceOp op) {
     const double x = value(rank, i);
     switch (op) {
       case ReduceOp::Average:
-      case ReduceOp::Sum: result += x; break;
-      case ReduceOp::Min: result = std::min(result, x); break;
-      case ReduceOp::Max: result = std::max(result, x); break;
-      case ReduceOp::Product: result *= x; break;
+      case ReduceOp::Sum:
+        result += x;
+        break;
+      case ReduceOp::Min:
+        result = std::min(result, x);
+        break;
+      case ReduceOp::Max:
+        result = std::max(result, x);
+        break;
+      case ReduceOp::Product:
+        result *= x;
+        break;
     }
   }
   return result;
 }
 
 template <typename Make>
-void check_allreduce(Transport& transport, DType dtype, ReduceOp op, std::size_t count, Tag tag, const Make& make_work) {
+void check_allreduce(Transport& transport, DType dtype, ReduceOp op, std::size_t count, Tag tag,
+                     const Make& make_work) {
   const auto check = [&](auto type) {
     using T = decltype(type);
     // One element of offset, so that the data are misaligned for vector instructions, and guards.
@@ -90,21 +101,30 @@ void check_allreduce(Transport& transport, DType dtype, ReduceOp op, std::size_t
     EXPECT_EQ(show(data.back()), 7);
     for (std::size_t i = 0; i < count; ++i) {
       ASSERT_EQ(show(data[i + 1]), expected(transport.size(), i, op))
-          << name_of(dtype) << " " << name_of(op) << " element " << i << " of " << count << " on rank "
-          << transport.rank() << " of " << transport.size();
+          << name_of(dtype) << " " << name_of(op) << " element " << i << " of " << count
+          << " on rank " << transport.rank() << " of " << transport.size();
     }
   };
   switch (dtype) {
     case DType::kBool:
-    case DType::kUint8: return check(std::uint8_t{});
-    case DType::kInt8: return check(std::int8_t{});
-    case DType::kInt16: return check(std::int16_t{});
-    case DType::kInt32: return check(std::int32_t{});
-    case DType::kInt64: return check(std::int64_t{});
-    case DType::kFloat16: return check(Float16{});
-    case DType::kBfloat16: return check(Bfloat16{});
-    case DType::kFloat32: return check(float{});
-    case DType::kFloat64: return check(double{});
+    case DType::kUint8:
+      return check(std::uint8_t{});
+    case DType::kInt8:
+      return check(std::int8_t{});
+    case DType::kInt16:
+      return check(std::int16_t{});
+    case DType::kInt32:
+      return check(std::int32_t{});
+    case DType::kInt64:
+      return check(std::int64_t{});
+    case DType::kFloat16:
+      return check(Float16{});
+    case DType::kBfloat16:
+      return check(Bfloat16{});
+    case DType::kFloat32:
+      return check(float{});
+    case DType::kFloat64:
+      return check(double{});
   }
 }
 
@@ -144,7 +164,8 @@ inline void probe_finds_each_message_once(Transport& t) {
   if (t.size() == 1) return;
   constexpr Tag kTag = 9;
   if (t.rank() != 0) {
-    const std::vector<std::uint8_t> bytes(static_cast<std::size_t>(t.rank()) * 10, static_cast<std::uint8_t>(t.rank()));
+    const std::vector<std::uint8_t> bytes(static_cast<std::size_t>(t.rank()) * 10,
+                                          static_cast<std::uint8_t>(t.rank()));
     Ticket ticket;
     ASSERT_TRUE(t.send(bytes.data(), bytes.size(), 0, kTag, ticket).is_ok());
     Status status;
@@ -168,7 +189,8 @@ inline void probe_finds_each_message_once(Transport& t) {
     Progress progress = Progress::kWaiting;
     while ((progress = t.poll(ticket, status)) == Progress::kWaiting) std::this_thread::yield();
     ASSERT_EQ(progress, Progress::kDone) << status.message();
-    EXPECT_EQ(bytes, std::vector<std::uint8_t>(bytes.size(), static_cast<std::uint8_t>(arrival->peer)));
+    EXPECT_EQ(bytes,
+              std::vector<std::uint8_t>(bytes.size(), static_cast<std::uint8_t>(arrival->peer)));
     --left;
   }
 }
@@ -194,11 +216,13 @@ inline constexpr std::size_t kCounts[] = {0, 1, 2, 3, 5, 7, 8, 64, 65, 1000, 102
 inline void ring(Transport& t) {
   Tag tag = 100;
   for (const std::size_t count : kCounts) {
-    for (const std::size_t chunk : {std::size_t{8}, std::size_t{64}, std::size_t{1000}, std::size_t{1} << 20}) {
+    for (const std::size_t chunk :
+         {std::size_t{8}, std::size_t{64}, std::size_t{1000}, std::size_t{1} << 20}) {
       if (count / (chunk / 4) > 200) continue;  // thousands of messages prove nothing more
-      check_allreduce(t, DType::kFloat32, ReduceOp::Sum, count, tag++, [&](Tag tg, void* d, std::size_t n, const Reduction& r) {
-        return make_ring_allreduce(t, tg, d, n, r, chunk);
-      });
+      check_allreduce(t, DType::kFloat32, ReduceOp::Sum, count, tag++,
+                      [&](Tag tg, void* d, std::size_t n, const Reduction& r) {
+                        return make_ring_allreduce(t, tg, d, n, r, chunk);
+                      });
     }
   }
 }
@@ -207,9 +231,10 @@ inline void recursive_doubling(Transport& t) {
   Tag tag = 100;
   for (const std::size_t count : kCounts) {
     for (const std::size_t chunk : {std::size_t{64}, std::size_t{1} << 20}) {
-      check_allreduce(t, DType::kFloat64, ReduceOp::Sum, count, tag++, [&](Tag tg, void* d, std::size_t n, const Reduction& r) {
-        return make_recursive_doubling_allreduce(t, tg, d, n, r, chunk);
-      });
+      check_allreduce(t, DType::kFloat64, ReduceOp::Sum, count, tag++,
+                      [&](Tag tg, void* d, std::size_t n, const Reduction& r) {
+                        return make_recursive_doubling_allreduce(t, tg, d, n, r, chunk);
+                      });
     }
   }
 }
@@ -219,14 +244,17 @@ inline void every_dtype_and_operator(Transport& t) {
   for (int dtype = 0; dtype < kDTypeCount; ++dtype) {
     for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Min, ReduceOp::Max, ReduceOp::Product}) {
       if (static_cast<DType>(dtype) == DType::kBool) continue;  // values above are no bools
-      if (static_cast<DType>(dtype) == DType::kInt8 && op == ReduceOp::Product && t.size() > 3) continue;  // overflows
+      if (static_cast<DType>(dtype) == DType::kInt8 && op == ReduceOp::Product && t.size() > 3)
+        continue;  // overflows
       for (const std::size_t count : {std::size_t{3}, std::size_t{777}}) {
-        check_allreduce(t, static_cast<DType>(dtype), op, count, tag++, [&](Tag tg, void* d, std::size_t n, const Reduction& r) {
-          return make_ring_allreduce(t, tg, d, n, r, 256);
-        });
-        check_allreduce(t, static_cast<DType>(dtype), op, count, tag++, [&](Tag tg, void* d, std::size_t n, const Reduction& r) {
-          return make_recursive_doubling_allreduce(t, tg, d, n, r, 256);
-        });
+        check_allreduce(t, static_cast<DType>(dtype), op, count, tag++,
+                        [&](Tag tg, void* d, std::size_t n, const Reduction& r) {
+                          return make_ring_allreduce(t, tg, d, n, r, 256);
+                        });
+        check_allreduce(t, static_cast<DType>(dtype), op, count, tag++,
+                        [&](Tag tg, void* d, std::size_t n, const Reduction& r) {
+                          return make_recursive_doubling_allreduce(t, tg, d, n, r, 256);
+                        });
       }
     }
   }
@@ -242,7 +270,8 @@ inline void finishing(Transport& t) {
     Tuning tuning;
     tuning.ring_threshold_bytes = threshold;
     tuning.chunk_bytes = 64;
-    const auto work = make_allreduce(t, threshold == 0 ? 20 : 21, data.data(), data.size(), reduction, tuning);
+    const auto work =
+        make_allreduce(t, threshold == 0 ? 20 : 21, data.data(), data.size(), reduction, tuning);
     const Status status = run(*work);
     ASSERT_TRUE(status.is_ok()) << status.message();
     const float sum = static_cast<float>(t.size() * (t.size() + 1)) / 2.0F;
@@ -254,13 +283,16 @@ inline void finishing(Transport& t) {
 inline void same_bits_on_every_rank(Transport& t) {
   for (const std::size_t threshold : {std::size_t{0}, std::size_t{1} << 30}) {
     std::vector<float> data(1001);
-    for (std::size_t i = 0; i < data.size(); ++i) data[i] = 1.0F / static_cast<float>(i * 3 + t.rank() + 1);
+    for (std::size_t i = 0; i < data.size(); ++i)
+      data[i] = 1.0F / static_cast<float>(i * 3 + t.rank() + 1);
     Tuning tuning;
     tuning.ring_threshold_bytes = threshold;
     const Tag tag = threshold == 0 ? 30 : 40;
-    ASSERT_TRUE(run(*make_allreduce(t, tag, data.data(), data.size(), Reduction{}, tuning)).is_ok());
+    ASSERT_TRUE(
+        run(*make_allreduce(t, tag, data.data(), data.size(), Reduction{}, tuning)).is_ok());
     std::vector<float> of_rank_0 = data;
-    ASSERT_TRUE(run(*make_broadcast(t, tag + 1, of_rank_0.data(), of_rank_0.size() * 4, 0, 4096)).is_ok());
+    ASSERT_TRUE(
+        run(*make_broadcast(t, tag + 1, of_rank_0.data(), of_rank_0.size() * 4, 0, 4096)).is_ok());
     EXPECT_EQ(data, of_rank_0) << "rank " << t.rank();
   }
 }
@@ -286,9 +318,11 @@ inline void several_in_flight(Transport& t) {
   constexpr std::size_t kWorks = 8;
   std::vector<std::vector<float>> data;
   std::vector<std::unique_ptr<Work>> works;
-  for (std::size_t i = 0; i < kWorks; ++i) data.emplace_back(500 + i, static_cast<float>(t.rank() + i));
+  for (std::size_t i = 0; i < kWorks; ++i)
+    data.emplace_back(500 + i, static_cast<float>(t.rank() + i));
   for (std::size_t i = 0; i < kWorks; ++i) {
-    works.push_back(make_ring_allreduce(t, static_cast<Tag>(200 + i), data[i].data(), data[i].size(), Reduction{}, 256));
+    works.push_back(make_ring_allreduce(t, static_cast<Tag>(200 + i), data[i].data(),
+                                        data[i].size(), Reduction{}, 256));
     ASSERT_TRUE(works.back()->start().is_ok());
   }
   std::vector<bool> done(kWorks, false);
@@ -310,7 +344,8 @@ inline void several_in_flight(Transport& t) {
   }
   for (std::size_t i = 0; i < kWorks; ++i) {
     const float ranks = static_cast<float>(t.size() * (t.size() - 1)) / 2.0F;
-    EXPECT_EQ(data[i], std::vector<float>(500 + i, ranks + static_cast<float>(i) * static_cast<float>(t.size())));
+    EXPECT_EQ(data[i], std::vector<float>(
+                           500 + i, ranks + static_cast<float>(i) * static_cast<float>(t.size())));
   }
 }
 
@@ -329,7 +364,9 @@ inline std::vector<std::pair<std::string, Case>> cases() {
 
 struct CaseName {
   template <typename Info>
-  std::string operator()(const Info& info) const { return info.param.first; }
+  std::string operator()(const Info& info) const {
+    return info.param.first;
+  }
 };
 
 }  // namespace kolo::contract

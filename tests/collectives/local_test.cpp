@@ -23,12 +23,14 @@ TEST_P(LocalContract, Holds) {
   for (const int size : {1, 2, 3, 4, 5, 7, 8}) on_all_ranks(size, GetParam().second);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, LocalContract, testing::ValuesIn(contract::cases()), contract::CaseName());
+INSTANTIATE_TEST_SUITE_P(All, LocalContract, testing::ValuesIn(contract::cases()),
+                         contract::CaseName());
 
 TEST(LocalTransport, ALostPeerFailsWhatIsUnderWayWithIt) {
   auto transports = make_local_transports(2);
   std::vector<float> data(100000, 1.0F);
-  const auto work = make_ring_allreduce(*transports[0], 10, data.data(), data.size(), Reduction{}, 4096);
+  const auto work =
+      make_ring_allreduce(*transports[0], 10, data.data(), data.size(), Reduction{}, 4096);
   ASSERT_TRUE(work->start().is_ok());
   Status status;
   EXPECT_EQ(work->step(status), Progress::kAdvanced);  // sends were started

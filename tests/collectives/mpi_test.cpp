@@ -22,7 +22,8 @@ TEST_P(MpiContract, Holds) {
   GetParam().second(*transport);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MpiContract, testing::ValuesIn(contract::cases()), contract::CaseName());
+INSTANTIATE_TEST_SUITE_P(All, MpiContract, testing::ValuesIn(contract::cases()),
+                         contract::CaseName());
 
 TEST(MpiRuntime, TheApplicationsMpiIsUsedAndNotFinalized) {
   ASSERT_TRUE(start_mpi().is_ok());
@@ -76,7 +77,9 @@ TEST(MpiTransport, CountsOver2To31) {
   data[count - 1] = static_cast<std::uint8_t>(transport->rank() + 40);
   Reduction reduction;
   reduction.dtype = DType::kUint8;
-  ASSERT_TRUE(contract::run(*make_ring_allreduce(*transport, 10, data.data(), count, reduction, 1 << 20)).is_ok());
+  ASSERT_TRUE(
+      contract::run(*make_ring_allreduce(*transport, 10, data.data(), count, reduction, 1 << 20))
+          .is_ok());
   std::size_t wrong = 0;
   for (std::size_t i = 0; i + 1 < count; ++i) wrong += data[i] != 3 ? 1 : 0;
   EXPECT_EQ(wrong, 0U);

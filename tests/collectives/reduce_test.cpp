@@ -131,7 +131,8 @@ TEST(Reduce, HalvesAreComputedInFloat32) {
             to_float16(1.0F + to_float(Float16{third[0]})).bits);
   const std::vector<std::uint16_t> b_one = {to_bfloat16(1.0F).bits};
   const std::vector<std::uint16_t> b_three = {to_bfloat16(3.0F).bits};
-  EXPECT_EQ(to_float(Bfloat16{reduced(b_one, b_three, DType::kBfloat16, ReduceOp::Product)[0]}), 3.0F);
+  EXPECT_EQ(to_float(Bfloat16{reduced(b_one, b_three, DType::kBfloat16, ReduceOp::Product)[0]}),
+            3.0F);
 }
 
 TEST(Divide, IntegersExactlyTowardsZero) {

@@ -29,7 +29,8 @@ Engine::Options test_options() {
 // A rank's program: gets the engine, and its transport to play a lost peer with.
 using Program = std::function<void(Engine&, Transport&)>;
 
-void on_all_ranks(int size, const Program& program, const Engine::Options& options = test_options()) {
+void on_all_ranks(int size, const Program& program,
+                  const Engine::Options& options = test_options()) {
   std::vector<std::unique_ptr<Transport>> transports = make_local_transports(size);
   std::vector<std::thread> threads;
   for (auto& transport : transports) {
@@ -42,7 +43,8 @@ void on_all_ranks(int size, const Program& program, const Engine::Options& optio
   for (std::thread& thread : threads) thread.join();
 }
 
-std::shared_ptr<Operation> allreduce(const std::string& name, std::vector<float>& data, ReduceOp op = ReduceOp::Sum) {
+std::shared_ptr<Operation> allreduce(const std::string& name, std::vector<float>& data,
+                                     ReduceOp op = ReduceOp::Sum) {
   auto operation = std::make_shared<Operation>();
   operation->name = name;
   operation->descriptor.shape = {static_cast<std::int64_t>(data.size())};
@@ -61,7 +63,8 @@ TEST(Engine, Allreduce) {
     on_all_ranks(size, [](Engine& engine, Transport&) {
       for (const std::size_t count : {1, 10, 5000}) {
         std::vector<float> data(count, static_cast<float>(engine.rank() + 1));
-        const Status status = submit_and_wait(engine, allreduce("a" + std::to_string(count), data, ReduceOp::Average));
+        const Status status = submit_and_wait(
+            engine, allreduce("a" + std::to_string(count), data, ReduceOp::Average));
         ASSERT_TRUE(status.is_ok()) << status.message();
         const float mean = static_cast<float>(engine.size() + 1) / 2.0F;
         EXPECT_EQ(data, std::vector<float>(count, mean));
@@ -81,7 +84,8 @@ TEST(Engine, PrescaleAndPostscale) {
         operations.back()->descriptor.postscale = 0.25;
         ASSERT_TRUE(engine.submit(operations.back()).is_ok());
       }
-      for (const auto& operation : operations) ASSERT_TRUE(engine.wait(operation, std::nullopt).is_ok());
+      for (const auto& operation : operations)
+        ASSERT_TRUE(engine.wait(operation, std::nullopt).is_ok());
       for (const auto& values : data) EXPECT_EQ(values, std::vector<float>(10, 1.5F));
     }
   });
@@ -111,7 +115,8 @@ TEST(Engine, ManyTensorsInDifferentOrders) {
           ASSERT_TRUE(status.is_ok()) << status.message();
           const auto n = static_cast<float>(engine.size());
           const float sum = n * (n - 1) / 2 + n * static_cast<float>(i + step);
-          ASSERT_EQ(data[i], std::vector<float>(data[i].size(), sum)) << "step " << step << " tensor " << i;
+          ASSERT_EQ(data[i], std::vector<float>(data[i].size(), sum))
+              << "step " << step << " tensor " << i;
         }
       }
     });
@@ -129,7 +134,8 @@ TEST(Engine, TwoRunsGiveTheSameBits) {
       for (int i = 0; i < 12; ++i) {
         data.emplace_back(300 + i * 50);
         for (std::size_t k = 0; k < data.back().size(); ++k) {
-          data.back()[k] = 1.0F / static_cast<float>(1 + k * 7 + static_cast<std::size_t>(i + engine.rank() * 3));
+          data.back()[k] = 1.0F / static_cast<float>(
+                                      1 + k * 7 + static_cast<std::size_t>(i + engine.rank() * 3));
         }
       }
       for (int step = 0; step < 8; ++step) {
@@ -137,11 +143,14 @@ TEST(Engine, TwoRunsGiveTheSameBits) {
         for (int i = 0; i < 12; ++i) {
           operations.push_back(allreduce("t" + std::to_string(i), data[i], ReduceOp::Average));
           ASSERT_TRUE(engine.submit(operations.back()).is_ok());
-          if (random() % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
+          if (random() % 3 == 0)
+            std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
         }
-        for (const auto& operation : operations) ASSERT_TRUE(engine.wait(operation, std::nullopt).is_ok());
+        for (const auto& operation : operations)
+          ASSERT_TRUE(engine.wait(operation, std::nullopt).is_ok());
         for (auto& values : data) {
-          for (float& value : values) value = value * 1.3F + 0.1F * static_cast<float>(engine.rank());
+          for (float& value : values)
+            value = value * 1.3F + 0.1F * static_cast<float>(engine.rank());
         }
       }
       if (engine.rank() == 0) result = data;
@@ -334,7 +343,8 @@ TEST(Engine, AHeldTensorIsLetGoAfterTheHoldTime) {
         const auto alone = allreduce("a", a);
         ASSERT_TRUE(engine.submit(alone).is_ok());
         const Clock::time_point deadline = Clock::now() + std::chrono::seconds(10);
-        while (!alone->done() && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(5));
+        while (!alone->done() && Clock::now() < deadline)
+          std::this_thread::sleep_for(milliseconds(5));
         EXPECT_TRUE(alone->done());
       },
       options);
@@ -347,7 +357,8 @@ TEST(Engine, ThreadsOfTheProgramMaySubmitAtTheSameTime) {
       threads.emplace_back([&engine, t] {
         for (int i = 0; i < 30; ++i) {
           std::vector<float> data(100, static_cast<float>(t + i));
-          const Status status = submit_and_wait(engine, allreduce("thread" + std::to_string(t), data));
+          const Status status =
+              submit_and_wait(engine, allreduce("thread" + std::to_string(t), data));
           ASSERT_TRUE(status.is_ok()) << status.message();
           ASSERT_EQ(data, std::vector<float>(100, 2.0F * static_cast<float>(t + i)));
         }

@@ -37,7 +37,8 @@ class World {
     closed_.assign(size, false);
   }
 
-  void submit(int rank, const std::string& name, const Descriptor& descriptor = shape({4}), bool absent = false, bool transient = false) {
+  void submit(int rank, const std::string& name, const Descriptor& descriptor = shape({4}),
+              bool absent = false, bool transient = false) {
     ASSERT_FALSE(busy(rank, name)) << "the test submits twice";
     const Participant::Token token = next_token_++;
     in_flight_[rank][token] = name;
@@ -55,7 +56,8 @@ class World {
   }
   bool busy(int rank, const std::string& name) const {
     const auto& flying = in_flight_[rank];
-    return std::any_of(flying.begin(), flying.end(), [&](const auto& f) { return f.second == name; });
+    return std::any_of(flying.begin(), flying.end(),
+                       [&](const auto& f) { return f.second == name; });
   }
   bool idle(int rank) const { return in_flight_[rank].empty(); }
 
@@ -130,7 +132,8 @@ class World {
     EXPECT_EQ(launch.sequence, launches_[rank].size());
     std::vector<std::string> names;
     for (const auto& member : launch.members) {
-      names.push_back(in_flight_[rank].at(member.token) + (member.absent_everywhere ? " (absent)" : ""));
+      names.push_back(in_flight_[rank].at(member.token) +
+                      (member.absent_everywhere ? " (absent)" : ""));
       in_flight_[rank].erase(member.token);
     }
     launches_[rank].push_back(names);
@@ -175,7 +178,8 @@ void train_step(World& world, const std::vector<std::string>& names) {
     if (world.random()() % 2 == 0) world.deliver_one();
   }
   world.deliver_all();
-  for (int rank = 0; rank < world.size(); ++rank) ASSERT_TRUE(world.idle(rank)) << "rank " << rank << " hangs";
+  for (int rank = 0; rank < world.size(); ++rank)
+    ASSERT_TRUE(world.idle(rank)) << "rank " << rank << " hangs";
 }
 
 TEST(Negotiation, ATensorRunsWhenEveryRankHasIt) {
@@ -186,7 +190,8 @@ TEST(Negotiation, ATensorRunsWhenEveryRankHasIt) {
   EXPECT_TRUE(world.launches(0).empty());
   world.submit(1, "a");
   world.deliver_all();
-  for (int rank = 0; rank < 3; ++rank) EXPECT_THAT(world.launches(rank), testing::ElementsAre(testing::ElementsAre("a")));
+  for (int rank = 0; rank < 3; ++rank)
+    EXPECT_THAT(world.launches(rank), testing::ElementsAre(testing::ElementsAre("a")));
 }
 
 TEST(Negotiation, KnownTensorsTravelWithoutTheirNames) {
@@ -223,13 +228,17 @@ TEST(Negotiation, BucketsDependOnTheProgramAlone) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     World world(1 + static_cast<int>(seed % 5), seed, 1000, limits);
     for (int step = 0; step < 5; ++step) train_step(world, names);
-    for (int rank = 1; rank < world.size(); ++rank) ASSERT_EQ(world.launches(rank), world.launches(0));
-    std::vector<std::vector<std::string>> late(world.launches(0).end() - 9, world.launches(0).end());
+    for (int rank = 1; rank < world.size(); ++rank)
+      ASSERT_EQ(world.launches(rank), world.launches(0));
+    std::vector<std::vector<std::string>> late(world.launches(0).end() - 9,
+                                               world.launches(0).end());
     std::sort(late.begin(), late.end());
     const std::vector<std::string> first = {"a", "b", "c"};
     const std::vector<std::string> second = {"d", "e", "f"};
     const std::vector<std::string> third = {"g"};
-    ASSERT_EQ(late, (std::vector<std::vector<std::string>>{first, first, first, second, second, second, third, third, third})) << "seed " << seed;
+    ASSERT_EQ(late, (std::vector<std::vector<std::string>>{first, first, first, second, second,
+                                                           second, third, third, third}))
+        << "seed " << seed;
   }
 }
 
@@ -286,10 +295,14 @@ TEST(Negotiation, EveryFieldIsCompared) {
     return describe_difference({&a, &b});
   };
   EXPECT_EQ(difference_of([](Descriptor&) {}), "");
-  EXPECT_THAT(difference_of([](Descriptor& d) { d.kind = OpKind::kBroadcast; }), HasSubstr("operation: allreduce on rank 0; broadcast on rank 1"));
-  EXPECT_THAT(difference_of([](Descriptor& d) { d.dtype = DType::kInt8; }), HasSubstr("dtype: float32 on rank 0; int8 on rank 1"));
-  EXPECT_THAT(difference_of([](Descriptor& d) { d.op = ReduceOp::Max; }), HasSubstr("operator: Sum on rank 0; Max on rank 1"));
-  EXPECT_THAT(difference_of([](Descriptor& d) { d.root = 1; }), HasSubstr("root rank: 0 on rank 0; 1 on rank 1"));
+  EXPECT_THAT(difference_of([](Descriptor& d) { d.kind = OpKind::kBroadcast; }),
+              HasSubstr("operation: allreduce on rank 0; broadcast on rank 1"));
+  EXPECT_THAT(difference_of([](Descriptor& d) { d.dtype = DType::kInt8; }),
+              HasSubstr("dtype: float32 on rank 0; int8 on rank 1"));
+  EXPECT_THAT(difference_of([](Descriptor& d) { d.op = ReduceOp::Max; }),
+              HasSubstr("operator: Sum on rank 0; Max on rank 1"));
+  EXPECT_THAT(difference_of([](Descriptor& d) { d.root = 1; }),
+              HasSubstr("root rank: 0 on rank 0; 1 on rank 1"));
   EXPECT_THAT(difference_of([](Descriptor& d) { d.prescale = 2; }), HasSubstr("prescale"));
   EXPECT_THAT(difference_of([](Descriptor& d) { d.postscale = 2; }), HasSubstr("postscale"));
 }
@@ -328,7 +341,8 @@ TEST(Negotiation, BucketMembersMayChangeShapeTogether) {
     World world(3, seed);
     for (int step = 0; step < 4; ++step) train_step(world, {"a", "b", "c"});
     for (int rank = 0; rank < 3; ++rank) {
-      for (const char* name : {"a", "b", "c"}) world.submit(rank, name, name[0] == 'b' ? shape({9}) : shape({4}));
+      for (const char* name : {"a", "b", "c"})
+        world.submit(rank, name, name[0] == 'b' ? shape({9}) : shape({4}));
     }
     for (int rank = 0; rank < 3; ++rank) world.wait_begins(rank, "a");
     world.deliver_all();
@@ -353,7 +367,8 @@ TEST(Negotiation, AbsentTensors) {
   }
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_THAT(world.launches(rank)[1], testing::ElementsAre("nowhere (absent)"));
-    EXPECT_THAT(world.launches(rank).back(), testing::ElementsAre("here", "nowhere (absent)", "on rank 1"));
+    EXPECT_THAT(world.launches(rank).back(),
+                testing::ElementsAre("here", "nowhere (absent)", "on rank 1"));
   }
 }
 
@@ -372,7 +387,8 @@ TEST(Negotiation, TheCacheEvictsAndNothingIsLost) {
 TEST(Negotiation, TransientNamesLeaveNothingBehind) {
   World world(2);
   for (int i = 0; i < 100; ++i) {
-    for (int rank = 0; rank < 2; ++rank) world.submit(rank, "unnamed." + std::to_string(i % 2), shape({i}), false, true);
+    for (int rank = 0; rank < 2; ++rank)
+      world.submit(rank, "unnamed." + std::to_string(i % 2), shape({i}), false, true);
     world.deliver_all();
   }
   EXPECT_EQ(world.launches(1).size(), 100U);
@@ -395,7 +411,8 @@ TEST(Negotiation, ARankThatLeavesFailsWhatOthersWaitFor) {
       ASSERT_TRUE(world.idle(rank)) << "rank " << rank << " hangs, seed " << seed;
       const Status& status = world.failures(rank)["b"];
       EXPECT_EQ(status.code(), StatusCode::kPeerLost);
-      EXPECT_THAT(status.message(), HasSubstr("rank 2 shut kolo down or exited before submitting tensor 'b'"));
+      EXPECT_THAT(status.message(),
+                  HasSubstr("rank 2 shut kolo down or exited before submitting tensor 'b'"));
       EXPECT_FALSE(world.closed(rank));
     }
     EXPECT_THAT(world.launches(2).back(), testing::ElementsAre("a"));

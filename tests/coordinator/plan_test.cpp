@@ -7,7 +7,8 @@ namespace {
 
 using Buckets = std::vector<std::vector<std::size_t>>;
 
-Descriptor tensor(std::int64_t elements, DType dtype = DType::kFloat32, ReduceOp op = ReduceOp::Sum) {
+Descriptor tensor(std::int64_t elements, DType dtype = DType::kFloat32,
+                  ReduceOp op = ReduceOp::Sum) {
   Descriptor d;
   d.dtype = dtype;
   d.op = op;
@@ -35,7 +36,9 @@ TEST(Plan, ABucketIsNotFilledBeyondItsSize) {
 }
 
 TEST(Plan, DtypesAndOperatorsDoNotMix) {
-  EXPECT_EQ(plan({tensor(1), tensor(1, DType::kFloat64), tensor(2), tensor(2, DType::kFloat64), tensor(1, DType::kFloat32, ReduceOp::Max)}, {}),
+  EXPECT_EQ(plan({tensor(1), tensor(1, DType::kFloat64), tensor(2), tensor(2, DType::kFloat64),
+                  tensor(1, DType::kFloat32, ReduceOp::Max)},
+                 {}),
             (Buckets{{0, 2}, {1, 3}}));
 }
 

@@ -16,13 +16,25 @@ Report a_report() {
   d.root = 4095;
   d.prescale = 0.25;
   d.postscale = -1e300;
-  return {Announce{"layer1.weight \xc3\xa9", d, true, false}, Ready{300, {}}, Ready{1ULL << 63, {0, 127, 128, 0xffffffffU}},
-          Flush{7}, Boundary{}, Leave{}, Abort{"lost"}};
+  return {Announce{"layer1.weight \xc3\xa9", d, true, false},
+          Ready{300, {}},
+          Ready{1ULL << 63, {0, 127, 128, 0xffffffffU}},
+          Flush{7},
+          Boundary{},
+          Leave{},
+          Abort{"lost"}};
 }
 
 Decisions some_decisions() {
-  return {Assign{1, "", true}, Bucket{9, {{1, 2}, {300, 1ULL << 40}}}, Execute{9, {1}}, Execute{1, {}},
-          Fail{"x", StatusCode::kMismatch, "they differ"}, Dissolve{9}, Evict{1}, Bye{}, Abort{"lost"}};
+  return {Assign{1, "", true},
+          Bucket{9, {{1, 2}, {300, 1ULL << 40}}},
+          Execute{9, {1}},
+          Execute{1, {}},
+          Fail{"x", StatusCode::kMismatch, "they differ"},
+          Dissolve{9},
+          Evict{1},
+          Bye{},
+          Abort{"lost"}};
 }
 
 TEST(Wire, WhatIsEncodedIsDecoded) {
@@ -40,14 +52,15 @@ TEST(Wire, TheEmptyMessage) {
   EXPECT_TRUE(report.empty());
 }
 
-// A message that was cut is an error or, cut between records, a shorter message. Never a crash, never
-// other records.
+// A message that was cut is an error or, cut between records, a shorter message. Never a crash,
+// never other records.
 template <typename Message>
 void check_truncations(const Message& message) {
   const std::vector<std::byte> bytes = encode(message);
   for (std::size_t length = 0; length < bytes.size(); ++length) {
     Message decoded;
-    const std::vector<std::byte> cut(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length));
+    const std::vector<std::byte> cut(bytes.begin(),
+                                     bytes.begin() + static_cast<std::ptrdiff_t>(length));
     if (!decode(cut, decoded).is_ok()) {
       EXPECT_TRUE(decoded.empty());
       continue;
@@ -90,8 +103,10 @@ TEST(Wire, RandomlyChanged) {
 
 TEST(Wire, ALyingCountAllocatesNothing) {
   // bucket 1 with 2^60 members
-  const std::vector<std::byte> bytes = {std::byte{2}, std::byte{1}, std::byte{0x80}, std::byte{0x80}, std::byte{0x80},
-                                        std::byte{0x80}, std::byte{0x80}, std::byte{0x80}, std::byte{0x80}, std::byte{0x80}, std::byte{0x10}};
+  const std::vector<std::byte> bytes = {std::byte{2},    std::byte{1},    std::byte{0x80},
+                                        std::byte{0x80}, std::byte{0x80}, std::byte{0x80},
+                                        std::byte{0x80}, std::byte{0x80}, std::byte{0x80},
+                                        std::byte{0x80}, std::byte{0x10}};
   Decisions decisions;
   EXPECT_FALSE(decode(bytes, decisions).is_ok());
 }

@@ -35,9 +35,9 @@ TEST(Config, KoloWinsOverHorovodWhichWinsOverDefault) {
   Config config;
   ASSERT_TRUE(read_with({{"HOROVOD_FUSION_THRESHOLD", "1000"}}, config).is_ok());
   EXPECT_EQ(config.fusion_threshold_bytes, 1000);
-  ASSERT_TRUE(read_with({{"HOROVOD_FUSION_THRESHOLD", "1000"}, {"KOLO_FUSION_THRESHOLD", "2000"}},
-                        config)
-                  .is_ok());
+  ASSERT_TRUE(
+      read_with({{"HOROVOD_FUSION_THRESHOLD", "1000"}, {"KOLO_FUSION_THRESHOLD", "2000"}}, config)
+          .is_ok());
   EXPECT_EQ(config.fusion_threshold_bytes, 2000);
 }
 
@@ -46,7 +46,8 @@ TEST(Config, BadValuesNameVariableValueAndRange) {
     Config config;
     const Status status = read_with({{"HOROVOD_FUSION_THRESHOLD", value}}, config);
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << value;
-    EXPECT_THAT(status.message(), HasSubstr(std::string("HOROVOD_FUSION_THRESHOLD='") + value + "'"));
+    EXPECT_THAT(status.message(),
+                HasSubstr(std::string("HOROVOD_FUSION_THRESHOLD='") + value + "'"));
     EXPECT_THAT(status.message(), HasSubstr("0 to 1073741824"));
   }
   for (const char* value : {"nan", "inf", "0", "-5", "1s"}) {
@@ -57,7 +58,8 @@ TEST(Config, BadValuesNameVariableValueAndRange) {
 
 TEST(Config, LevelsAndBooleans) {
   Config config;
-  ASSERT_TRUE(read_with({{"KOLO_LOG_LEVEL", "debug"}, {"KOLO_LOG_TIMESTAMP", "on"}}, config).is_ok());
+  ASSERT_TRUE(
+      read_with({{"KOLO_LOG_LEVEL", "debug"}, {"KOLO_LOG_TIMESTAMP", "on"}}, config).is_ok());
   EXPECT_EQ(config.log_level, LogLevel::kDebug);
   EXPECT_TRUE(config.log_timestamp);
   EXPECT_FALSE(read_with({{"KOLO_LOG_LEVEL", "loud"}}, config).is_ok());

@@ -1,22 +1,23 @@
 #!/usr/bin/env bash
 # A rank that goes early or dies ends the job within seconds, by an error that names it.
 set -euo pipefail
+# shellcheck source=job.sh
 . "$(dirname "$0")/job.sh"
 for who in 0 1 2; do
   for what in leave exit; do
-    kolo_run -np 3 "$bin/../tests/jobs/faulty_job" "$what" "$who"
+    kolo_run -np 3 "$bin/../tests/bin/faulty_job" "$what" "$who"
     check "$what on rank $who: the job fails" test "$code" -ne 0
     check "$what on rank $who: both others name rank and tensor" \
       test "$(grep -c "rank $who shut kolo down or exited before submitting tensor 'data'" "$work/out")" -eq 2
     check "$what on rank $who: within 10 s" test "$(grep -cE 'failed after [0-9]\.' "$work/out")" -eq 2
   done
   begin=$SECONDS
-  kolo_run -np 3 "$bin/../tests/jobs/faulty_job" kill "$who"
+  kolo_run -np 3 "$bin/../tests/bin/faulty_job" kill "$who"
   check "kill on rank $who: the job ends with the signal's code" test "$code" -eq 137
   check "kill on rank $who: within 10 s" test $((SECONDS - begin)) -le 12
   check "kill on rank $who: it is named" grep -q "rank $who .*SIGKILL" "$work/err"
 done
-kolo_run -np 3 "$bin/../tests/jobs/faulty_job" throw 1
+kolo_run -np 3 "$bin/../tests/bin/faulty_job" throw 1
 check "an exception on rank 1: the job fails" test "$code" -ne 0
 check "an exception on rank 1: rank 1 is named" grep -q "rank 1 .*SIGABRT" "$work/err"
 finish

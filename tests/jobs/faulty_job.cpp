@@ -34,7 +34,8 @@ int run(const std::string& what, int who) {
   try {
     for (int step = 3; step < 1000; ++step) kolo::allreduce_(data, "data");
   } catch (const kolo::Error& error) {
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     std::printf("failed after %.1f s: %s\n", seconds, error.what());
     return seconds < 10 ? 4 : 5;
   }

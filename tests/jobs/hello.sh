@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 set -euo pipefail
+# shellcheck source=job.sh
 . "$(dirname "$0")/job.sh"
 for ranks in 1 2 3; do
   kolo_run -np "$ranks" --no-prefix "$bin/hello"

@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2034
 # Sourced by the tests of whole jobs: job.sh sets bin, source and work, and counts checks.
 bin=$1 source=$2
 work=$(mktemp -d)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The main job: the MNIST network on the 5,000 digits.
 set -euo pipefail
+# shellcheck source=job.sh
 . "$(dirname "$0")/job.sh"
 data=$source/.deps/data/mnist-5k
 if [[ ! -d $data ]]; then

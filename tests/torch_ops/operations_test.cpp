@@ -9,13 +9,14 @@
 namespace kolo {
 namespace {
 
+using ::testing::HasSubstr;
 using testing_support::message_of;
 using testing_support::WithKolo;
-using ::testing::HasSubstr;
 
 using Operations = WithKolo;
 
-constexpr at::ScalarType kNumbers[] = {at::kByte, at::kChar, at::kShort, at::kInt, at::kLong, at::kHalf, at::kBFloat16, at::kFloat, at::kDouble};
+constexpr at::ScalarType kNumbers[] = {at::kByte, at::kChar,     at::kShort, at::kInt,   at::kLong,
+                                       at::kHalf, at::kBFloat16, at::kFloat, at::kDouble};
 
 at::Tensor mine(at::IntArrayRef shape, at::ScalarType dtype) {
   const std::int64_t count = at::empty(shape).numel();
@@ -57,7 +58,8 @@ TEST_F(Operations, ExportsTheEnvironmentOfOtherLaunchers) {
 
 TEST_F(Operations, AllreduceEveryDtypeAndShape) {
   for (const at::ScalarType dtype : kNumbers) {
-    for (const std::vector<std::int64_t>& shape : std::vector<std::vector<std::int64_t>>{{}, {0}, {1}, {17}, {5, 7}, {3, 1, 300}}) {
+    for (const std::vector<std::int64_t>& shape :
+         std::vector<std::vector<std::int64_t>>{{}, {0}, {1}, {17}, {5, 7}, {3, 1, 300}}) {
       const at::Tensor input = mine(shape, dtype);
       const at::Tensor before = input.clone();
       const at::Tensor result = allreduce(input, ReduceOp::Sum);
@@ -77,7 +79,8 @@ TEST_F(Operations, Operators) {
   float factorial = 1;
   for (int i = 2; i <= n; ++i) factorial *= static_cast<float>(i);
   EXPECT_TRUE(allreduce(input, ReduceOp::Product).equal(at::full({3}, factorial)));
-  EXPECT_TRUE(allreduce(at::full({2}, rank() + 1, at::kLong)).equal(at::full({2}, (n + 1) / 2, at::kLong)));
+  EXPECT_TRUE(
+      allreduce(at::full({2}, rank() + 1, at::kLong)).equal(at::full({2}, (n + 1) / 2, at::kLong)));
   const auto scaled = AllreduceOptions(ReduceOp::Sum).prescale_factor(0.5).postscale_factor(4);
   EXPECT_TRUE(allreduce(input, scaled).equal(at::full({3}, static_cast<float>(n * (n + 1)))));
 }
@@ -87,7 +90,8 @@ TEST_F(Operations, Bools) {
   EXPECT_TRUE(allreduce(only_rank_0, ReduceOp::Max).all().item<bool>());
   EXPECT_EQ(allreduce(only_rank_0, ReduceOp::Min).all().item<bool>(), size() == 1);
   for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Average}) {
-    EXPECT_THAT(message_of<InvalidArgumentError>([&] { allreduce(only_rank_0, op); }), HasSubstr("use Max"));
+    EXPECT_THAT(message_of<InvalidArgumentError>([&] { allreduce(only_rank_0, op); }),
+                HasSubstr("use Max"));
   }
 }
 
@@ -106,8 +110,10 @@ TEST_F(Operations, StridesAreKept) {
   view.copy_(mine({3, 8}, at::kFloat));
   allreduce_(view, ReduceOp::Sum);
   EXPECT_TRUE(base.slice(0, 2, 8, 2).slice(1, 1, 9).equal(sum_of_all({3, 8}, at::kFloat)));
-  EXPECT_EQ(base.sum().item<float>(), sum_of_all({3, 8}, at::kFloat).sum().item<float>()) << "nothing else was written";
-  at::Tensor channels_last = mine({2, 3, 4, 5}, at::kFloat).contiguous(at::MemoryFormat::ChannelsLast);
+  EXPECT_EQ(base.sum().item<float>(), sum_of_all({3, 8}, at::kFloat).sum().item<float>())
+      << "nothing else was written";
+  at::Tensor channels_last =
+      mine({2, 3, 4, 5}, at::kFloat).contiguous(at::MemoryFormat::ChannelsLast);
   const auto strides = channels_last.strides().vec();
   allreduce_(channels_last, ReduceOp::Sum);
   EXPECT_EQ(channels_last.strides().vec(), strides);
@@ -125,10 +131,12 @@ TEST_F(Operations, AsyncInAnyOrder) {
     for (int i = 0; i < 30; ++i) tensors.push_back(mine({i * 40}, at::kFloat));
     for (int k = 0; k < 30; ++k) {
       const int i = rank() % 2 == 0 ? k : 29 - k;
-      handles.push_back(allreduce_async_(tensors[i], AllreduceOptions(ReduceOp::Sum).name("t" + std::to_string(i))));
+      handles.push_back(allreduce_async_(
+          tensors[i], AllreduceOptions(ReduceOp::Sum).name("t" + std::to_string(i))));
     }
     for (Handle& handle : handles) handle.wait();
-    for (int i = 0; i < 30; ++i) ASSERT_TRUE(tensors[i].equal(sum_of_all({i * 40}, at::kFloat))) << "step " << step;
+    for (int i = 0; i < 30; ++i)
+      ASSERT_TRUE(tensors[i].equal(sum_of_all({i * 40}, at::kFloat))) << "step " << step;
   }
 }
 
@@ -136,11 +144,13 @@ TEST_F(Operations, HandlesAreMovedAndAsked) {
   static_assert(!std::is_copy_constructible_v<Handle> && !std::is_copy_assignable_v<Handle>);
   Handle first = allreduce_async(at::ones({4}), "x");
   Handle second = std::move(first);
-  EXPECT_THROW(first.wait(), InvalidArgumentError);  // NOLINT(bugprone-use-after-move): what is tested
+  EXPECT_THROW(first.wait(),
+               InvalidArgumentError);  // NOLINT(bugprone-use-after-move): what is tested
   while (!second.ready()) {
   }
   EXPECT_TRUE(second.wait().equal(at::ones({4})));
-  EXPECT_TRUE(second.wait(Handle::Seconds(0)).equal(at::ones({4}))) << "a second wait gives the same";
+  EXPECT_TRUE(second.wait(Handle::Seconds(0)).equal(at::ones({4})))
+      << "a second wait gives the same";
 }
 
 TEST_F(Operations, AWaitTimesOutWithoutLosingAnything) {
@@ -149,7 +159,8 @@ TEST_F(Operations, AWaitTimesOutWithoutLosingAnything) {
   if (rank() != 0) broadcast_(go, 0, "go");
   Handle handle = allreduce_async(at::ones({4}), AllreduceOptions(ReduceOp::Sum).name("late"));
   if (rank() == 0) {
-    EXPECT_THAT(message_of<TimeoutError>([&] { handle.wait(Handle::Seconds(0.05)); }), HasSubstr("'late'"));
+    EXPECT_THAT(message_of<TimeoutError>([&] { handle.wait(Handle::Seconds(0.05)); }),
+                HasSubstr("'late'"));
     broadcast_(go, 0, "go");
   }
   EXPECT_TRUE(handle.wait().equal(at::full({4}, static_cast<float>(size()))));
@@ -175,7 +186,8 @@ TEST_F(Operations, Broadcast) {
   }
   EXPECT_TRUE(broadcast(at::full({3}, rank() == 0, at::kBool), 0).all().item<bool>());
   for (const int root : {-1, size()}) {
-    EXPECT_THAT(message_of<InvalidArgumentError>([&] { broadcast(at::ones({1}), root); }), HasSubstr("root rank " + std::to_string(root)));
+    EXPECT_THAT(message_of<InvalidArgumentError>([&] { broadcast(at::ones({1}), root); }),
+                HasSubstr("root rank " + std::to_string(root)));
   }
 }
 
@@ -184,16 +196,21 @@ TEST_F(Operations, MismatchesNameTensorRanksAndDifference) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
   const bool odd = rank() == size() - 1;
   const std::string last = "rank " + std::to_string(size() - 1);
-  const auto expect_mismatch = [&](const std::string& difference, const std::function<void()>& action) {
+  const auto expect_mismatch = [&](const std::string& difference,
+                                   const std::function<void()>& action) {
     const std::string message = message_of<MismatchError>(action);
     EXPECT_THAT(message, HasSubstr("'w'"));
     EXPECT_THAT(message, HasSubstr(difference + " on " + last));
     EXPECT_TRUE(allreduce(at::ones({2}), "w").equal(at::ones({2})));
   };
   expect_mismatch("[3, 2]", [&] { allreduce(odd ? at::ones({3, 2}) : at::ones({2, 3}), "w"); });
-  expect_mismatch("float64", [&] { allreduce(at::ones({2}, odd ? at::kDouble : at::kFloat), "w"); });
-  expect_mismatch("Max", [&] { allreduce(at::ones({2}), AllreduceOptions(odd ? ReduceOp::Max : ReduceOp::Sum).name("w")); });
-  expect_mismatch("broadcast", [&] { odd ? broadcast(at::ones({2}), 0, "w") : allreduce(at::ones({2}), "w"); });
+  expect_mismatch("float64",
+                  [&] { allreduce(at::ones({2}, odd ? at::kDouble : at::kFloat), "w"); });
+  expect_mismatch("Max", [&] {
+    allreduce(at::ones({2}), AllreduceOptions(odd ? ReduceOp::Max : ReduceOp::Sum).name("w"));
+  });
+  expect_mismatch("broadcast",
+                  [&] { odd ? broadcast(at::ones({2}), 0, "w") : allreduce(at::ones({2}), "w"); });
   expect_mismatch("1", [&] { broadcast(at::ones({2}), odd ? 1 : 0, "w"); });
 }
 
@@ -203,7 +220,9 @@ TEST_F(Operations, ANameInFlightIsRefused) {
   if (last && size() > 1) broadcast_(go, 0, "go");  // keeps "twice" in flight on the others
   Handle first = allreduce_async(at::ones({4}), "twice");
   if (!last) {
-    EXPECT_THAT(message_of<DuplicateNameError>([] { Handle h = allreduce_async(at::ones({4}), "twice"); }), HasSubstr("'twice'"));
+    EXPECT_THAT(
+        message_of<DuplicateNameError>([] { Handle h = allreduce_async(at::ones({4}), "twice"); }),
+        HasSubstr("'twice'"));
     broadcast_(go, 0, "go");
   }
   EXPECT_TRUE(first.wait().equal(at::ones({4})));
@@ -211,11 +230,17 @@ TEST_F(Operations, ANameInFlightIsRefused) {
 }
 
 TEST_F(Operations, WrongTensors) {
-  EXPECT_THAT(message_of<InvalidArgumentError>([] { allreduce(at::Tensor(), "u"); }), HasSubstr("undefined"));
-  EXPECT_THAT(message_of<InvalidArgumentError>([] { allreduce(at::ones({2}, at::kComplexFloat), "c"); }), HasSubstr("ComplexFloat"));
-  EXPECT_THAT(message_of<InvalidArgumentError>([] { allreduce(at::eye(3).to_sparse(), "s"); }), HasSubstr("to_dense"));
-  EXPECT_THAT(message_of<InvalidArgumentError>([] { allreduce_(at::ones({1}).expand({4}), "e"); }), HasSubstr("share memory"));
-  EXPECT_TRUE(allreduce(at::ones({1}).expand({4}), "e").equal(at::ones({4}))) << "fine when not in place";
+  EXPECT_THAT(message_of<InvalidArgumentError>([] { allreduce(at::Tensor(), "u"); }),
+              HasSubstr("undefined"));
+  EXPECT_THAT(
+      message_of<InvalidArgumentError>([] { allreduce(at::ones({2}, at::kComplexFloat), "c"); }),
+      HasSubstr("ComplexFloat"));
+  EXPECT_THAT(message_of<InvalidArgumentError>([] { allreduce(at::eye(3).to_sparse(), "s"); }),
+              HasSubstr("to_dense"));
+  EXPECT_THAT(message_of<InvalidArgumentError>([] { allreduce_(at::ones({1}).expand({4}), "e"); }),
+              HasSubstr("share memory"));
+  EXPECT_TRUE(allreduce(at::ones({1}).expand({4}), "e").equal(at::ones({4})))
+      << "fine when not in place";
 }
 
 TEST_F(Operations, AutogradNoticesChangesInPlace) {
@@ -232,14 +257,16 @@ TEST_F(Operations, AfterShutdownEverythingSaysSo) {
   shutdown();
   EXPECT_TRUE(before.wait().equal(at::ones({4})));
   EXPECT_FALSE(is_initialized());
-  EXPECT_THAT(message_of<NotInitializedError>([] { allreduce(at::ones({1})); }), HasSubstr("kolo::init()"));
+  EXPECT_THAT(message_of<NotInitializedError>([] { allreduce(at::ones({1})); }),
+              HasSubstr("kolo::init()"));
   EXPECT_THROW(rank(), NotInitializedError);
   shutdown();  // does nothing
 }
 
 TEST_F(Operations, InitShutdownInit) {
   for (int round = 0; round < 5; ++round) {
-    EXPECT_TRUE(allreduce(at::ones({8}), AllreduceOptions(ReduceOp::Sum)).equal(at::full({8}, static_cast<float>(size()))));
+    EXPECT_TRUE(allreduce(at::ones({8}), AllreduceOptions(ReduceOp::Sum))
+                    .equal(at::full({8}, static_cast<float>(size()))));
     shutdown();
     init();
   }

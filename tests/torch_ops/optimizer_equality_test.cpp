@@ -17,9 +17,10 @@ constexpr int kSteps = 50;
 struct Towers : torch::nn::Module {
   explicit Towers(at::ScalarType dtype) {
     for (int i = 0; i < 5; ++i) {
-      towers.push_back(register_module(
-          "tower" + std::to_string(i),
-          torch::nn::Sequential(torch::nn::Linear(6, 20 + i), torch::nn::Tanh(), torch::nn::Linear(20 + i, 3))));
+      towers.push_back(
+          register_module("tower" + std::to_string(i),
+                          torch::nn::Sequential(torch::nn::Linear(6, 20 + i), torch::nn::Tanh(),
+                                                torch::nn::Linear(20 + i, 3))));
     }
     // One parameter so large that it is reduced in place and not in a bucket.
     wide = register_parameter("wide", torch::randn({6, 30000}) * 0.01);
@@ -62,7 +63,10 @@ std::vector<at::Tensor> train_alone(at::ScalarType dtype) {
     const std::int64_t share = kGlobalBatch / size();
     for (std::size_t i = 0; i < net.towers.size(); ++i) {
       for (int r = 0; r < size(); ++r) {
-        (net.tower_loss(i, data.x.slice(0, r * share, (r + 1) * share), data.y.slice(0, r * share, (r + 1) * share)) / size()).backward();
+        (net.tower_loss(i, data.x.slice(0, r * share, (r + 1) * share),
+                        data.y.slice(0, r * share, (r + 1) * share)) /
+         size())
+            .backward();
       }
     }
     optimizer.step();
@@ -74,7 +78,8 @@ std::vector<at::Tensor> train_together(at::ScalarType dtype, unsigned order_seed
   torch::manual_seed(static_cast<std::uint64_t>(5 + rank() * 17));  // rank 0's weights are taken
   Towers net(dtype);
   broadcast_parameters(net);
-  DistributedOptimizer<torch::optim::SGD> optimizer(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9),
+  DistributedOptimizer<torch::optim::SGD> optimizer(net.parameters(),
+                                                    torch::optim::SGDOptions(0.1).momentum(0.9),
                                                     DistributedOptimizerOptions().name("equality"));
   std::mt19937 random(order_seed + static_cast<unsigned>(rank()));
   std::vector<std::size_t> order(net.towers.size());
@@ -94,7 +99,8 @@ std::vector<at::Tensor> train_together(at::ScalarType dtype, unsigned order_seed
   return values(net);
 }
 
-void expect_close(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b, double tolerance) {
+void expect_close(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b,
+                  double tolerance) {
   ASSERT_EQ(a.size(), b.size());
   for (std::size_t i = 0; i < a.size(); ++i) {
     const double difference = (a[i] - b[i]).abs().max().item<double>();
@@ -102,12 +108,17 @@ void expect_close(const std::vector<at::Tensor>& a, const std::vector<at::Tensor
   }
 }
 
-TEST_F(Equality, Float64) { expect_close(train_together(at::kDouble, 1), train_alone(at::kDouble), 1e-12); }
+TEST_F(Equality, Float64) {
+  expect_close(train_together(at::kDouble, 1), train_alone(at::kDouble), 1e-12);
+}
 
-TEST_F(Equality, Float32) { expect_close(train_together(at::kFloat, 2), train_alone(at::kFloat), 1e-5); }
+TEST_F(Equality, Float32) {
+  expect_close(train_together(at::kFloat, 2), train_alone(at::kFloat), 1e-5);
+}
 
 TEST_F(Equality, EveryRankHasTheSameBits) {
-  for (const at::Tensor& value : train_together(at::kFloat, 3)) EXPECT_TRUE(broadcast(value, 0).equal(value));
+  for (const at::Tensor& value : train_together(at::kFloat, 3))
+    EXPECT_TRUE(broadcast(value, 0).equal(value));
 }
 
 // Other orders on the other ranks, another engine: the same bits.
@@ -116,7 +127,8 @@ TEST_F(Equality, TwoRunsGiveTheSameBits) {
   shutdown();
   init();
   const std::vector<at::Tensor> second = train_together(at::kFloat, 5);
-  for (std::size_t i = 0; i < first.size(); ++i) EXPECT_TRUE(first[i].equal(second[i])) << "parameter " << i;
+  for (std::size_t i = 0; i < first.size(); ++i)
+    EXPECT_TRUE(first[i].equal(second[i])) << "parameter " << i;
 }
 
 }  // namespace

@@ -7,17 +7,21 @@
 namespace kolo {
 namespace {
 
+using ::testing::HasSubstr;
 using testing_support::message_of;
 using testing_support::WithKolo;
-using ::testing::HasSubstr;
 
 using Optimizer = WithKolo;
 using DistributedSgd = DistributedOptimizer<torch::optim::SGD>;
 
 // Sum over ranks of (rank + 1), divided by the ranks: what Average makes of gradients of rank + 1.
-double mean_of_ranks() { return (size() + 1) / 2.0; }
+double mean_of_ranks() {
+  return (size() + 1) / 2.0;
+}
 
-at::Tensor parameter(double value = 0.0) { return torch::full({3}, value).requires_grad_(); }
+at::Tensor parameter(double value = 0.0) {
+  return torch::full({3}, value).requires_grad_();
+}
 
 TEST_F(Optimizer, IsItsBase) {
   DistributedSgd optimizer(std::vector<at::Tensor>{parameter()}, torch::optim::SGDOptions(1.0));
@@ -79,7 +83,8 @@ TEST_F(Optimizer, GradientsThatAreUndefinedOnSomeRanksOrAll) {
   const at::Tensor used = parameter();
   const at::Tensor sometimes = parameter();
   const at::Tensor never = parameter(7);
-  DistributedSgd optimizer(std::vector<at::Tensor>{never, sometimes, used}, torch::optim::SGDOptions(1.0).weight_decay(0));
+  DistributedSgd optimizer(std::vector<at::Tensor>{never, sometimes, used},
+                           torch::optim::SGDOptions(1.0).weight_decay(0));
   for (int step = 1; step <= 5; ++step) {
     optimizer.zero_grad();
     at::Tensor loss = used.sum();
@@ -87,7 +92,8 @@ TEST_F(Optimizer, GradientsThatAreUndefinedOnSomeRanksOrAll) {
     loss.backward();
     optimizer.step();
     EXPECT_FALSE(never.grad().defined()) << "no rank has a gradient, so no optimizer must see one";
-    EXPECT_TRUE(sometimes.detach().equal(torch::full({3}, -1.0 * step))) << "step " << step << sometimes;
+    EXPECT_TRUE(sometimes.detach().equal(torch::full({3}, -1.0 * step)))
+        << "step " << step << sometimes;
     EXPECT_TRUE(used.detach().equal(torch::full({3}, -1.0 * step)));
   }
 }
@@ -129,8 +135,10 @@ TEST_F(Optimizer, ASecondBackwardBeforeStepIsAnError) {
   const at::Tensor p = parameter();
   DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
   p.sum().backward();
-  EXPECT_THAT(message_of<InvalidArgumentError>([&] { p.sum().backward(); }), HasSubstr("a second time before step()"));
-  EXPECT_THAT(message_of<InvalidArgumentError>([&] { optimizer.zero_grad(); }), HasSubstr("between backward() and step()"));
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { p.sum().backward(); }),
+              HasSubstr("a second time before step()"));
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { optimizer.zero_grad(); }),
+              HasSubstr("between backward() and step()"));
   optimizer.step();
   optimizer.zero_grad();
   p.sum().backward();
@@ -141,7 +149,9 @@ TEST_F(Optimizer, TwoOptimizersCannotOwnAParameter) {
   const at::Tensor p = parameter();
   {
     DistributedSgd first(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
-    EXPECT_THAT(message_of<InvalidArgumentError>([&] { DistributedSgd second(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0)); }),
+    EXPECT_THAT(message_of<InvalidArgumentError>([&] {
+                  DistributedSgd second(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
+                }),
                 HasSubstr("another DistributedOptimizer"));
   }
   DistributedSgd third(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
@@ -179,7 +189,10 @@ TEST_F(Optimizer, WithoutItParametersAreFreeAgain) {
 TEST_F(Optimizer, SparseGradientsAreAClearError) {
   torch::nn::Embedding embedding(torch::nn::EmbeddingOptions(5, 2).sparse(true));
   DistributedSgd optimizer(embedding->parameters(), torch::optim::SGDOptions(1.0));
-  EXPECT_THAT(message_of<InvalidArgumentError>([&] { embedding(torch::tensor({1, 3})).sum().backward(); }), HasSubstr("dense"));
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] {
+                embedding(torch::tensor({1, 3})).sum().backward();
+              }),
+              HasSubstr("dense"));
 }
 
 TEST_F(Optimizer, Closures) {
@@ -199,7 +212,8 @@ TEST_F(Optimizer, Closures) {
 TEST_F(Optimizer, Lbfgs) {
   const at::Tensor p = torch::zeros({4}, torch::kDouble).requires_grad_();
   DistributedOptimizer<torch::optim::LBFGS> optimizer(
-      std::vector<at::Tensor>{p}, torch::optim::LBFGSOptions(1.0).max_iter(20).line_search_fn("strong_wolfe"));
+      std::vector<at::Tensor>{p},
+      torch::optim::LBFGSOptions(1.0).max_iter(20).line_search_fn("strong_wolfe"));
   const at::Tensor target = torch::arange(4, torch::kDouble) * (rank() + 1);
   for (int step = 0; step < 3; ++step) {
     optimizer.step([&] {
@@ -209,13 +223,16 @@ TEST_F(Optimizer, Lbfgs) {
       return loss;
     });
   }
-  EXPECT_TRUE(p.detach().allclose(torch::arange(4, torch::kDouble) * mean_of_ranks(), 1e-8, 1e-8)) << p;
+  EXPECT_TRUE(p.detach().allclose(torch::arange(4, torch::kDouble) * mean_of_ranks(), 1e-8, 1e-8))
+      << p;
 }
 
 TEST_F(Optimizer, IsSavedAndLoadedAsItsBase) {
-  const std::string file = std::filesystem::temp_directory_path() / ("kolo_optimizer_test." + std::to_string(getpid()));
+  const std::string file =
+      std::filesystem::temp_directory_path() / ("kolo_optimizer_test." + std::to_string(getpid()));
   const at::Tensor p = parameter();
-  DistributedOptimizer<torch::optim::Adam> first(std::vector<at::Tensor>{p}, torch::optim::AdamOptions(0.1));
+  DistributedOptimizer<torch::optim::Adam> first(std::vector<at::Tensor>{p},
+                                                 torch::optim::AdamOptions(0.1));
   (p.sum() * (rank() + 1)).backward();
   first.step();
   torch::save(first, file);
@@ -233,17 +250,20 @@ TEST_F(Optimizer, IsSavedAndLoadedAsItsBase) {
 
 TEST_F(Optimizer, LargeAndManyParameters) {
   std::vector<at::Tensor> parameters;
-  for (int i = 0; i < 50; ++i) parameters.push_back(torch::zeros({i % 7 == 0 ? 100000 : 10 + i}).requires_grad_());
+  for (int i = 0; i < 50; ++i)
+    parameters.push_back(torch::zeros({i % 7 == 0 ? 100000 : 10 + i}).requires_grad_());
   DistributedSgd optimizer(parameters, torch::optim::SGDOptions(1.0));
   for (int step = 1; step <= 5; ++step) {
     optimizer.zero_grad();
     at::Tensor loss = torch::zeros({});
-    for (std::size_t i = 0; i < parameters.size(); ++i) loss = loss + parameters[i].sum() * static_cast<double>(rank() + 1 + i);
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      loss = loss + parameters[i].sum() * static_cast<double>(rank() + 1 + i);
     loss.backward();
     optimizer.step();
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const double wanted = -step * (mean_of_ranks() + static_cast<double>(i));
-      ASSERT_TRUE(parameters[i].detach().allclose(torch::full_like(parameters[i], wanted))) << i << " in step " << step;
+      ASSERT_TRUE(parameters[i].detach().allclose(torch::full_like(parameters[i], wanted)))
+          << i << " in step " << step;
     }
   }
 }

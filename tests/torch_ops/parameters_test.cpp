@@ -3,14 +3,15 @@
 namespace kolo {
 namespace {
 
+using ::testing::HasSubstr;
 using testing_support::message_of;
 using testing_support::WithKolo;
-using ::testing::HasSubstr;
 
 using Parameters = WithKolo;
 
 torch::nn::Sequential make_net() {
-  return torch::nn::Sequential(torch::nn::Linear(4, 5), torch::nn::BatchNorm1d(5), torch::nn::Linear(5, 2));
+  return torch::nn::Sequential(torch::nn::Linear(4, 5), torch::nn::BatchNorm1d(5),
+                               torch::nn::Linear(5, 2));
 }
 
 void expect_equal_on_all_ranks(const at::Tensor& tensor) {
@@ -28,7 +29,8 @@ TEST_F(Parameters, ParametersAndBuffers) {
   for (const auto& p : net->parameters()) expect_equal_on_all_ranks(p);
   for (const auto& b : net->buffers()) expect_equal_on_all_ranks(b);
   if (rank() == root) {
-    for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(before[i].equal(net->parameters()[i]));
+    for (std::size_t i = 0; i < before.size(); ++i)
+      EXPECT_TRUE(before[i].equal(net->parameters()[i]));
   }
   EXPECT_TRUE(net->parameters()[0].requires_grad());
 }
@@ -36,7 +38,8 @@ TEST_F(Parameters, ParametersAndBuffers) {
 TEST_F(Parameters, OtherModelsAreAnError) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
   const torch::nn::Linear net(rank() == 0 ? 3 : 4, 2);
-  EXPECT_THAT(message_of<MismatchError>([&] { broadcast_parameters(*net); }), HasSubstr("'broadcast.weight'"));
+  EXPECT_THAT(message_of<MismatchError>([&] { broadcast_parameters(*net); }),
+              HasSubstr("'broadcast.weight'"));
 }
 
 template <typename Optimizer, typename Options>

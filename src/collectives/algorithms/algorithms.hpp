@@ -1,4 +1,5 @@
-// The algorithms, written once over a transport. docs/architecture.md gives steps and bytes of each.
+// The algorithms, written once over a transport. docs/architecture.md gives steps and bytes of
+// each.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,8 @@ struct Tuning {
   std::size_t ring_threshold_bytes = 32 << 10;
 };
 
-// Every function makes the work of one rank of a collective on transport's group. All ranks call the
-// same function with the same arguments (but data) and a tag that no other collective in flight
+// Every function makes the work of one rank of a collective on transport's group. All ranks call
+// the same function with the same arguments (but data) and a tag that no other collective in flight
 // uses. `data` is reduced or filled in place: count elements, or bytes. Results have the same bits
 // on every rank and in every run.
 

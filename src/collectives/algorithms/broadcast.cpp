@@ -79,7 +79,8 @@ class Broadcast final : public Work {
       if (progress == Progress::kFailed) return s;
       moved = true;
     }
-    while (forwarded_ < arrived_ && sends_.size() < kWindow * std::max<std::size_t>(children_.size(), 1)) {
+    while (forwarded_ < arrived_ &&
+           sends_.size() < kWindow * std::max<std::size_t>(children_.size(), 1)) {
       for (const int child : children_) {
         Ticket ticket;
         Status s = transport_.send(piece(forwarded_), piece_bytes(forwarded_), child, tag_, ticket);

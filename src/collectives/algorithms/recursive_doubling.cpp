@@ -9,9 +9,9 @@ namespace kolo {
 namespace {
 
 // Let p be the largest power of two up to n and r = n - p. Each odd rank below 2r first gives its
-// values to the even rank before it and is told the result at the end. The p ranks left, renumbered,
-// exchange all values with the partner across each bit and reduce. Both partners compute the same
-// sum of the same two operands, so all ranks end with the same bits.
+// values to the even rank before it and is told the result at the end. The p ranks left,
+// renumbered, exchange all values with the partner across each bit and reduce. Both partners
+// compute the same sum of the same two operands, so all ranks end with the same bits.
 class RecursiveDoubling final : public Work {
  public:
   RecursiveDoubling(Transport& transport, Tag tag, void* data, std::size_t count,

@@ -82,7 +82,8 @@ class RingAllreduce final : public Work {
       const Piece to = piece(posted_, 1);
       Ticket ticket;  // stays empty for an empty piece, which neither side sends
       if (to.elements > 0) {
-        Status s = transport_.receive(landing(posted_, to), to.elements * element_bytes_, left, tag_, ticket);
+        Status s = transport_.receive(landing(posted_, to), to.elements * element_bytes_, left,
+                                      tag_, ticket);
         if (!s.is_ok()) return s;
       }
       receives_.push_back(ticket);

@@ -20,7 +20,8 @@ int free_port() {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   socklen_t length = sizeof address;
   auto* generic = reinterpret_cast<sockaddr*>(&address);
-  const bool found = bind(descriptor, generic, length) == 0 && getsockname(descriptor, generic, &length) == 0;
+  const bool found =
+      bind(descriptor, generic, length) == 0 && getsockname(descriptor, generic, &length) == 0;
   close(descriptor);
   return found ? ntohs(address.sin_port) : kUsualPort;
 }
@@ -30,7 +31,8 @@ int free_port() {
 std::string rendezvous_address(bool all_on_this_host) {
   char host[256] = "localhost";
   if (gethostname(host, sizeof host - 1) != 0) all_on_this_host = true;
-  return (all_on_this_host ? std::string("127.0.0.1") : std::string(host)) + " " + std::to_string(free_port());
+  return (all_on_this_host ? std::string("127.0.0.1") : std::string(host)) + " " +
+         std::to_string(free_port());
 }
 
 }  // namespace kolo

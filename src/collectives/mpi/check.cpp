@@ -27,8 +27,8 @@ Status check_mpi(int code, const char* call) {
   int length = 0;
   if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) length = 0;
   const std::string message =
-      std::string(call) + " failed: " +
-      (length > 0 ? std::string(text, length) : "MPI error " + std::to_string(code));
+      std::string(call) +
+      " failed: " + (length > 0 ? std::string(text, length) : "MPI error " + std::to_string(code));
   int error_class = code;
   if (MPI_Error_class(code, &error_class) == MPI_SUCCESS && means_lost_peer(error_class)) {
     return Status::peer_lost(message);

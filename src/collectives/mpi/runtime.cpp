@@ -81,7 +81,8 @@ Status find_topology(MpiParent given, Topology& topology) {
   const MPI_Comm parent = comm_of(given);
   if (Status s = size_and_rank(parent, topology.size, topology.rank); !s.is_ok()) return s;
   ScopedComm node;
-  int code = MPI_Comm_split_type(parent, MPI_COMM_TYPE_SHARED, topology.rank, MPI_INFO_NULL, &node.comm);
+  int code =
+      MPI_Comm_split_type(parent, MPI_COMM_TYPE_SHARED, topology.rank, MPI_INFO_NULL, &node.comm);
   if (Status s = check_mpi(code, "MPI_Comm_split_type"); !s.is_ok()) return s;
   if (Status s = size_and_rank(node.comm, topology.local_size, topology.local_rank); !s.is_ok()) {
     return s;
@@ -103,7 +104,8 @@ Status find_topology(MpiParent given, Topology& topology) {
 Status share_text(MpiParent given, std::string& text) {
   const MPI_Comm parent = comm_of(given);
   auto length = static_cast<int>(text.size());
-  if (Status s = check_mpi(MPI_Bcast(&length, 1, MPI_INT, 0, parent), "MPI_Bcast"); !s.is_ok()) return s;
+  if (Status s = check_mpi(MPI_Bcast(&length, 1, MPI_INT, 0, parent), "MPI_Bcast"); !s.is_ok())
+    return s;
   text.resize(static_cast<std::size_t>(length));
   return check_mpi(MPI_Bcast(text.data(), length, MPI_CHAR, 0, parent), "MPI_Bcast");
 }

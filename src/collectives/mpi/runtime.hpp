@@ -22,7 +22,8 @@ struct MpiParent {
 // started twice in a process but kolo can.
 Status start_mpi();
 
-// Ends MPI if start_mpi() started it and nobody ended it since. Blocks until all processes are here.
+// Ends MPI if start_mpi() started it and nobody ended it since. Blocks until all processes are
+// here.
 void finalize_mpi();
 
 // Collective over `parent`. Where this process stands.

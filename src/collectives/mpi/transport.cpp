@@ -117,7 +117,8 @@ class MpiTransport final : public Transport {
   Status check_length(const Request& request, const MPI_Status& mpi_status) const {
     if (request.expected == kSending) return Status::ok();
     int bytes = 0;
-    if (Status s = check_mpi(MPI_Get_count(&mpi_status, MPI_BYTE, &bytes), "MPI_Get_count"); !s.is_ok()) {
+    if (Status s = check_mpi(MPI_Get_count(&mpi_status, MPI_BYTE, &bytes), "MPI_Get_count");
+        !s.is_ok()) {
       return s;
     }
     if (bytes == request.expected) return Status::ok();
@@ -149,7 +150,8 @@ Status largest_tag(MPI_Comm comm, Tag& tag) {
 
 Status make_mpi_transport(MpiParent parent, std::unique_ptr<Transport>& transport) {
   MPI_Comm comm = MPI_COMM_NULL;
-  if (Status s = check_mpi(MPI_Comm_dup(comm_of(parent), &comm), "MPI_Comm_dup"); !s.is_ok()) return s;
+  if (Status s = check_mpi(MPI_Comm_dup(comm_of(parent), &comm), "MPI_Comm_dup"); !s.is_ok())
+    return s;
   Status s = check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   int rank = 0;
   int size = 0;

@@ -29,8 +29,8 @@ inline Bfloat16 to_bfloat16(float value) {
 inline float to_float(Float16 value) {
   const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000U) << 16;
   const std::uint32_t rest = value.bits & 0x7fffU;
-  // Put exponent and mantissa where float32 has them; the multiplication by 2^112 mends the bias and
-  // normalises subnormals at once.
+  // Put exponent and mantissa where float32 has them; the multiplication by 2^112 mends the bias
+  // and normalises subnormals at once.
   const float scaled = std::bit_cast<float>(rest << 13) * 0x1p112F;
   const std::uint32_t inf_or_nan = rest >= 0x7c00U ? 0x7f800000U : 0U;
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | inf_or_nan | sign);
@@ -40,7 +40,7 @@ inline Float16 to_float16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000U);
   const std::uint32_t magnitude = bits & 0x7fffffffU;
-  if (magnitude > 0x7f800000U) return {static_cast<std::uint16_t>(sign | 0x7e00U)};  // NaN
+  if (magnitude > 0x7f800000U) return {static_cast<std::uint16_t>(sign | 0x7e00U)};   // NaN
   if (magnitude >= 0x477ff000U) return {static_cast<std::uint16_t>(sign | 0x7c00U)};  // infinity
   if (magnitude < 0x38800000U) {
     // Subnormal or zero: adding 0.5 makes the float32 unit round the mantissa at the right place.

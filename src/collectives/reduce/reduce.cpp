@@ -13,8 +13,12 @@ namespace {
 template <typename T>
 inline constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
 
-inline Float16 from_float(float value, Float16 /*as*/) { return to_float16(value); }
-inline Bfloat16 from_float(float value, Bfloat16 /*as*/) { return to_bfloat16(value); }
+inline Float16 from_float(float value, Float16 /*as*/) {
+  return to_float16(value);
+}
+inline Bfloat16 from_float(float value, Bfloat16 /*as*/) {
+  return to_bfloat16(value);
+}
 
 struct SumOp {
   template <typename T>
@@ -79,15 +83,19 @@ template <typename T>
 void reduce_typed(void* accumulator, const void* values, std::size_t count, ReduceOp op) {
   switch (op) {
     case ReduceOp::Average:
-    case ReduceOp::Sum: return reduce_loop<T, SumOp>(accumulator, values, count);
-    case ReduceOp::Min: return reduce_loop<T, MinOp>(accumulator, values, count);
-    case ReduceOp::Max: return reduce_loop<T, MaxOp>(accumulator, values, count);
-    case ReduceOp::Product: return reduce_loop<T, ProductOp>(accumulator, values, count);
+    case ReduceOp::Sum:
+      return reduce_loop<T, SumOp>(accumulator, values, count);
+    case ReduceOp::Min:
+      return reduce_loop<T, MinOp>(accumulator, values, count);
+    case ReduceOp::Max:
+      return reduce_loop<T, MaxOp>(accumulator, values, count);
+    case ReduceOp::Product:
+      return reduce_loop<T, ProductOp>(accumulator, values, count);
   }
 }
 
-// Conversion of an out-of-range double to an integer is undefined, so it is clamped first. The upper
-// bound of int64 is not a double; the next lower double is taken.
+// Conversion of an out-of-range double to an integer is undefined, so it is clamped first. The
+// upper bound of int64 is not a double; the next lower double is taken.
 template <typename T>
 T clamp_to(double value) {
   constexpr double kLow = static_cast<double>(std::numeric_limits<T>::min());
@@ -134,15 +142,24 @@ template <typename Visitor>
 void visit(DType dtype, Visitor&& visitor) {
   switch (dtype) {
     case DType::kBool:
-    case DType::kUint8: return visitor(std::uint8_t{});
-    case DType::kInt8: return visitor(std::int8_t{});
-    case DType::kInt16: return visitor(std::int16_t{});
-    case DType::kInt32: return visitor(std::int32_t{});
-    case DType::kInt64: return visitor(std::int64_t{});
-    case DType::kFloat16: return visitor(Float16{});
-    case DType::kBfloat16: return visitor(Bfloat16{});
-    case DType::kFloat32: return visitor(float{});
-    case DType::kFloat64: return visitor(double{});
+    case DType::kUint8:
+      return visitor(std::uint8_t{});
+    case DType::kInt8:
+      return visitor(std::int8_t{});
+    case DType::kInt16:
+      return visitor(std::int16_t{});
+    case DType::kInt32:
+      return visitor(std::int32_t{});
+    case DType::kInt64:
+      return visitor(std::int64_t{});
+    case DType::kFloat16:
+      return visitor(Float16{});
+    case DType::kBfloat16:
+      return visitor(Bfloat16{});
+    case DType::kFloat32:
+      return visitor(float{});
+    case DType::kFloat64:
+      return visitor(double{});
   }
 }
 
@@ -154,9 +171,7 @@ bool reduction_supported(DType dtype, ReduceOp op) {
 }
 
 void reduce(void* accumulator, const void* values, std::size_t count, DType dtype, ReduceOp op) {
-  visit(dtype, [&](auto type) {
-    reduce_typed<decltype(type)>(accumulator, values, count, op);
-  });
+  visit(dtype, [&](auto type) { reduce_typed<decltype(type)>(accumulator, values, count, op); });
 }
 
 void scale(void* values, std::size_t count, DType dtype, double factor) {

@@ -19,8 +19,8 @@ bool reduction_supported(DType dtype, ReduceOp op);
 // needed beyond the element's.
 void reduce(void* accumulator, const void* values, std::size_t count, DType dtype, ReduceOp op);
 
-// values[i] *= factor: floating point in float32 (float64 for float64); integers in float64, rounded
-// towards zero and held within the range of the dtype. bool is left as it is.
+// values[i] *= factor: floating point in float32 (float64 for float64); integers in float64,
+// rounded towards zero and held within the range of the dtype. bool is left as it is.
 void scale(void* values, std::size_t count, DType dtype, double factor);
 
 // values[i] /= divisor (positive): what Average needs. Integers are rounded towards zero, exactly,
