@@ -1,5 +1,6 @@
-# kolo_test(NAME SOURCES...): a GoogleTest program of one process; each of its tests becomes a CTest
-# test with a timeout.
+# kolo_test(NAME SOURCES... [TORCH] [TIMEOUT S]): a GoogleTest program of one process; each of its
+# tests becomes a CTest test with a timeout. Without TORCH it links no MPI either: the thread sanitizer
+# does not bear what communication libraries do to memory when they are loaded.
 function(kolo_test name)
   cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "" ${ARGN})
   if(NOT ARG_TIMEOUT)
@@ -7,10 +8,13 @@ function(kolo_test name)
   endif()
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
-  target_link_libraries(${name} PRIVATE kolo GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE GTest::gmock GTest::gtest_main)
   kolo_warnings(${name})
   if(ARG_TORCH)
+    target_link_libraries(${name} PRIVATE kolo)
     target_precompile_headers(${name} REUSE_FROM kolo_torch_pch)
+  else()
+    target_link_libraries(${name} PRIVATE kolo_units)
   endif()
   gtest_discover_tests(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} DISCOVERY_TIMEOUT 60)
 endfunction()
