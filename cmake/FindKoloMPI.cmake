@@ -17,3 +17,7 @@ include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(KoloMPI
   REQUIRED_VARS MPI_C_FOUND MPIEXEC_EXECUTABLE
   REASON_FAILURE_MESSAGE "no MPI found: run scripts/setup, load your cluster's MPI module, or set KOLO_MPI to a prefix")
+# MPI's old C++ bindings, where the headers still have them, are neither used nor linked.
+if(TARGET MPI::MPI_C)
+  set_property(TARGET MPI::MPI_C APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS OMPI_SKIP_MPICXX=1 MPICH_SKIP_MPICXX=1)
+endif()
