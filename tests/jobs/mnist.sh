@@ -17,7 +17,14 @@ best=$(grep -oE 'Accuracy: [0-9]+' "$work/out" | grep -oE '[0-9]+' | sort -n | t
 last=$(grep -oE 'Accuracy: [0-9]+' "$work/out" | grep -oE '[0-9]+' | tail -n 1)
 echo "accuracy: last $last, best $best of 1000"
 check "at least 96 % in the end" test "$last" -ge 960
-check "the weights are written" test -s "$work/mnist_cnn.pt"
+check "torch::load reads the weights, and they are as good" \
+  test "$("$bin/../tests/bin/load_weights" "$work/mnist_cnn.pt" "$data")" -eq "$last"
+if [[ -n ${KOLO_PYTHON:-} ]]; then
+  check "Python's torch.jit.load reads the weights" "$KOLO_PYTHON" -c \
+    "import sys, torch; m = torch.jit.load(sys.argv[1]); assert len(m.state_dict()) == 13" "$work/mnist_cnn.pt"
+else
+  echo "skipped: Python's torch.jit.load (set KOLO_PYTHON to a Python with torch)"
+fi
 kolo_run -np 2 --no-prefix "$bin/mnist" --data "$work" --epochs 1
 check "missing data: the job fails" test "$code" -ne 0
 check "missing data: the file is named" grep -q "train-images-idx3-ubyte" "$work/err"

@@ -1,0 +1,53 @@
+#include "benchmarks/benchmarks.hpp"
+
+#include "benchmarks/contenders.hpp"
+#include "benchmarks/sizes.hpp"
+
+namespace kolo::bench {
+namespace {
+
+constexpr int kGradientSamples = 40;
+constexpr std::size_t kFusedPieceBytes = std::size_t{1} << 20;
+
+std::vector<Row> measure_rows(Group& group, const Contenders& contenders, const Schedule& schedule,
+                              const std::string& work, std::int64_t bytes) {
+  const auto times = measure(group, contenders, schedule);
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < contenders.size(); ++i) {
+    rows.push_back({work, contenders[i]->name(), summarize(times[i]), bytes, ""});
+  }
+  return rows;
+}
+
+}  // namespace
+
+void bench_allreduce(Group& group, const Options& options, const Publish& publish) {
+  for (const std::int64_t bytes : sizes_between(options.min_bytes, options.max_bytes)) {
+    const Parameter tensor{std::to_string(bytes), {bytes / 4}};
+    Contenders contenders;
+    contenders.push_back(kolo_synchronous(group, tensor, "bench.allreduce."));
+    contenders.push_back(mpi_one_by_one(group, {tensor}));
+    const Schedule schedule{options.warm_up,
+                            options.samples > 0 ? options.samples : default_samples(bytes)};
+    const std::string work =
+        "allreduce/" + tensor.name + "/private/" + std::to_string(group.size());
+    publish(measure_rows(group, contenders, schedule, work, bytes));
+  }
+}
+
+void bench_gradients(Group& group, const Options& options, const Publish& publish) {
+  const std::vector<Parameter> parameters = parameters_of(options.model).value();
+  std::int64_t bytes = 0;
+  for (const Parameter& parameter : parameters)
+    bytes += static_cast<std::int64_t>(parameter.elements()) * 4;
+  Contenders contenders;
+  contenders.push_back(kolo_gradients(group, parameters, "bench.gradients."));
+  contenders.push_back(mpi_one_by_one(group, parameters));
+  contenders.push_back(mpi_fused(group, parameters, kFusedPieceBytes));
+  const Schedule schedule{options.warm_up,
+                          options.samples > 0 ? options.samples : kGradientSamples};
+  const std::string work = "gradients/" + options.model + "/" + std::to_string(group.size());
+  publish(measure_rows(group, contenders, schedule, work, bytes));
+}
+
+}  // namespace kolo::bench

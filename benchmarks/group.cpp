@@ -1,0 +1,87 @@
+#include "benchmarks/group.hpp"
+
+#include <mpi.h>
+
+#include <cstdlib>
+#include <stdexcept>
+
+namespace kolo::bench {
+namespace {
+
+constexpr std::size_t kTextBytes = 256;
+
+void check(int code, const char* call) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  if (MPI_Error_string(code, text, &length) != MPI_SUCCESS) length = 0;
+  throw std::runtime_error(std::string(call) +
+                           " failed: " + std::string(text, static_cast<std::size_t>(length)));
+}
+
+void require_threads() {
+  int level = MPI_THREAD_SINGLE;
+  check(MPI_Query_thread(&level), "MPI_Query_thread");
+  if (level == MPI_THREAD_MULTIPLE) return;
+  throw std::runtime_error("the benchmarks need an MPI library with MPI_THREAD_MULTIPLE");
+}
+
+}  // namespace
+
+struct Group::Comm {
+  MPI_Comm mpi = MPI_COMM_NULL;
+};
+
+Group::Group() : comm_(std::make_unique<Comm>()) {
+  require_threads();
+  check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_->mpi), "MPI_Comm_dup");
+  check(MPI_Comm_set_errhandler(comm_->mpi, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  check(MPI_Comm_rank(comm_->mpi, &rank_), "MPI_Comm_rank");
+  check(MPI_Comm_size(comm_->mpi, &size_), "MPI_Comm_size");
+}
+
+Group::~Group() {
+  // Nothing can be done about a failure at the end.
+  if (comm_->mpi != MPI_COMM_NULL) MPI_Comm_free(&comm_->mpi);
+}
+
+void Group::barrier() {
+  check(MPI_Barrier(comm_->mpi), "MPI_Barrier");
+}
+
+void Group::largest(double* values, int count) {
+  check(MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_DOUBLE, MPI_MAX, comm_->mpi),
+        "MPI_Allreduce");
+}
+
+void Group::allreduce_sum(float* data, std::size_t count) {
+  check(MPI_Allreduce(MPI_IN_PLACE, data, static_cast<int>(count), MPI_FLOAT, MPI_SUM, comm_->mpi),
+        "MPI_Allreduce");
+}
+
+std::vector<std::string> Group::gather(const std::string& text) {
+  std::string mine = text.substr(0, kTextBytes - 1);
+  mine.resize(kTextBytes, '\0');
+  std::string all(rank_ == 0 ? kTextBytes * static_cast<std::size_t>(size_) : 0, '\0');
+  check(MPI_Gather(mine.data(), kTextBytes, MPI_CHAR, all.data(), kTextBytes, MPI_CHAR, 0,
+                   comm_->mpi),
+        "MPI_Gather");
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at < all.size(); at += kTextBytes) texts.emplace_back(all.c_str() + at);
+  return texts;
+}
+
+std::string mpi_library_version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  check(MPI_Get_library_version(text, &length), "MPI_Get_library_version");
+  return {text, static_cast<std::size_t>(length)};
+}
+
+void abort_job(int code) {
+  int running = 0;
+  if (MPI_Initialized(&running) == MPI_SUCCESS && running != 0) MPI_Abort(MPI_COMM_WORLD, code);
+  std::_Exit(code);
+}
+
+}  // namespace kolo::bench

@@ -1,0 +1,48 @@
+// The ranks of the job over plain MPI, and what the plain twins use of it. With kolo/mpi.h the only
+// place outside the mpi backend and the tests that knows <mpi.h>: in group.cpp alone.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "benchmarks/harness.hpp"
+
+namespace kolo::bench {
+
+// A communicator of its own, a duplicate of MPI_COMM_WORLD. One thread uses it, which is not
+// kolo's: so MPI needs MPI_THREAD_MULTIPLE. All but rank() and size() are collective. Throws
+// std::runtime_error if MPI fails.
+class Group final : public Ranks {
+ public:
+  Group();  // after kolo::init()
+  ~Group() override;
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  void barrier() override;
+  void largest(double* values, int count) override;
+
+  // MPI_Allreduce in place, MPI_SUM, float32.
+  void allreduce_sum(float* data, std::size_t count);
+
+  // By rank; empty on ranks other than 0. A text longer than 255 bytes is cut.
+  std::vector<std::string> gather(const std::string& text);
+
+ private:
+  struct Comm;
+  const std::unique_ptr<Comm> comm_;
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+// "Open MPI v5.0.8, package: ...", after kolo::init().
+std::string mpi_library_version();
+
+// Ends the whole job: for failures that the other ranks do not know of.
+[[noreturn]] void abort_job(int code);
+
+}  // namespace kolo::bench

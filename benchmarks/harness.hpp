@@ -1,0 +1,61 @@
+// Measures several contenders that do the same work, interleaved in one run, and checks every
+// result.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "benchmarks/pattern.hpp"
+
+namespace kolo::bench {
+
+// The ranks of the job, as the harness needs them. All but rank() and size() are collective.
+class Ranks {
+ public:
+  virtual ~Ranks() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual void barrier() = 0;
+  // Each value's largest over the ranks.
+  virtual void largest(double* values, int count) = 0;
+};
+
+// One way to do the work. Every rank has the same contenders in the same order.
+class Contender {
+ public:
+  virtual ~Contender() = default;
+  virtual std::string name() const = 0;
+  // Not timed: writes this rank's values.
+  virtual void refresh(const Pattern& pattern) = 0;
+  // Timed, collective.
+  virtual void run() = 0;
+  // Not timed: says what is wrong with the result on this rank; empty if nothing is.
+  virtual std::string check(const Pattern& pattern) = 0;
+};
+using Contenders = std::vector<std::unique_ptr<Contender>>;
+
+// A result was wrong on some rank, and every rank throws. what() names element and rank; it is
+// empty where the result was right.
+class WrongResult : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct Schedule {
+  int warm_up = 0;  // rounds that are not counted
+  int samples = 1;
+};
+
+// Who comes when in a round: the start rotates, and the direction turns after each full rotation,
+// so that each comes first, last, and after each of the others equally often.
+std::vector<std::size_t> order_in_round(int round, std::size_t contenders);
+
+// Times in microseconds, by contender and sample. A sample is the slowest rank's time from a
+// barrier to the completion on that rank. Throws WrongResult.
+std::vector<std::vector<double>> measure(Ranks& ranks, const Contenders& contenders,
+                                         const Schedule& schedule);
+
+}  // namespace kolo::bench

@@ -1,0 +1,126 @@
+// What `kolo bench` runs on every rank. Exit codes: 0; 1 for a wrong result or a failure; 2 for a
+// command line that cannot be meant.
+#include <kolo/init.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+
+#include "benchmarks/benchmarks.hpp"
+#include "benchmarks/json_file.hpp"
+#include "benchmarks/machine.hpp"
+
+namespace kolo::bench {
+namespace {
+
+// Before MPI runs, only the launcher's variables tell.
+bool first_of_the_job() {
+  for (const char* name :
+       {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "RANK", "SLURM_PROCID"}) {
+    const char* rank = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no threads yet
+    if (rank != nullptr) return std::string(rank) == "0";
+  }
+  return true;
+}
+
+std::vector<std::string> environment_settings() {
+  std::vector<std::string> settings;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    settings.emplace_back(*variable);
+  return settings;
+}
+
+Report empty_report(Group& group, const std::vector<std::string>& arguments,
+                    std::string& placement) {
+  const std::vector<std::string> cores = group.gather(bound_cores());
+  Report report;
+  report.benchmark = arguments.front();
+  report.command = describe_command(environment_settings(), group.size(), arguments);
+  report.date = date_now();
+  report.machine = describe_this_machine(mpi_library_version());
+  placement = describe_placement(cores, cross_size());
+  return report;
+}
+
+void measure_and_report(Group& group, const Options& options,
+                        const std::vector<std::string>& arguments) {
+  std::string placement;
+  Report report = empty_report(group, arguments, placement);
+  const bool first = group.rank() == 0;
+  if (first) {
+    std::cout << report.command << "\n"
+              << report.machine << ", ranks " << placement << "\n\n"
+              << table_head() << std::flush;
+  }
+  const Publish publish = [&](const std::vector<Row>& rows) {
+    if (first) std::cout << table_lines(rows) << std::flush;
+    for (Row row : rows) {
+      row.placement = placement;
+      report.rows.push_back(std::move(row));
+    }
+  };
+  (options.benchmark == "allreduce" ? bench_allreduce : bench_gradients)(group, options, publish);
+  if (first && !options.json.empty()) replace_file(options.json, to_json(report));
+}
+
+// What went wrong on this rank is printed before any rank ends: a launcher ends the others then.
+bool all_well(Group& group, const std::string& problem) {
+  if (!problem.empty()) std::cerr << "kolo-bench: " << problem << "\n" << std::flush;
+  double bad = problem.empty() ? 0 : 1;
+  group.largest(&bad, 1);
+  return bad == 0;
+}
+
+bool file_can_be_written(Group& group, const Options& options) {
+  std::string problem;
+  try {
+    if (group.rank() == 0 && !options.json.empty()) check_writable(options.json);
+  } catch (const FileError& error) {
+    problem = error.what();
+  }
+  return all_well(group, problem);
+}
+
+int run(const Options& options, const std::vector<std::string>& arguments) {
+  Group group;
+  if (!file_can_be_written(group, options)) return 1;
+  try {
+    measure_and_report(group, options, arguments);
+  } catch (const WrongResult& wrong) {
+    all_well(group, wrong.what());
+    return 1;
+  }
+  return 0;
+}
+
+int start(const std::vector<std::string>& arguments) {
+  const Options options = parse_options(arguments);
+  if (options.help) {
+    if (first_of_the_job()) std::cout << *options.help;
+    return 0;
+  }
+  try {
+    init();
+    const int code = run(options, arguments);
+    shutdown();
+    return code;
+  } catch (const std::exception& error) {
+    std::cerr << "kolo-bench: " << error.what() << "\n" << std::flush;
+    abort_job(1);
+  }
+}
+
+}  // namespace
+}  // namespace kolo::bench
+
+int main(int argc, char** argv) {
+  try {
+    return kolo::bench::start({argv + 1, argv + argc});
+  } catch (const kolo::bench::UsageError& error) {
+    // The first rank speaks for all, whose end must not end it before.
+    if (!kolo::bench::first_of_the_job()) return 0;
+    std::cerr << "kolo-bench: " << error.what() << "; see kolo-bench --help\n";
+    return 2;
+  }
+}

@@ -1,0 +1,28 @@
+// Parameters of well-known models: names and sizes, in the order in which the model lists them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kolo::bench {
+
+struct Parameter {
+  std::string name;
+  std::vector<std::int64_t> shape;
+
+  std::size_t elements() const;
+};
+
+std::vector<std::string> model_names();
+
+// Nothing if the model is not known.
+std::optional<std::vector<Parameter>> parameters_of(const std::string& model);
+
+// ResNet-50 as torchvision builds it (He et al., Deep Residual Learning for Image Recognition,
+// 2015, with the stride in the 3x3 convolution): 161 parameters, 25,557,032 values.
+std::vector<Parameter> resnet50_parameters();
+
+}  // namespace kolo::bench

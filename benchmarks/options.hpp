@@ -1,0 +1,38 @@
+// The command line of kolo-bench.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace kolo::bench {
+
+// A command line that cannot be meant. what() says why.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct Options {
+  std::string benchmark;            // "allreduce" or "gradients"
+  std::optional<std::string> help;  // asked for: print it and do nothing
+
+  // All benchmarks.
+  int samples = 0;  // 0: the benchmark chooses
+  int warm_up = 5;
+  std::string json;  // file, or empty
+
+  // allreduce
+  std::int64_t min_bytes = 4;
+  std::int64_t max_bytes = 256 << 20;
+
+  // gradients
+  std::string model = "resnet50";
+};
+
+// Throws UsageError. `arguments` are without the program's name.
+Options parse_options(const std::vector<std::string>& arguments);
+
+}  // namespace kolo::bench

@@ -1,0 +1,30 @@
+#include "cli/blame.hpp"
+
+#include <algorithm>
+
+namespace kolo::cli {
+namespace {
+
+bool launcher_knows_better(const JobRecord& record, const Failure* first) {
+  if (!record.launcher) return false;
+  const int rank = record.launcher->rank;
+  if (record.launcher->is_abort) return first == nullptr || first->rank == rank;
+  return std::none_of(record.failures.begin(), record.failures.end(),
+                      [&](const Failure& failure) { return failure.rank == rank; });
+}
+
+}  // namespace
+
+std::optional<Verdict> verdict(const JobRecord& record) {
+  const Failure* first = first_failure(record.failures);
+  if (launcher_knows_better(record, first)) {
+    std::string text = "rank " + std::to_string(record.launcher->rank);
+    const auto started = record.started.find(record.launcher->rank);
+    if (started != record.started.end()) text += " on host " + started->second.host;
+    return Verdict{text + " " + record.launcher->what, std::nullopt};
+  }
+  if (first == nullptr) return std::nullopt;
+  return Verdict{sentence(*first), exit_code(first->ended)};
+}
+
+}  // namespace kolo::cli

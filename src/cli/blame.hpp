@@ -1,0 +1,33 @@
+// Who ended the job: from the ranks' reports and from what the launcher printed.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/failure.hpp"
+#include "cli/launcher_text.hpp"
+
+namespace kolo::cli {
+
+struct JobRecord {
+  std::map<int, Started> started;  // by rank
+  std::vector<Failure> failures;   // in the order in which they arrived
+  std::optional<LauncherReport> launcher;
+};
+
+struct Verdict {
+  std::string sentence;          // "rank 1 on host node7 exited with code 3"
+  std::optional<int> exit_code;  // nothing: the launcher's
+};
+
+// Nothing when no single rank is known to have ended the job.
+//  - The launcher alone knows of MPI_Abort (the rank itself is then told to end like all others)
+//  and of
+//    a rank that left without MPI_Finalize or whose kolo-rank was killed: such a rank has not
+//    reported.
+//  - Otherwise the rank that reported first.
+std::optional<Verdict> verdict(const JobRecord& record);
+
+}  // namespace kolo::cli

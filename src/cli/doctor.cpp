@@ -1,0 +1,181 @@
+// `kolo doctor`: what was built in, what was found, what is wrong.
+#include <boost/program_options.hpp>
+#include <fstream>
+#include <iostream>
+#include <system_error>
+
+#include "cli/commands.hpp"
+#include "cli/findings.hpp"
+#include "cli/launcher.hpp"
+#include "cli/system.hpp"
+#include "cli/usage_error.hpp"
+
+namespace po = boost::program_options;
+
+namespace kolo::cli {
+namespace {
+
+struct DoctorOptions {
+  std::string mpirun;
+  std::string json;
+  double timeout_seconds = 30;
+};
+
+using Sections = std::vector<std::pair<std::string, Rows>>;
+
+std::string last_lines(const std::string& text) {
+  constexpr std::size_t kMost = 600;
+  std::string tail = text.size() > kMost ? "..." + text.substr(text.size() - kMost) : text;
+  while (!tail.empty() && tail.back() == '\n') tail.pop_back();
+  return tail;
+}
+
+Probe run_probe(const std::vector<std::string>& command, double timeout_seconds) {
+  Probe probe;
+  try {
+    const CommandResult result = run_captured(command, {}, timeout_seconds);
+    probe.values = parse_probe(result.output);
+    probe.has_run = result.code == 0;
+    if (result.code == -1) {
+      probe.failure = "it did not end within " + std::to_string(static_cast<int>(timeout_seconds)) +
+                      " s. " + last_lines(result.output);
+    } else if (result.code != 0) {
+      probe.failure = "exit code " + std::to_string(result.code) + ". " + last_lines(result.output);
+    }
+  } catch (const std::system_error& error) {
+    probe.failure = error.what();
+  }
+  return probe;
+}
+
+// The rows of a probe whose keys begin with a prefix, without it.
+Rows rows_of(const Probe& probe, const std::string& prefix) {
+  Rows rows;
+  for (const auto& [key, value] : probe.values) {
+    if (key.rfind(prefix, 0) == 0) rows.emplace_back(key.substr(prefix.size()), value);
+  }
+  return rows;
+}
+
+Rows machine_rows(const Machine& machine, const Lookup& environment) {
+  return {
+      {"host", machine.host},
+      {"cores", std::to_string(machine.cores) + " (CPUs " + machine.affinity + " of " +
+                    std::to_string(machine.online_cpus) + ")"},
+      {"memory", show_bytes(machine.memory_bytes) + ", " +
+                     show_bytes(machine.memory_available_bytes) + " free, limit " +
+                     show_bytes(machine.memory_limit_bytes)},
+      {"/dev/shm", machine.shm_bytes < 0 ? "missing"
+                                         : show_bytes(machine.shm_bytes) + ", " +
+                                               show_bytes(machine.shm_free_bytes) + " free"},
+      {"huge pages", std::to_string(machine.huge_pages) +
+                         " reserved, transparent: " + machine.transparent_huge_pages},
+      {"lockable memory", show_bytes(machine.locked_memory_bytes)},
+      {"OMP_NUM_THREADS", environment("OMP_NUM_THREADS").value_or("not set")},
+      {"CUDA_VISIBLE_DEVICES", environment("CUDA_VISIBLE_DEVICES").value_or("not set")},
+  };
+}
+
+void append(std::vector<Finding>& all, const std::vector<Finding>& more) {
+  all.insert(all.end(), more.begin(), more.end());
+}
+
+void examine_mpi(const DoctorOptions& options, const Lookup& environment, Sections& sections,
+                 std::vector<Finding>& findings) {
+  Launcher launcher;
+  try {
+    launcher = identify_launcher(find_launcher(options.mpirun, environment));
+  } catch (const std::exception& error) {
+    findings.push_back({true, error.what(), "kolo run cannot start ranks",
+                        "run scripts/setup, load your cluster's MPI module, or set KOLO_MPIRUN"});
+    return;
+  }
+  LaunchRequest request;
+  request.mpirun = launcher.path;
+  request.kind = launcher.kind;
+  request.size = 2;
+  request.own_cores = available_cores();
+  request.bind_to = "none";
+  request.allow_root = examine_machine().is_root;  // this program is harmless
+  request.rank_program = own_directory() + "/kolo-doctor";
+  std::vector<std::string> command = launcher_words(request);
+  command.insert(command.end(), {own_directory() + "/kolo-doctor", "mpi"});
+  const Probe probe = run_probe(command, options.timeout_seconds);
+  Rows rows = {{"launcher", launcher.path + ": " + launcher.version},
+               {"tried", shell_line({{}, command})}};
+  for (auto& row : rows_of(probe, "mpi.")) rows.push_back(std::move(row));
+  sections.emplace_back("MPI", rows);
+  append(findings, judge_mpi(probe));
+}
+
+void print(const Sections& sections, const std::vector<Finding>& findings) {
+  for (const auto& [title, rows] : sections) {
+    std::cout << title << "\n";
+    for (const auto& [name, value] : rows) {
+      std::cout << "  " << name
+                << std::string(std::max<std::size_t>(22, name.size() + 1) - name.size(), ' ')
+                << value << "\n";
+    }
+  }
+  std::cout << "\n";
+  for (const Finding& finding : findings) {
+    std::cout << (finding.is_problem ? "WRONG: " : "note:  ") << finding.what << "\n"
+              << "       why it matters: " << finding.why << "\n"
+              << "       what to do:     " << finding.mend << "\n";
+  }
+  std::cout << (has_problem(findings) ? "Something is wrong.\n" : "Nothing is wrong.\n");
+}
+
+int examine(const DoctorOptions& options) {
+  const Lookup environment = system_environment();
+  const Machine machine = examine_machine();
+  const std::string probe_program = own_directory() + "/kolo-doctor";
+  Sections sections = {{"Built in", built_in()}, {"Machine", machine_rows(machine, environment)}};
+  std::vector<Finding> findings = judge_machine(machine, environment);
+  examine_mpi(options, environment, sections, findings);
+  const Probe torch = run_probe({probe_program, "torch"}, options.timeout_seconds);
+  sections.emplace_back("LibTorch", rows_of(torch, "torch."));
+  append(findings, judge_torch(torch));
+  const Probe cuda = run_probe({probe_program, "cuda"}, options.timeout_seconds);
+  sections.emplace_back("CUDA", rows_of(cuda, "cuda."));
+  append(findings, judge_cuda(cuda, environment));
+  print(sections, findings);
+  if (!options.json.empty()) {
+    std::ofstream file(options.json);
+    if (!(file << to_json(sections, findings) << std::flush)) {
+      throw UsageError("--json: cannot write '" + options.json + "'");
+    }
+  }
+  return has_problem(findings) ? 1 : 0;
+}
+
+}  // namespace
+
+int doctor_command(const Arguments& arguments) {
+  DoctorOptions options;
+  bool help = false;
+  po::options_description table("Options");
+  auto add = table.add_options();
+  add("help,h", po::bool_switch(&help), "show this");
+  add("mpirun", po::value(&options.mpirun)->value_name("PATH"), "the launcher to try");
+  add("timeout", po::value(&options.timeout_seconds)->default_value(30)->value_name("SECONDS"),
+      "how long each trial may take");
+  add("json", po::value(&options.json)->value_name("FILE"), "write the report as JSON, too");
+  try {
+    po::variables_map values;
+    po::store(po::command_line_parser(arguments).options(table).positional({}).run(), values);
+    po::notify(values);
+  } catch (const po::error& error) {
+    throw UsageError(std::string("kolo doctor: ") + error.what());
+  }
+  if (help) {
+    std::cout
+        << "Usage: kolo doctor [options]\n\nSays what was built in, what this machine has, and "
+           "what is wrong with it. The exit code is 0\nwhen nothing is wrong, else 1.\n\n"
+        << table;
+    return 0;
+  }
+  return examine(options);
+}
+
+}  // namespace kolo::cli

@@ -1,0 +1,34 @@
+// Which rank failed first, and how to say so.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/packet.hpp"
+
+namespace kolo::cli {
+
+// "SIGKILL", or "signal 99" where the name is not known.
+std::string signal_name(int number);
+
+struct Failure {
+  int rank = 0;
+  Ended ended;
+};
+
+// The failure that came first, given in the order in which they arrived: ranks that had been told
+// to end are passed over. Times are compared within a host only, since clocks of hosts differ;
+// between hosts the one that arrived first counts. Null when nobody is to be blamed.
+const Failure* first_failure(const std::vector<Failure>& failures);
+
+// "was killed by signal 9 (SIGKILL)", "exited with code 3", "could not be started: No such file".
+std::string how_it_ended(const Ended& ended);
+
+// "rank 1 on host node7 was killed by signal 9 (SIGKILL)"
+std::string sentence(const Failure& failure);
+
+// What a shell shows for such an end: the exit code, 128 + signal, 126 or 127.
+int exit_code(const Ended& ended);
+
+}  // namespace kolo::cli

@@ -1,0 +1,181 @@
+#include "cli/findings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <sstream>
+
+namespace kolo::cli {
+namespace {
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+// Docker's default is 64 MiB; Open MPI alone takes a few MiB a rank, and gradients go through it
+// too.
+constexpr std::int64_t kEnoughShm = 512 * kMiB;
+constexpr std::int64_t kEnoughLocked = 64 * kMiB;
+
+std::string value(const Probe& probe, const std::string& key) {
+  const auto found = probe.values.find(key);
+  return found == probe.values.end() ? std::string() : found->second;
+}
+
+std::string json_string(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      quoted += std::string("\\") + c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      std::array<char, 8> code{};
+      std::snprintf(code.data(), code.size(), "\\u%04x", static_cast<unsigned>(c));
+      quoted += code.data();
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
+void judge_memory(const Machine& machine, std::vector<Finding>& findings) {
+  if (machine.shm_bytes < kEnoughShm) {
+    const std::string size = machine.shm_bytes < 0
+                                 ? "/dev/shm is missing"
+                                 : "/dev/shm has only " + show_bytes(machine.shm_bytes);
+    findings.push_back(
+        {true, size, "ranks of one node exchange data there; a job that fills it dies of SIGBUS",
+         "in a container start it with --shm-size=2g; else mount -o remount,size=50% /dev/shm"});
+  } else if (machine.shm_free_bytes < kEnoughShm) {
+    findings.push_back({true, "/dev/shm has only " + show_bytes(machine.shm_free_bytes) + " left",
+                        "ranks of one node exchange data there; a job that fills it dies of SIGBUS",
+                        "look for what crashed jobs left behind: ls -l /dev/shm"});
+  }
+  if (machine.locked_memory_bytes >= 0 && machine.locked_memory_bytes < kEnoughLocked) {
+    findings.push_back(
+        {false, "only " + show_bytes(machine.locked_memory_bytes) + " of memory may be locked",
+         "InfiniBand and similar networks lock their buffers; without such a network "
+         "nothing is wrong",
+         "ulimit -l unlimited, or memlock in /etc/security/limits.conf"});
+  }
+}
+
+}  // namespace
+
+std::map<std::string, std::string> parse_probe(const std::string& output) {
+  constexpr std::string_view kMark = "kolo-doctor: ";
+  std::map<std::string, std::string> values;
+  std::istringstream lines(output);
+  std::string line;
+  while (std::getline(lines, line)) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    const std::size_t equals = line.find('=');
+    if (line.compare(0, kMark.size(), kMark) != 0 || equals == std::string::npos) continue;
+    values[line.substr(kMark.size(), equals - kMark.size())] = line.substr(equals + 1);
+  }
+  return values;
+}
+
+std::vector<Finding> judge_machine(const Machine& machine, const Lookup& environment) {
+  std::vector<Finding> findings;
+  const bool allowed = environment("OMPI_ALLOW_RUN_AS_ROOT") == "1" &&
+                       environment("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM") == "1";
+  if (machine.is_root && !allowed) {
+    findings.push_back({true, "you are root, and Open MPI refuses to start jobs for root",
+                        "a mistake could destroy the system",
+                        "work as another user; in a container: kolo run --allow-run-as-root, or "
+                        "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
+  }
+  if (machine.cores < 2) {
+    findings.push_back({false, "only one core is available",
+                        "two ranks share it, so that training gets no faster",
+                        "ask for more cores (taskset, --cpus-per-task, docker --cpus)"});
+  }
+  if (!environment("OMP_NUM_THREADS")) {
+    findings.push_back(
+        {false, "OMP_NUM_THREADS is not set",
+         "kolo run sets it to cores / ranks; started by mpirun or srun directly, every "
+         "rank uses all cores of the node and slows the others down",
+         "nothing with kolo run; else export OMP_NUM_THREADS"});
+  }
+  judge_memory(machine, findings);
+  return findings;
+}
+
+std::vector<Finding> judge_mpi(const Probe& probe) {
+  if (!probe.has_run) {
+    return {{true, "two ranks could not be started: " + probe.failure, "nothing runs without MPI",
+             "run the command above by hand; check that mpirun and kolo are of the same MPI"}};
+  }
+  std::vector<Finding> findings;
+  const std::string level = value(probe, "mpi.thread_level");
+  if (level == "SINGLE" || level == "FUNNELED") {
+    findings.push_back({true, "MPI gives thread level " + level + " only",
+                        "kolo calls MPI from its own thread, so kolo::init() refuses to start",
+                        "use an MPI built with MPI_THREAD_MULTIPLE (Open MPI 4 and 5 are)"});
+  } else if (level != "MULTIPLE") {
+    findings.push_back({false, "MPI gives thread level " + level + ", not MULTIPLE",
+                        "kolo works, unless the program calls MPI at the same time",
+                        "use an MPI built with MPI_THREAD_MULTIPLE"});
+  }
+  if (value(probe, "mpi.allreduce") != "right") {
+    findings.push_back({true, "MPI_Allreduce over two ranks gave a wrong result",
+                        "training would be wrong", "reinstall MPI; run its own tests"});
+  }
+  return findings;
+}
+
+std::vector<Finding> judge_torch(const Probe& probe) {
+  if (!probe.has_run) {
+    return {{true, "LibTorch could not be used: " + probe.failure, "no training runs without it",
+             "run scripts/setup, or put the lib folder of LibTorch on LD_LIBRARY_PATH"}};
+  }
+  if (value(probe, "torch.cpu_capability") == "DEFAULT") {
+    return {
+        {false, "LibTorch finds neither AVX2 nor AVX512 (CPU capability DEFAULT)",
+         "training on the CPU is several times slower",
+         "on a virtual machine hand the host's CPU features through; unset ATEN_CPU_CAPABILITY"}};
+  }
+  return {};
+}
+
+std::vector<Finding> judge_cuda(const Probe& probe, const Lookup& environment) {
+  const std::string visible = environment("CUDA_VISIBLE_DEVICES").value_or("");
+  const std::string count = value(probe, "cuda.devices");
+  if (!probe.has_run) {
+    return {{true, "the CUDA driver does not answer: " + probe.failure,
+             "GPUs of this machine cannot be used", "nvidia-smi; reload the driver or reboot"}};
+  }
+  if (!visible.empty() && (count.empty() || count == "0")) {
+    return {{true, "CUDA_VISIBLE_DEVICES=" + visible + " is set, but no device is seen",
+             "a program that asks for a GPU fails",
+             "unset it, or correct the numbers (nvidia-smi -L)"}};
+  }
+  return {};
+}
+
+bool has_problem(const std::vector<Finding>& findings) {
+  return std::any_of(findings.begin(), findings.end(),
+                     [](const Finding& f) { return f.is_problem; });
+}
+
+std::string to_json(const std::vector<std::pair<std::string, Rows>>& sections,
+                    const std::vector<Finding>& findings) {
+  std::string json = "{";
+  for (const auto& [title, rows] : sections) {
+    json += json_string(title) + ": {";
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      json +=
+          (i == 0 ? "" : ", ") + json_string(rows[i].first) + ": " + json_string(rows[i].second);
+    }
+    json += "},\n ";
+  }
+  json += "\"findings\": [";
+  for (std::size_t i = 0; i < findings.size(); ++i) {
+    const Finding& f = findings[i];
+    json += std::string(i == 0 ? "" : ",") +
+            "\n  {\"problem\": " + (f.is_problem ? "true" : "false") +
+            ", \"what\": " + json_string(f.what) + ", \"why\": " + json_string(f.why) +
+            ", \"mend\": " + json_string(f.mend) + "}";
+  }
+  return json + "]}\n";
+}
+
+}  // namespace kolo::cli

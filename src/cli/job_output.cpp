@@ -1,0 +1,82 @@
+#include "cli/job_output.hpp"
+
+#include <unistd.h>
+
+namespace kolo::cli {
+
+JobOutput::JobOutput(const OutputOptions& options)
+    : out(STDOUT_FILENO),
+      err(STDERR_FILENO),
+      options_(options),
+      renderer_({options.prefix,
+                 options.timestamp ? current_timestamp : std::function<std::string()>()}) {}
+
+void JobOutput::feed(const std::string& bytes) {
+  std::size_t begin = 0;
+  for (std::size_t stop = 0; (stop = bytes.find('\n', begin)) != std::string::npos;) {
+    line_.append(bytes, begin, stop - begin);
+    on_line(line_);
+    line_.clear();
+    begin = stop + 1;
+  }
+  line_.append(bytes, begin);
+}
+
+void JobOutput::on_line(const std::string& line) {
+  const Decoded decoded = decode(line);
+  if (!decoded.packet || !decoded.before.empty()) {
+    launcher_text_.add(decoded.before, Clock::now());
+    record_.launcher = launcher_text_.report();
+  }
+  if (decoded.packet) on_packet(*decoded.packet);
+}
+
+void JobOutput::on_packet(const Packet& packet) {
+  if (packet.kind == PacketKind::kOutput || packet.kind == PacketKind::kError) {
+    show(renderer_.add(packet));
+  } else if (packet.kind == PacketKind::kStarted) {
+    const std::optional<Started> started = decode_started(packet.payload);
+    if (!started) return;
+    record_.started[packet.rank] = *started;
+    if (options_.verbose) {
+      say("rank " + std::to_string(packet.rank) + " on host " + started->host + ", pid " +
+          std::to_string(started->pid));
+    }
+  } else if (const std::optional<Ended> ended = decode_ended(packet.payload)) {
+    on_ended(packet.rank, *ended);
+  }
+}
+
+void JobOutput::on_ended(int rank, const Ended& ended) {
+  record_.failures.push_back({rank, ended});
+  if (ended.was_told && !options_.verbose) return;
+  std::string text = "[";
+  text.append(std::to_string(rank)).append("] kolo: ");
+  if (ended.how == Ending::kNotStarted) {
+    text += "host " + ended.from.host + " ";
+  } else {
+    text += ended.program + " (pid " + std::to_string(ended.from.pid) + ") on host " +
+            ended.from.host + " ";
+  }
+  err.push(text + how_it_ended(ended) + "\n");
+}
+
+void JobOutput::show_launcher_text(bool everything) {
+  for (const std::string& text : launcher_text_.take(Clock::now(), everything)) {
+    if (!options_.verbose && is_failure_banner(text)) {
+      withheld_ += text;
+    } else {
+      err.push(text);
+    }
+  }
+  record_.launcher = launcher_text_.report();
+}
+
+void JobOutput::finish() {
+  for (const Rendered& rest : renderer_.finish()) show(rest);
+  if (!line_.empty()) on_line(line_);
+  line_.clear();
+  show_launcher_text(true);
+}
+
+}  // namespace kolo::cli

@@ -1,0 +1,54 @@
+// What comes from the launcher's streams while a job runs: packets of the ranks, and the launcher's
+// own words. Sorts them, remembers what the ranks reported, and shows the rest.
+#pragma once
+
+#include <string>
+
+#include "cli/blame.hpp"
+#include "cli/render.hpp"
+#include "cli/system.hpp"
+
+namespace kolo::cli {
+
+struct OutputOptions {
+  bool prefix = true;
+  bool timestamp = false;
+  bool verbose = false;
+};
+
+// Used by one thread. Output that is not written yet is dropped by the destructor.
+class JobOutput {
+ public:
+  explicit JobOutput(const OutputOptions& options);
+
+  void feed(const std::string& bytes);
+  // The launcher's words that were held back long enough, or all of them.
+  void show_launcher_text(bool everything);
+  // No more will come: shows what is unfinished.
+  void finish();
+  // What the launcher said about failed ranks, where kolo run has nothing better to say.
+  void show_withheld() { err.push(std::move(withheld_)); }
+  void say(const std::string& text) { err.push("kolo run: " + text + "\n"); }
+
+  std::optional<Clock::time_point> next_deadline() const { return launcher_text_.next(); }
+  bool is_full() const { return out.is_full() || err.is_full(); }
+  bool has_failure() const { return first_failure(record_.failures) != nullptr; }
+  const JobRecord& record() const { return record_; }
+
+  OutputQueue out, err;  // the caller polls them
+
+ private:
+  void on_line(const std::string& line);
+  void on_packet(const Packet& packet);
+  void on_ended(int rank, const Ended& ended);
+  void show(const Rendered& rendered) { (rendered.is_error ? err : out).push(rendered.text); }
+
+  const OutputOptions options_;
+  Renderer renderer_;
+  LauncherText launcher_text_;
+  JobRecord record_;
+  std::string withheld_;  // banners about failed ranks
+  std::string line_;      // unfinished
+};
+
+}  // namespace kolo::cli

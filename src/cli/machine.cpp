@@ -1,0 +1,123 @@
+#include "cli/machine.hpp"
+
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "cli/system.hpp"
+
+namespace kolo::cli {
+namespace {
+
+std::string first_line(const char* path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+// The value of "Name:   123 kB" or "Name:\t0-3" in a file of /proc.
+std::string field(const char* path, const std::string& name) {
+  std::ifstream file(path);
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.compare(0, name.size() + 1, name + ":") != 0) continue;
+    const std::size_t begin = line.find_first_not_of(" \t", name.size() + 1);
+    return begin == std::string::npos ? std::string() : line.substr(begin);
+  }
+  return {};
+}
+
+std::int64_t memory_field(const std::string& name) {
+  std::int64_t kibibytes = 0;
+  std::istringstream(field("/proc/meminfo", name)) >> kibibytes;
+  return kibibytes * 1024;
+}
+
+std::int64_t control_group_limit() {
+  for (const char* path :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    const std::optional<long> limit = parse_integer(first_line(path));
+    // Version 1 writes nearly 2^63 for "none".
+    if (limit && *limit > 0 && *limit < (1L << 60)) return *limit;
+  }
+  return -1;
+}
+
+// "[madvise]" of "always [madvise] never".
+std::string chosen(const std::string& line) {
+  const std::size_t open = line.find('[');
+  const std::size_t close = line.find(']');
+  if (open == std::string::npos || close == std::string::npos) return line;
+  return line.substr(open + 1, close - open - 1);
+}
+
+}  // namespace
+
+// The one place that knows what this build has.
+Rows built_in() {
+  constexpr const char* kNo = "not built in";
+  std::string cuda = kNo;
+  std::string nccl = kNo;
+  std::string hdf5 = kNo;
+#ifdef KOLO_HAS_CUDA
+  cuda = "built in";
+#endif
+#ifdef KOLO_HAS_NCCL
+  nccl = "built in";
+#endif
+#ifdef KOLO_HAS_HDF5
+  hdf5 = "built in";
+#endif
+  return {{"kolo", KOLO_VERSION},
+          {"compiler", KOLO_COMPILER},
+          {"build type", KOLO_BUILD_TYPE},
+          {"CUDA", cuda},
+          {"NCCL", nccl},
+          {"HDF5", hdf5}};
+}
+
+Machine examine_machine() {
+  Machine machine;
+  machine.host = host_name();
+  machine.cores = available_cores();
+  machine.online_cpus = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  machine.affinity = field("/proc/self/status", "Cpus_allowed_list");
+  machine.memory_bytes = memory_field("MemTotal");
+  machine.memory_available_bytes = memory_field("MemAvailable");
+  machine.memory_limit_bytes = control_group_limit();
+  struct statvfs shm {};
+  if (::statvfs("/dev/shm", &shm) == 0) {
+    machine.shm_bytes = static_cast<std::int64_t>(shm.f_blocks * shm.f_frsize);
+    machine.shm_free_bytes = static_cast<std::int64_t>(shm.f_bavail * shm.f_frsize);
+  }
+  std::istringstream(field("/proc/meminfo", "HugePages_Total")) >> machine.huge_pages;
+  machine.transparent_huge_pages =
+      chosen(first_line("/sys/kernel/mm/transparent_hugepage/enabled"));
+  rlimit locked{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur != RLIM_INFINITY) {
+    machine.locked_memory_bytes = static_cast<std::int64_t>(locked.rlim_cur);
+  }
+  machine.is_root = ::geteuid() == 0;
+  return machine;
+}
+
+std::string show_bytes(std::int64_t bytes) {
+  if (bytes < 0) return "unlimited";
+  static constexpr std::array<const char*, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < kUnits.size(); ++unit) value /= 1024;
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), value < 10 && unit > 0 ? "%.1f %s" : "%.0f %s", value,
+                kUnits[unit]);
+  return text.data();
+}
+
+}  // namespace kolo::cli

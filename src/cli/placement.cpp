@@ -1,0 +1,113 @@
+#include "cli/placement.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+namespace kolo::cli {
+namespace {
+
+std::optional<int> number(const Lookup& environment, const char* name) {
+  const std::optional<std::string> text = environment(name);
+  if (!text) return std::nullopt;
+  const std::optional<long> value = parse_integer(*text);
+  if (!value || *value < 0 || *value > 100'000'000) return std::nullopt;
+  return static_cast<int>(*value);
+}
+
+std::optional<int> first_of(std::optional<int> first, std::optional<int> second) {
+  return first ? first : second;
+}
+
+// Slurm's own numbers. SLURM_STEP_NUM_TASKS exists in a step of srun only: a program in a batch
+// script sees SLURM_PROCID=0 and SLURM_NTASKS too, and is nevertheless alone.
+struct Slurm {
+  std::optional<int> rank, size, local_rank, local_size;
+};
+
+Slurm read_slurm(const Lookup& environment) {
+  Slurm slurm;
+  slurm.size = number(environment, "SLURM_STEP_NUM_TASKS");
+  if (!slurm.size) return {};
+  slurm.rank = number(environment, "SLURM_PROCID");
+  slurm.local_rank = number(environment, "SLURM_LOCALID");
+  const std::optional<int> node = number(environment, "SLURM_NODEID");
+  const std::optional<std::string> tasks = environment("SLURM_STEP_TASKS_PER_NODE");
+  if (node && tasks) slurm.local_size = tasks_on_node(*tasks, *node);
+  return slurm;
+}
+
+std::optional<Placement> make(std::optional<int> rank, std::optional<int> size,
+                              std::optional<int> local_rank, std::optional<int> local_size) {
+  if (!rank || !size || *rank >= *size) return std::nullopt;
+  Placement placement{*rank, *size, -1, -1};
+  if (*size == 1) {
+    placement.local_rank = 0;
+    placement.local_size = 1;
+  } else if (local_rank && local_size && *local_rank < *local_size && *local_size <= *size) {
+    placement.local_rank = *local_rank;
+    placement.local_size = *local_size;
+  }
+  return placement;
+}
+
+}  // namespace
+
+std::optional<int> tasks_on_node(const std::string& tasks_per_node, int node) {
+  std::istringstream groups(tasks_per_node);
+  std::string group;
+  int first_node = 0;
+  while (std::getline(groups, group, ',')) {
+    const std::size_t open = group.find("(x");
+    const std::optional<long> tasks = parse_integer(group.substr(0, open));
+    std::optional<long> nodes = 1;
+    if (open != std::string::npos) {
+      if (group.back() != ')') return std::nullopt;
+      nodes = parse_integer(group.substr(open + 2, group.size() - open - 3));
+    }
+    if (!tasks || !nodes || *tasks < 0 || *nodes < 1) return std::nullopt;
+    if (node < first_node + *nodes) return static_cast<int>(*tasks);
+    first_node += static_cast<int>(*nodes);
+  }
+  return std::nullopt;
+}
+
+std::optional<Placement> placement_from(const Lookup& environment) {
+  const auto get = [&](const char* name) { return number(environment, name); };
+  const auto open_mpi = make(get("OMPI_COMM_WORLD_RANK"), get("OMPI_COMM_WORLD_SIZE"),
+                             get("OMPI_COMM_WORLD_LOCAL_RANK"), get("OMPI_COMM_WORLD_LOCAL_SIZE"));
+  if (open_mpi) return open_mpi;
+  const Slurm slurm = read_slurm(environment);
+  const auto mpich =
+      make(get("PMI_RANK"), get("PMI_SIZE"), first_of(get("MPI_LOCALRANKID"), slurm.local_rank),
+           first_of(get("MPI_LOCALNRANKS"), slurm.local_size));
+  if (mpich) return mpich;
+  // PMIx alone tells the rank; the sizes are its starter's.
+  return make(first_of(get("PMIX_RANK"), slurm.rank), slurm.size, slurm.local_rank,
+              slurm.local_size);
+}
+
+int threads_per_rank(const ThreadChoice& choice, int local_size) {
+  if (choice.requested > 0) return choice.requested;
+  const int sharers = choice.bound ? 1 : std::max(1, local_size);
+  return std::max(1, choice.cores_in_reach / sharers);
+}
+
+Variables exported_variables(const Placement& placement, const Rendezvous& rendezvous, int threads,
+                             const Lookup& environment) {
+  Variables all = {{"RANK", std::to_string(placement.rank)},
+                   {"WORLD_SIZE", std::to_string(placement.size)}};
+  if (placement.local_size > 0) {
+    all.emplace_back("LOCAL_RANK", std::to_string(placement.local_rank));
+    all.emplace_back("LOCAL_WORLD_SIZE", std::to_string(placement.local_size));
+  }
+  if (!rendezvous.address.empty()) {
+    all.emplace_back("MASTER_ADDR", rendezvous.address);
+    all.emplace_back("MASTER_PORT", std::to_string(rendezvous.port));
+  }
+  for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {
+    if (!environment(name)) all.emplace_back(name, std::to_string(threads));
+  }
+  return all;
+}
+
+}  // namespace kolo::cli

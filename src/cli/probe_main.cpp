@@ -1,0 +1,22 @@
+// kolo-doctor: what `kolo doctor` runs apart from itself, because it may crash, hang or not even
+// load.
+#include <iostream>
+
+#include "cli/probe.hpp"
+
+namespace kolo::cli {
+
+void report(const std::string& key, const std::string& value) {
+  std::cout << "kolo-doctor: " + key + "=" + value + "\n" << std::flush;
+}
+
+}  // namespace kolo::cli
+
+int main(int argc, char** argv) {
+  const std::string part = argc == 2 ? argv[1] : "";
+  if (part == "cuda") return kolo::cli::probe_cuda();
+  if (part == "torch") return kolo::cli::probe_torch();
+  if (part == "mpi") return kolo::cli::probe_mpi();
+  std::cerr << "kolo-doctor is run by 'kolo doctor'\n";
+  return 2;
+}

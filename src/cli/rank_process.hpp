@@ -1,0 +1,25 @@
+// One rank's program and what stands around it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/placement.hpp"
+
+namespace kolo::cli {
+
+struct RankOptions {
+  int threads = 0;     // 0: choose
+  bool bound = false;  // the launcher gave this rank cores of its own
+  // How long the program may go on after it was told to end. Shorter than what the launcher waits
+  // before it kills kolo-rank, because then nobody would be left to end the program's own children.
+  double grace_seconds = 0.8;
+  Rendezvous rendezvous;
+  std::vector<std::string> program;
+};
+
+// Starts the program and returns its exit code; kills this process by the signal that killed the
+// program. Throws when this is no rank of a launcher, or when the system refuses something.
+int run_rank(const RankOptions& options);
+
+}  // namespace kolo::cli

@@ -1,0 +1,44 @@
+// What a user sees of the ranks' output: whole lines, each with its rank in front.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/packet.hpp"
+
+namespace kolo::cli {
+
+struct Rendered {
+  bool is_error = false;  // for standard error
+  std::string text;
+};
+
+struct RenderOptions {
+  bool prefix = true;                      // "[3] "
+  std::function<std::string()> timestamp;  // "2025-01-31 12:00:00.123 ", empty function: none
+};
+
+// Used by one thread.
+class Renderer {
+ public:
+  explicit Renderer(RenderOptions options) : options_(std::move(options)) {}
+
+  // Of an output or error packet. The text is empty while a long line is not complete yet.
+  Rendered add(const Packet& packet);
+  // Lines that were never completed, because their rank was killed.
+  std::vector<Rendered> finish();
+
+ private:
+  std::string line(int rank, const std::string& text, LineEnd end) const;
+
+  const RenderOptions options_;
+  std::map<std::pair<int, PacketKind>, std::string> unfinished_;
+};
+
+// "2025-01-31 12:00:00.123 ", local time.
+std::string current_timestamp();
+
+}  // namespace kolo::cli

@@ -1,0 +1,196 @@
+#include "cli/run_options.hpp"
+
+#include <boost/program_options.hpp>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "cli/usage_error.hpp"
+
+namespace po = boost::program_options;
+
+namespace kolo::cli {
+namespace {
+
+using Words = std::vector<std::string>;
+
+// MPI's -np is no option as Boost knows them: one dash, two letters.
+std::string spelled_for_boost(const std::string& word) {
+  if (word == "-np") return "--np";
+  return word.rfind("-np=", 0) == 0 ? "-" + word : word;
+}
+
+bool takes_value(const po::options_description& table, const std::string& word) {
+  if (word.find('=') != std::string::npos) return false;  // it stands in the same word
+  const bool is_long = word.rfind("--", 0) == 0;
+  if (!is_long && word.size() > 2) return false;  // -n4
+  const std::string name = is_long ? word.substr(2) : word.substr(0, 2);
+  const po::option_description* option = table.find_nothrow(name, false);
+  return option != nullptr && option->semantic()->max_tokens() > 0;
+}
+
+// How many words in front of the program are options and their values.
+std::size_t count_option_words(const po::options_description& table, const Words& words) {
+  std::size_t i = 0;
+  while (i < words.size() && words[i].size() > 1 && words[i][0] == '-' && words[i] != "--") {
+    i += takes_value(table, words[i]) ? 2 : 1;
+  }
+  return std::min(i, words.size());
+}
+
+void read_config_file(const std::string& name, const po::options_description& table,
+                      po::variables_map& values) {
+  std::ifstream file(name);
+  if (!file) throw UsageError("--config-file: cannot read '" + name + "'");
+  try {
+    po::store(po::parse_config_file(file, table), values);
+  } catch (const po::error& error) {
+    throw UsageError(name + ": " + error.what());
+  }
+}
+
+RunOptions from_values(const po::variables_map& values) {
+  RunOptions options;
+  const auto text = [&](const char* name) {
+    return values.count(name) != 0 ? values[name].as<std::string>() : std::string();
+  };
+  options.help = values["help"].as<bool>();
+  options.size_given = values.count("np") != 0;
+  if (options.size_given) options.size = values["np"].as<long>();
+  options.host_list = text("host");
+  options.hostfile = text("hostfile");
+  options.verbose = values["verbose"].as<bool>();
+  options.timestamp = values["timestamp"].as<bool>();
+  options.no_prefix = values["no-prefix"].as<bool>();
+  options.allow_run_as_root = values["allow-run-as-root"].as<bool>();
+  options.dry_run = values["dry-run"].as<bool>();
+  options.threads_per_rank = values["threads-per-rank"].as<int>();
+  options.bind_to = text("bind-to");
+  if (values.count("env") != 0) options.variables = values["env"].as<Words>();
+  options.mpirun = text("mpirun");
+  options.mpi_args = text("mpi-args");
+  options.timeout_seconds = values["timeout"].as<double>();
+  return options;
+}
+
+void check_values(const RunOptions& options) {
+  if (options.help) return;
+  if (!options.host_list.empty() && !options.hostfile.empty()) {
+    throw UsageError("give --host or --hostfile, not both");
+  }
+  if (options.threads_per_rank < 0) throw UsageError("--threads-per-rank must be at least 0");
+  if (!(options.timeout_seconds >= 0) || !std::isfinite(options.timeout_seconds)) {
+    throw UsageError("--timeout must be a number of seconds, or 0 for none");
+  }
+  if (options.program.empty()) {
+    throw UsageError("no program given; usage: kolo run -np N [options] program [arguments]");
+  }
+}
+
+}  // namespace
+
+po::options_description run_option_table() {
+  po::options_description table("Options");
+  auto add = table.add_options();
+  add("help,h", po::bool_switch(), "show this");
+  add("np,n", po::value<long>()->value_name("N"),
+      "ranks to start; -np N too (default: all slots of the hosts)");
+  add("host,H", po::value<std::string>()->value_name("HOST:SLOTS,..."),
+      "hosts to run on, and how many ranks each takes (1 where not given)");
+  add("hostfile", po::value<std::string>()->value_name("FILE"),
+      "the same from a file: a line 'HOST slots=N' each");
+  add("env,x", po::value<Words>()->composing()->value_name("NAME[=VALUE]"),
+      "hand an environment variable to the ranks; may be repeated");
+  add("threads-per-rank", po::value<int>()->default_value(0)->value_name("T"),
+      "OMP_NUM_THREADS and MKL_NUM_THREADS of each rank, unless you have set them (0: cores of the "
+      "node / ranks on it)");
+  add("bind-to", po::value<std::string>()->value_name("WHAT"),
+      "bind ranks as mpirun does: core, socket, numa, none (default: each rank to cores of its "
+      "own, if this host has enough)");
+  add("no-prefix", po::bool_switch(), "do not begin each line with its rank");
+  add("timestamp", po::bool_switch(), "begin each line with the time");
+  add("timeout", po::value<double>()->default_value(0, "0")->value_name("SECONDS"),
+      "end the job after this time, with exit code 124 (0: never)");
+  add("allow-run-as-root", po::bool_switch(), "run although you are root");
+  add("mpirun", po::value<std::string>()->value_name("PATH"),
+      "the launcher (default: KOLO_MPIRUN, the one kolo was built with, or mpirun on PATH)");
+  add("mpi-args", po::value<std::string>()->value_name("\"ARGS\""),
+      "more arguments for the launcher");
+  add("config-file", po::value<std::string>()->value_name("FILE"),
+      "read options from an INI file, as 'np = 4'; the command line wins");
+  add("dry-run", po::bool_switch(), "print the command and do nothing");
+  add("verbose", po::bool_switch(),
+      "show the command, where each rank runs, and all that the launcher says");
+  return table;
+}
+
+std::string run_help() {
+  std::ostringstream text;
+  text << "Usage: kolo run -np N [-H host:slots,... | --hostfile FILE] [options] program "
+          "[arguments]\n\n"
+          "Starts a program on N ranks through the MPI's own launcher. Options after the program "
+          "are "
+          "the program's.\n\n"
+       << run_option_table();
+  return text.str();
+}
+
+RunOptions parse_run(const Words& arguments) {
+  const po::options_description table = run_option_table();
+  Words words;
+  words.reserve(arguments.size());
+  for (const std::string& word : arguments) words.push_back(spelled_for_boost(word));
+  const std::size_t count = count_option_words(table, words);
+  const Words own(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(count));
+  po::variables_map values;
+  try {
+    constexpr int kStyle =
+        po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    po::store(po::command_line_parser(own).options(table).style(kStyle).run(), values);
+    if (values.count("config-file") != 0) {
+      read_config_file(values["config-file"].as<std::string>(), table, values);
+    }
+    po::notify(values);
+  } catch (const po::error& error) {
+    throw UsageError(std::string(error.what()) + "; see kolo run --help");
+  }
+  RunOptions options = from_values(values);
+  std::size_t program = count;
+  if (program < arguments.size() && arguments[program] == "--") ++program;
+  // As it was written: a program's own -np is not ours.
+  options.program.assign(arguments.begin() + static_cast<std::ptrdiff_t>(program), arguments.end());
+  check_values(options);
+  return options;
+}
+
+Words split_words(const std::string& text) {
+  Words words;
+  std::string word;
+  bool in_word = false;
+  char quote = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    const bool blank = c == ' ' || c == '\t' || c == '\n';
+    if (quote == 0 && blank) {
+      if (in_word) words.push_back(std::exchange(word, {}));
+      in_word = false;
+      continue;
+    }
+    in_word = true;
+    if (c == '\\' && quote != '\'' && i + 1 < text.size()) {
+      word += text[++i];
+    } else if (quote == 0 && (c == '\'' || c == '"')) {
+      quote = c;
+    } else if (quote != 0 && c == quote) {
+      quote = 0;
+    } else {
+      word += c;
+    }
+  }
+  if (quote != 0) throw UsageError("'" + text + "': a quote is not closed");
+  if (in_word) words.push_back(word);
+  return words;
+}
+
+}  // namespace kolo::cli

@@ -1,0 +1,41 @@
+// The options of `kolo run`, from the command line and a configuration file.
+#pragma once
+
+#include <boost/program_options/options_description.hpp>
+#include <string>
+#include <vector>
+
+namespace kolo::cli {
+
+struct RunOptions {
+  bool help = false;
+  bool size_given = false;
+  long size = 0;
+  std::string host_list;
+  std::string hostfile;
+  bool verbose = false;
+  bool timestamp = false;
+  bool no_prefix = false;
+  bool allow_run_as_root = false;
+  bool dry_run = false;
+  int threads_per_rank = 0;
+  std::string bind_to;
+  std::vector<std::string> variables;  // NAME or NAME=VALUE
+  std::string mpirun;
+  std::string mpi_args;
+  double timeout_seconds = 0;
+  std::vector<std::string> program;  // with its arguments
+};
+
+boost::program_options::options_description run_option_table();
+std::string run_help();
+
+// Everything from the first word that is no option belongs to the program. A configuration file
+// named by --config-file fills in what the command line leaves open. Throws UsageError.
+RunOptions parse_run(const std::vector<std::string>& arguments);
+
+// Splits as a shell does: blanks separate, quotes and backslashes keep them. Throws UsageError when
+// a quote is not closed.
+std::vector<std::string> split_words(const std::string& text);
+
+}  // namespace kolo::cli

@@ -1,0 +1,282 @@
+#include "cli/supervise.hpp"
+
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "cli/blame.hpp"
+#include "cli/system.hpp"
+
+namespace kolo::cli {
+namespace {
+
+constexpr double kEndSeconds = 10.0;   // from the first signal until everything is killed
+constexpr double kDrainSeconds = 0.5;  // what is awaited from a launcher that has ended
+// How long the launcher may take to end the job by itself after a rank has failed. MPICH's lets the
+// other ranks go on.
+constexpr double kLauncherSeconds = 3.0;
+
+std::vector<int> signals_to_take() {
+  std::vector<int> all = {SIGTERM, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGCHLD};
+  struct sigaction now {};
+  check(::sigaction(SIGHUP, nullptr, &now), "sigaction");
+  if (now.sa_handler != SIG_IGN) all.push_back(SIGHUP);  // nohup means what it says
+  return all;
+}
+
+class Supervisor {
+ public:
+  Supervisor(const LaunchPlan& plan, const JobOptions& options)
+      : plan_(plan), options_(options), output_(options.output) {}
+  // Kills what is left of the job.
+  ~Supervisor() {
+    if (started_ && !clean_end_) kill_descendants();
+  }
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  int run();
+
+ private:
+  void start();
+  void step();
+  int poll_timeout() const;
+  bool wants_terminal_input() const;
+  void read_terminal();
+  void read_launcher();
+  void on_signal(int number);
+  void reap();
+  void check_deadlines();
+  void end_job();
+  void finish_output();
+  bool is_over() const;
+  int conclude();
+
+  const LaunchPlan& plan_;
+  const JobOptions options_;
+  SignalQueue signals_{signals_to_take()};
+  JobOutput output_;
+  Pipe input_;  // the terminal's input on its way to the launcher
+  std::optional<OutputQueue> input_queue_;
+  Fd launcher_error_;
+  pid_t launcher_ = -1;
+  bool started_ = false;
+  bool clean_end_ = false;
+  std::optional<int> status_;   // of the launcher, once it has ended
+  int stopped_by_ = 0;          // the signal that kolo run got
+  bool failed_before_ = false;  // a rank had failed by itself when it came
+  bool timed_out_ = false;
+  bool ending_ = false;  // the launcher was told to end the job
+  std::optional<Clock::time_point> failed_at_, timeout_at_, end_at_, kill_at_;
+  Clock::time_point drain_until_;
+};
+
+void Supervisor::start() {
+  std::signal(SIGPIPE, SIG_IGN);
+  become_reaper();
+  Pipe error = make_pipe();
+  ChildSpec spec;
+  spec.command = plan_.command;
+  spec.set = plan_.set;
+  spec.standard_error = error.write.get();
+  // Ranks write to standard error alone, so this is the launcher's own: banners, for some.
+  spec.standard_output = error.write.get();
+  // Ctrl-C must reach the launcher once and through kolo run, not by the terminal as well: a second
+  // SIGINT makes it leave its ranks behind. In a group of its own it cannot read the terminal.
+  spec.own_group = true;
+  spec.death_signal = SIGTERM;
+  if (::isatty(STDIN_FILENO) == 1) {
+    input_ = make_pipe();
+    input_queue_.emplace(input_.write.get());
+    spec.standard_input = input_.read.get();
+  }
+  launcher_ = spawn(spec);
+  started_ = true;
+  input_.read.reset();
+  launcher_error_ = std::move(error.read);
+  if (options_.timeout_seconds > 0) timeout_at_ = Clock::now() + seconds(options_.timeout_seconds);
+}
+
+// Reading a terminal from the background would stop this process.
+bool Supervisor::wants_terminal_input() const {
+  return input_.write.is_open() && input_queue_->is_empty() &&
+         ::tcgetpgrp(STDIN_FILENO) == ::getpgrp();
+}
+
+void Supervisor::read_terminal() {
+  const std::optional<std::string> bytes = read_some(STDIN_FILENO);
+  if (bytes) {
+    input_queue_->push(*bytes);
+  } else {
+    input_.write.reset();
+  }
+}
+
+void Supervisor::read_launcher() {
+  const std::optional<std::string> bytes = read_some(launcher_error_.get());
+  if (!bytes) {
+    launcher_error_.reset();
+    return;
+  }
+  if (status_) drain_until_ = Clock::now() + seconds(kDrainSeconds);
+  output_.feed(*bytes);
+  // The launcher ends the job now. Should it not, it is told to, and killed in the end.
+  if (output_.has_failure() && !failed_at_) {
+    failed_at_ = Clock::now();
+    end_at_ = *failed_at_ + seconds(kLauncherSeconds);
+  }
+}
+
+void Supervisor::end_job() {
+  ending_ = true;
+  if (!status_) ::kill(launcher_, SIGTERM);
+  kill_at_ = Clock::now() + seconds(kEndSeconds);
+}
+
+void Supervisor::on_signal(int number) {
+  if (number == SIGCHLD) {
+    reap();
+  } else if (number == SIGUSR1 || number == SIGUSR2) {
+    if (!status_) ::kill(launcher_, number);
+  } else if (number == SIGCONT) {
+    return;  // only wakes the loop: a terminal may be readable again
+  } else if (stopped_by_ == 0) {
+    stopped_by_ = number;
+    failed_before_ = output_.has_failure();
+    if (!ending_) end_job();
+  } else {
+    kill_at_ = Clock::now();  // asked for twice
+  }
+}
+
+void Supervisor::reap() {
+  // Orphans of the job come to this process, too.
+  for (;;) {
+    int status = 0;
+    const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+    if (pid <= 0) return;
+    if (pid != launcher_) continue;
+    status_ = status;
+    drain_until_ = Clock::now() + seconds(kDrainSeconds);
+  }
+}
+
+void Supervisor::check_deadlines() {
+  const Clock::time_point now = Clock::now();
+  const auto passed = [&](std::optional<Clock::time_point>& deadline) {
+    const bool is_passed = deadline && now >= *deadline;
+    if (is_passed) deadline.reset();
+    return is_passed;
+  };
+  if (passed(timeout_at_) && !ending_ && !status_) {
+    timed_out_ = true;
+    end_job();
+  }
+  if (passed(end_at_) && !ending_ && !status_) end_job();
+  if (passed(kill_at_)) {
+    output_.say("the job did not end when told to; it is killed");
+    kill_descendants();
+    reap();
+    if (!status_) status_ = SIGKILL;  // kill_descendants() has reaped the launcher
+    drain_until_ = now;
+  }
+  output_.show_launcher_text(false);
+}
+
+int Supervisor::poll_timeout() const {
+  std::optional<Clock::time_point> first = output_.next_deadline();
+  for (const auto& deadline : {timeout_at_, end_at_, kill_at_}) {
+    if (deadline && (!first || *deadline < *first)) first = deadline;
+  }
+  if (status_ && (!first || drain_until_ < *first)) first = drain_until_;
+  if (!first) return -1;
+  const double left = std::min(to_seconds(*first - Clock::now()), 86400.0);
+  return std::max(0, static_cast<int>(left * 1000) + 1);
+}
+
+void Supervisor::step() {
+  const bool has_input = input_.write.is_open() && !input_queue_->is_empty();
+  OutputQueue& out = output_.out;
+  OutputQueue& err = output_.err;
+  pollfd fds[] = {{signals_.fd(), POLLIN, 0},
+                  {output_.is_full() ? -1 : launcher_error_.get(), POLLIN, 0},
+                  {out.is_empty() ? -1 : out.fd(), POLLOUT, 0},
+                  {err.is_empty() ? -1 : err.fd(), POLLOUT, 0},
+                  {wants_terminal_input() ? STDIN_FILENO : -1, POLLIN, 0},
+                  {has_input ? input_queue_->fd() : -1, POLLOUT, 0}};
+  if (::poll(fds, std::size(fds), poll_timeout()) == -1 && errno != EINTR) check(-1, "poll");
+  if (fds[0].revents != 0) {
+    while (const std::optional<int> number = signals_.next()) on_signal(*number);
+  }
+  if (fds[1].revents != 0) read_launcher();
+  if (fds[2].revents != 0) out.write_some();
+  if (fds[3].revents != 0) err.write_some();
+  if (fds[4].revents != 0) read_terminal();
+  if (fds[5].revents != 0) input_queue_->write_some();
+  check_deadlines();
+}
+
+// Until all is shown, its reader has gone away, or another signal comes.
+void Supervisor::finish_output() {
+  for (OutputQueue* queue : {&output_.out, &output_.err}) {
+    while (!queue->is_empty()) {
+      pollfd fds[] = {{queue->fd(), POLLOUT, 0}, {signals_.fd(), POLLIN, 0}};
+      if (::poll(fds, 2, -1) == -1 && errno != EINTR) check(-1, "poll");
+      if (fds[0].revents != 0) queue->write_some();
+      const std::optional<int> number = signals_.next();
+      if (number && *number != SIGCHLD && *number != SIGCONT) return;
+    }
+  }
+}
+
+int Supervisor::conclude() {
+  output_.finish();
+  const int launcher_code =
+      WIFSIGNALED(*status_) ? 128 + WTERMSIG(*status_) : WEXITSTATUS(*status_);
+  const std::optional<Verdict> cause = verdict(output_.record());
+  if (timed_out_ || (stopped_by_ != 0 && !(failed_before_ && cause))) {
+    const std::string why = timed_out_ ? "the time limit of --timeout has passed"
+                                       : "received " + signal_name(stopped_by_);
+    output_.say(why + "; the job was ended");
+    return timed_out_ ? kTimeoutExitCode : 128 + stopped_by_;
+  }
+  if (cause) {
+    output_.say(cause->sentence + "; the job was ended");
+    return cause->exit_code.value_or(launcher_code == 0 ? 1 : launcher_code);
+  }
+  if (launcher_code != 0) {
+    output_.show_withheld();
+    output_.say(plan_.command.front() + " ended with exit code " + std::to_string(launcher_code) +
+                "; no rank reported a failure");
+  }
+  clean_end_ = launcher_code == 0;
+  return launcher_code;
+}
+
+bool Supervisor::is_over() const {
+  if (!status_) return false;
+  if (!launcher_error_.is_open()) return true;
+  if (stopped_by_ != 0 && Clock::now() >= drain_until_) return true;
+  // While nothing is read because nothing can be shown, what is left in the pipe is not lost.
+  return Clock::now() >= drain_until_ && !output_.is_full();
+}
+
+int Supervisor::run() {
+  start();
+  while (!is_over()) step();
+  const int code = conclude();
+  finish_output();
+  return code;
+}
+
+}  // namespace
+
+int supervise(const LaunchPlan& plan, const JobOptions& options) {
+  return Supervisor(plan, options).run();
+}
+
+}  // namespace kolo::cli

@@ -1,0 +1,135 @@
+#include "cli/system.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <system_error>
+#include <utility>
+
+namespace kolo::cli {
+
+int check(int value, const char* what) {
+  if (value == -1) throw std::system_error(errno, std::generic_category(), what);
+  return value;
+}
+
+Fd& Fd::operator=(Fd&& other) noexcept {
+  if (this != &other) {
+    reset();
+    fd_ = other.release();
+  }
+  return *this;
+}
+
+int Fd::release() {
+  return std::exchange(fd_, -1);
+}
+
+void Fd::reset() {
+  // close() must not be tried again, whatever it says: the descriptor is gone after the first call.
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+}
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  check(::pipe2(ends.data(), O_CLOEXEC), "pipe2");
+  return {Fd(ends[0]), Fd(ends[1])};
+}
+
+Pipe make_terminal() {
+  int master = -1;
+  int slave = -1;
+  if (::openpty(&master, &slave, nullptr, nullptr, nullptr) != 0) return make_pipe();
+  Pipe terminal{Fd(master), Fd(slave)};
+  termios settings{};
+  check(::tcgetattr(slave, &settings), "tcgetattr");
+  ::cfmakeraw(&settings);
+  check(::tcsetattr(slave, TCSANOW, &settings), "tcsetattr");
+  for (const int fd : {master, slave}) check(::fcntl(fd, F_SETFD, FD_CLOEXEC), "fcntl(FD_CLOEXEC)");
+  return terminal;
+}
+
+std::optional<std::string> read_some(int fd) {
+  std::string bytes(16384, '\0');
+  const ssize_t count = ::read(fd, bytes.data(), bytes.size());
+  if (count > 0) {
+    bytes.resize(static_cast<std::size_t>(count));
+    return bytes;
+  }
+  if (count == 0) return std::nullopt;
+  if (errno == EINTR || errno == EAGAIN) return std::string();
+  if (errno == EIO) return std::nullopt;  // the program's end of a terminal was closed
+  throw std::system_error(errno, std::generic_category(), "read");
+}
+
+void OutputQueue::push(std::string packet) {
+  if (is_gone_ || packet.empty()) return;
+  bytes_ += packet.size();
+  packets_.push_back(std::move(packet));
+}
+
+void OutputQueue::write_some() {
+  if (packets_.empty()) return;
+  std::string& packet = packets_.front();
+  // A pipe that poll() calls writable takes PIPE_BUF bytes without blocking.
+  const std::size_t part = std::min<std::size_t>(packet.size(), PIPE_BUF);
+  const ssize_t count = ::write(fd_, packet.data(), part);
+  if (count < 0) {
+    if (errno == EINTR || errno == EAGAIN) return;
+    // EPIPE, a full disk, a closed terminal: nobody can be told through this descriptor.
+    is_gone_ = true;
+    packets_.clear();
+    bytes_ = 0;
+    return;
+  }
+  const auto written = static_cast<std::size_t>(count);
+  bytes_ -= written;
+  packet.erase(0, written);
+  if (packet.empty()) packets_.pop_front();
+}
+
+void change_signal_mask(int how, const sigset_t& set) {
+  const int error = ::pthread_sigmask(how, &set, nullptr);
+  if (error != 0) throw std::system_error(error, std::generic_category(), "pthread_sigmask");
+}
+
+SignalQueue::SignalQueue(const std::vector<int>& signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : signals) sigaddset(&set, number);
+  change_signal_mask(SIG_BLOCK, set);
+  fd_ = Fd(check(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd"));
+}
+
+std::optional<int> SignalQueue::next() {
+  signalfd_siginfo info{};
+  const ssize_t count = ::read(fd_.get(), &info, sizeof info);
+  if (count == static_cast<ssize_t>(sizeof info)) return static_cast<int>(info.ssi_signo);
+  if (count < 0 && errno != EAGAIN && errno != EINTR) {
+    throw std::system_error(errno, std::generic_category(), "read(signalfd)");
+  }
+  return std::nullopt;
+}
+
+Fd watch_process(pid_t pid) {
+#ifdef SYS_pidfd_open
+  return Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+#else
+  (void)pid;
+  return Fd();
+#endif
+}
+
+}  // namespace kolo::cli

@@ -1,0 +1,121 @@
+// The operating system at the edge: descriptors, child processes, signals. Every return code is
+// looked at; what cannot go on is a std::system_error that says what was tried.
+#pragma once
+
+#include <sys/types.h>
+
+#include <csignal>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/environment.hpp"
+
+namespace kolo::cli {
+
+// Returns the value, or throws std::system_error with errno when it is -1.
+int check(int value, const char* what);
+
+// Owns a file descriptor and closes it.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(other.release()) {}
+  Fd& operator=(Fd&& other) noexcept;
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  ~Fd() { reset(); }
+
+  int get() const { return fd_; }
+  bool is_open() const { return fd_ >= 0; }
+  int release();
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+struct Pipe {
+  Fd read, write;
+};
+Pipe make_pipe();      // both ends close on exec
+Pipe make_terminal();  // a pseudo terminal that changes no byte; write is the program's end.
+                       // Falls back to a pipe where there is none.
+
+// Reads once. Nothing at the end of the stream (also when the other end of a terminal is gone); an
+// empty text when there is nothing now.
+std::optional<std::string> read_some(int fd);
+
+// Bytes on their way to a descriptor that may take them only slowly. write_some() is called when
+// poll() says so and writes no more than then fits without blocking. A reader that has gone away is
+// noticed: from then on all is dropped. Pending bytes are dropped by the destructor. Used by one
+// thread.
+class OutputQueue {
+ public:
+  explicit OutputQueue(int fd) : fd_(fd) {}
+  // Packets are written by one write() each.
+  void push(std::string packet);
+  void write_some();
+  bool is_empty() const { return packets_.empty(); }
+  bool is_full() const { return bytes_ > kLimitBytes; }
+  int fd() const { return fd_; }
+
+ private:
+  static constexpr std::size_t kLimitBytes = 1 << 20;
+  const int fd_;
+  std::deque<std::string> packets_;
+  std::size_t bytes_ = 0;
+  bool is_gone_ = false;
+};
+
+void change_signal_mask(int how, const sigset_t& set);  // as pthread_sigmask()
+
+// Signals as events: blocked for this process, read from a descriptor.
+class SignalQueue {
+ public:
+  explicit SignalQueue(const std::vector<int>& signals);
+  int fd() const { return fd_.get(); }
+  std::optional<int> next();  // never waits
+
+ private:
+  Fd fd_;
+};
+
+struct ChildSpec {
+  std::vector<std::string> command;  // the first is looked for on PATH
+  Variables set;                     // added to the environment
+  int standard_input = -1;           // -1: the parent's
+  int standard_output = -1;
+  int standard_error = -1;
+  bool own_group = false;
+  int death_signal = 0;  // sent to the child when this process dies
+};
+
+// Starts a child with all signals at their defaults. Throws std::system_error with exec's errno
+// when the program cannot be started. Call from a process with one thread.
+pid_t spawn(const ChildSpec& spec);
+
+// A descriptor that becomes readable when the process ends; not open where the kernel has none.
+Fd watch_process(pid_t pid);
+
+// Where a shell would find a program: its path, or errno (ENOENT, EACCES, EISDIR).
+struct FoundProgram {
+  std::string path;
+  int error = 0;
+};
+FoundProgram find_program(const std::string& name, const std::string& search_path);
+
+std::string own_directory();  // the folder of this executable
+std::string host_name();
+int available_cores();  // physical cores that this process may run on; at least 1
+int free_port();        // a TCP port below the range that outgoing connections use
+
+// Kills every descendant of this process, also those whose parents have died, if it is their
+// reaper. Ends after two seconds at most.
+void become_reaper();
+void kill_descendants();
+
+}  // namespace kolo::cli

@@ -1,0 +1,38 @@
+"""check_json.py FILE BENCHMARK CONTENDERS WORK...: whether FILE has the form of kolo bench's JSON."""
+import json
+import re
+import sys
+
+GRADIENT_BYTES = {"resnet50": 4 * 25_557_032}
+ROW_TYPES = {
+    "work": str, "contender": str, "median_us": float, "min_us": float, "p90_us": float,
+    "samples": int, "bytes": int, "placement": str,
+}
+
+
+def check_row(row):
+    assert set(row) == set(ROW_TYPES), row
+    for name, kind in ROW_TYPES.items():
+        assert isinstance(row[name], kind), (name, row)
+    assert 0 < row["min_us"] <= row["median_us"] <= row["p90_us"], row
+    assert row["samples"] > 0 and row["placement"], row
+    kind, what = row["work"].split("/")[:2]
+    assert row["bytes"] == (int(what) if kind == "allreduce" else GRADIENT_BYTES[what]), row
+
+
+def main():
+    path, benchmark, contenders, *works = sys.argv[1:]
+    with open(path, encoding="utf-8") as file:
+        report = json.load(file)
+    assert set(report) == {"benchmark", "command", "date", "machine", "rows"}, report.keys()
+    assert report["benchmark"] == benchmark
+    assert f"kolo bench {benchmark} -np 2 " in report["command"], report["command"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", report["date"]), report["date"]
+    assert re.search(r"\d+ cores?, Linux ", report["machine"]), report["machine"]
+    for row in report["rows"]:
+        check_row(row)
+    found = [(row["work"], row["contender"]) for row in report["rows"]]
+    assert found == [(work, who) for work in works for who in contenders.split(",")], found
+
+
+main()

@@ -1,0 +1,121 @@
+#include "benchmarks/harness.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace kolo::bench {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(OrderInRound, TwoContendersAlternate) {
+  EXPECT_THAT(order_in_round(0, 2), ElementsAre(0, 1));
+  EXPECT_THAT(order_in_round(1, 2), ElementsAre(1, 0));
+  EXPECT_THAT(order_in_round(2, 2), ElementsAre(0, 1));
+  EXPECT_THAT(order_in_round(3, 2), ElementsAre(1, 0));
+}
+
+TEST(OrderInRound, ThreeContendersComeInEachOrderEquallyOften) {
+  std::vector<std::vector<std::size_t>> orders;
+  for (int round = 0; round < 12; ++round) orders.push_back(order_in_round(round, 3));
+  std::vector<std::size_t> order = {0, 1, 2};
+  do {
+    EXPECT_EQ(std::count(orders.begin(), orders.end(), order), 2);
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST(OrderInRound, OneAndNone) {
+  EXPECT_THAT(order_in_round(7, 1), ElementsAre(0));
+  EXPECT_TRUE(order_in_round(7, 0).empty());
+}
+
+// One rank of two, whose peer takes 1 s and has right results.
+class SlowPeer final : public Ranks {
+ public:
+  explicit SlowPeer(std::string& log) : log_(log) {}
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  void barrier() override { log_ += "|"; }
+  void largest(double* values, int /*count*/) override { values[0] = std::max(values[0], 1e6); }
+
+ private:
+  std::string& log_;  // the test's
+};
+
+// Logs what it is asked for: refresh in lower case, run in upper case, check as '?'.
+class Logger final : public Contender {
+ public:
+  Logger(std::string& log, char name, int wrong_in_check = -1)
+      : log_(log), name_(name), wrong_(wrong_in_check) {}
+  std::string name() const override { return {name_}; }
+  void refresh(const Pattern& /*pattern*/) override { log_ += name_; }
+  void run() override { log_ += static_cast<char>(name_ - 'a' + 'A'); }
+  std::string check(const Pattern& /*pattern*/) override {
+    log_ += "?";
+    return checks_++ == wrong_ ? "element 7" : "";
+  }
+
+ private:
+  std::string& log_;  // the test's
+  const char name_;
+  const int wrong_;
+  int checks_ = 0;
+};
+
+TEST(BenchMeasure, InterleavesAndRefreshesAndChecksEverySample) {
+  std::string log;
+  SlowPeer ranks(log);
+  Contenders contenders;
+  contenders.push_back(std::make_unique<Logger>(log, 'a'));
+  contenders.push_back(std::make_unique<Logger>(log, 'b'));
+  const auto times = measure(ranks, contenders, {1, 2});
+  EXPECT_EQ(log,
+            "a|A?b|B?"
+            "b|B?a|A?"
+            "a|A?b|B?");
+  // The warm-up is left out, and the slowest rank's time is taken.
+  EXPECT_THAT(times, ElementsAre(ElementsAre(1e6, 1e6), ElementsAre(1e6, 1e6)));
+}
+
+TEST(BenchMeasure, WrongResultEndsTheRunAlsoInWarmUp) {
+  std::string log;
+  SlowPeer ranks(log);
+  Contenders contenders;
+  contenders.push_back(std::make_unique<Logger>(log, 'a'));
+  contenders.push_back(std::make_unique<Logger>(log, 'b', 0));
+  try {
+    measure(ranks, contenders, {5, 5});
+    FAIL() << "no exception";
+  } catch (const WrongResult& wrong) {
+    EXPECT_THAT(wrong.what(), HasSubstr("contender b: element 7"));
+  }
+  EXPECT_EQ(log, "a|A?b|B?");
+}
+
+// The result is wrong on the peer alone.
+class WrongPeer final : public Ranks {
+ public:
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  void barrier() override {}
+  void largest(double* values, int /*count*/) override { values[1] = 1; }
+};
+
+TEST(BenchMeasure, WrongResultOfAnotherRankEndsTheRunHereInSilence) {
+  std::string log;
+  WrongPeer ranks;
+  Contenders contenders;
+  contenders.push_back(std::make_unique<Logger>(log, 'a'));
+  try {
+    measure(ranks, contenders, {0, 1});
+    FAIL() << "no exception";
+  } catch (const WrongResult& wrong) {
+    EXPECT_STREQ(wrong.what(), "");
+  }
+}
+
+}  // namespace
+}  // namespace kolo::bench

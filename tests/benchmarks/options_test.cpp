@@ -1,0 +1,73 @@
+#include "benchmarks/options.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace kolo::bench {
+namespace {
+
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+std::string problem_of(const Words& words) {
+  try {
+    parse_options(words);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(BenchOptions, Defaults) {
+  const Options options = parse_options({"allreduce"});
+  EXPECT_EQ(options.benchmark, "allreduce");
+  EXPECT_EQ(options.min_bytes, 4);
+  EXPECT_EQ(options.max_bytes, 268435456);
+  EXPECT_EQ(options.samples, 0);
+  EXPECT_EQ(options.json, "");
+  EXPECT_FALSE(options.help);
+  EXPECT_EQ(parse_options({"gradients"}).model, "resnet50");
+}
+
+TEST(BenchOptions, AreRead) {
+  const Options options = parse_options({"allreduce", "--min-bytes", "8", "--max-bytes=4096",
+                                         "--samples", "7", "--warm-up", "0", "--json", "f"});
+  EXPECT_EQ(options.min_bytes, 8);
+  EXPECT_EQ(options.max_bytes, 4096);
+  EXPECT_EQ(options.samples, 7);
+  EXPECT_EQ(options.warm_up, 0);
+  EXPECT_EQ(options.json, "f");
+}
+
+TEST(BenchOptions, HelpGoesBeforeAllElse) {
+  EXPECT_THAT(parse_options({"--help"}).help.value(), HasSubstr("gradients"));
+  EXPECT_THAT(parse_options({"allreduce", "--min-bytes", "3", "--help"}).help.value(),
+              HasSubstr("--max-bytes"));
+}
+
+TEST(BenchOptions, MistakesAreNamed) {
+  EXPECT_THAT(problem_of({}), HasSubstr("which benchmark"));
+  EXPECT_THAT(problem_of({"nothing"}), HasSubstr("'nothing'"));
+  EXPECT_THAT(problem_of({"--samples", "3"}), HasSubstr("'--samples'"));
+  EXPECT_THAT(problem_of({"allreduce", "--model", "resnet50"}), HasSubstr("model"));
+  EXPECT_THAT(problem_of({"gradients", "--model", "resnet999"}), HasSubstr("known: resnet50"));
+  EXPECT_THAT(problem_of({"allreduce", "surplus"}), testing::Not("none"));
+  EXPECT_THAT(problem_of({"allreduce", "--samples", "many"}), HasSubstr("many"));
+  EXPECT_THAT(problem_of({"allreduce", "--samples", "-1"}), HasSubstr("--samples must be"));
+  EXPECT_THAT(problem_of({"allreduce", "--warm-up", "-1"}), HasSubstr("--warm-up must be"));
+  EXPECT_THAT(problem_of({"allreduce", "--json="}), HasSubstr("json"));
+}
+
+TEST(BenchOptions, SizesOutOfRange) {
+  EXPECT_THAT(problem_of({"allreduce", "--min-bytes", "0"}), HasSubstr("--min-bytes must be"));
+  EXPECT_THAT(problem_of({"allreduce", "--min-bytes", "-4"}), HasSubstr("--min-bytes must be"));
+  EXPECT_THAT(problem_of({"allreduce", "--min-bytes", "6"}), HasSubstr("multiple of 4"));
+  EXPECT_THAT(problem_of({"allreduce", "--min-bytes", "64", "--max-bytes", "32"}),
+              HasSubstr("--max-bytes must be"));
+  EXPECT_THAT(problem_of({"allreduce", "--max-bytes", "99999999999"}), HasSubstr("at most"));
+  EXPECT_THAT(problem_of({"allreduce", "--max-bytes", "99999999999999999999"}),
+              testing::Not("none"));
+}
+
+}  // namespace
+}  // namespace kolo::bench

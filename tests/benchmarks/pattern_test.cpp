@@ -1,0 +1,75 @@
+#include "benchmarks/pattern.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace kolo::bench {
+namespace {
+
+constexpr std::size_t kCount = 3 * Pattern::kPeriod + 100;
+
+// The sum over ranks, with the values of `rank` in `round` for those of rank i where given.
+std::vector<float> sum_of(int ranks, const std::function<Pattern(int)>& pattern_of,
+                          std::size_t offset = 0) {
+  std::vector<float> sum(kCount);
+  std::vector<float> one(kCount);
+  for (int rank = 0; rank < ranks; ++rank) {
+    pattern_of(rank).fill(one.data(), kCount, offset);
+    for (std::size_t i = 0; i < kCount; ++i) sum[i] += one[i];
+  }
+  return sum;
+}
+
+TEST(BenchPattern, SumsAreWhatIsExpectedOnEveryRank) {
+  for (const int ranks : {1, 2, 3, 7}) {
+    for (const std::size_t offset : {0, 5, 4092, 100000}) {
+      const auto sum = sum_of(
+          ranks, [&](int rank) { return Pattern(rank, ranks, 3); }, offset);
+      for (int rank = 0; rank < ranks; ++rank) {
+        EXPECT_FALSE(Pattern(rank, ranks, 3).first_difference(sum.data(), kCount, offset));
+      }
+    }
+  }
+}
+
+TEST(BenchPattern, OneWrongElementIsFound) {
+  const Pattern pattern(0, 2, 0);
+  auto sum = sum_of(2, [](int rank) { return Pattern(rank, 2, 0); });
+  for (const std::size_t wrong :
+       {std::size_t{0}, Pattern::kPeriod - 1, Pattern::kPeriod, kCount - 1}) {
+    const float right = sum[wrong];
+    sum[wrong] += 1;
+    const auto difference = pattern.first_difference(sum.data(), kCount);
+    ASSERT_TRUE(difference);
+    EXPECT_EQ(difference->index, wrong);
+    EXPECT_EQ(difference->found, right + 1);
+    EXPECT_EQ(difference->expected, right);
+    sum[wrong] = right;
+  }
+}
+
+TEST(BenchPattern, FirstOfSeveralIsNamed) {
+  auto sum = sum_of(2, [](int rank) { return Pattern(rank, 2, 0); });
+  sum[9] = sum[5000] = -1;
+  EXPECT_EQ(Pattern(1, 2, 0).first_difference(sum.data(), kCount)->index, 9U);
+}
+
+TEST(BenchPattern, WrongRankRoundOrPlaceIsNoticed) {
+  const Pattern pattern(0, 3, 4);
+  // Rank 1 three times has the sum of 0, 1 and 2 in a pattern that is linear in the rank.
+  EXPECT_TRUE(
+      pattern.first_difference(sum_of(3, [](int) { return Pattern(1, 3, 4); }).data(), kCount));
+  const auto right = sum_of(3, [](int rank) { return Pattern(rank, 3, 4); });
+  EXPECT_FALSE(pattern.first_difference(right.data(), kCount));
+  EXPECT_TRUE(Pattern(0, 3, 5).first_difference(right.data(), kCount));
+  // A piece of a power of two in the place of another.
+  EXPECT_TRUE(pattern.first_difference(right.data() + 4096, kCount - 4096));
+}
+
+TEST(BenchPattern, NothingIsRight) {
+  EXPECT_FALSE(Pattern(0, 2, 0).first_difference(nullptr, 0));
+}
+
+}  // namespace
+}  // namespace kolo::bench

@@ -1,0 +1,83 @@
+#include "benchmarks/report.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "benchmarks/utf8.hpp"
+
+namespace kolo::bench {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(JsonString, EscapesWhatMustBe) {
+  EXPECT_EQ(json_string("plain/text"), "\"plain/text\"");
+  EXPECT_EQ(json_string("a\"b\\c\nd\te\rf"), R"("a\"b\\c\nd\te\rf")");
+  EXPECT_EQ(json_string(std::string("\x01\x1f\x00z", 4)), R"("\u0001\u001f\u0000z")");
+  EXPECT_EQ(json_string(""), "\"\"");
+}
+
+TEST(JsonString, KeepsUtf8AndReplacesWhatIsNot) {
+  EXPECT_EQ(json_string("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"),
+            "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
+  EXPECT_EQ(json_string("a\xff"
+                        "b"),
+            R"("a\ufffdb")");
+  EXPECT_EQ(json_string("cut \xe2\x82"), R"("cut \ufffd\ufffd")");
+}
+
+TEST(Utf8, RefusesOverlongSurrogatesAndTooLarge) {
+  EXPECT_EQ(utf8_length("\xc0\x80", 0), 0U);
+  EXPECT_EQ(utf8_length("\xe0\x80\x80", 0), 0U);
+  EXPECT_EQ(utf8_length("\xed\xa0\x80", 0), 0U);
+  EXPECT_EQ(utf8_length("\xf4\x90\x80\x80", 0), 0U);
+  EXPECT_EQ(utf8_length("\xf4\x8f\xbf\xbf", 0), 4U);
+  EXPECT_EQ(utf8_length("\xe2\x82"
+                        "x",
+                        0),
+            0U);
+}
+
+Row row(const char* contender, double median) {
+  return {"allreduce/4/private/2", contender, {median, 1, 3.5, 20}, 4, "unbound"};
+}
+
+TEST(BenchJson, HasTheForm) {
+  const Report report = {"allreduce",
+                         "kolo bench allreduce -np 2",
+                         "2025-01-31T12:00:00Z",
+                         "a \"machine\"",
+                         {row("kolo", 2.25), row("mpi", 1)}};
+  EXPECT_EQ(to_json(report), R"({
+  "benchmark": "allreduce",
+  "command": "kolo bench allreduce -np 2",
+  "date": "2025-01-31T12:00:00Z",
+  "machine": "a \"machine\"",
+  "rows": [
+    {"work": "allreduce/4/private/2", "contender": "kolo", "median_us": 2.250, "min_us": 1.000, "p90_us": 3.500, "samples": 20, "bytes": 4, "placement": "unbound"},
+    {"work": "allreduce/4/private/2", "contender": "mpi", "median_us": 1.000, "min_us": 1.000, "p90_us": 3.500, "samples": 20, "bytes": 4, "placement": "unbound"}
+  ]
+}
+)");
+}
+
+TEST(BenchJson, WithoutRowsIsStillJson) {
+  EXPECT_THAT(to_json({}), HasSubstr("\"rows\": [\n  ]"));
+}
+
+TEST(BenchTable, GivesTheRatioToMpi) {
+  const std::string lines = table_lines({row("kolo", 3), row("mpi", 2)});
+  EXPECT_THAT(lines, testing::MatchesRegex(
+                         "[^\n]*kolo[^\n]* 3.00 [^\n]* 1.50\n[^\n]*mpi[^\n]* 2.00 [^\n]* 1.00\n"));
+  EXPECT_THAT(table_lines({row("kolo", 3)}), HasSubstr(" -\n"));
+  EXPECT_THAT(table_head(), HasSubstr("x mpi"));
+}
+
+TEST(BenchTable, LongNamesAreCutNotOverrun) {
+  Row long_row = row("kolo", 3);
+  long_row.work = std::string(2000, 'w');
+  EXPECT_LT(table_lines({long_row}).size(), 600U);
+}
+
+}  // namespace
+}  // namespace kolo::bench

@@ -1,0 +1,87 @@
+#include "cli/failure.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "cli/blame.hpp"
+
+namespace kolo::cli {
+namespace {
+
+Failure failure(int rank, const char* host, std::int64_t time, bool told, int code) {
+  return {rank, {{host, 100 + rank, time}, told, Ending::kExit, code, "prog"}};
+}
+
+TEST(FirstFailure, IsTheEarliestOfAHost) {
+  const std::vector<Failure> all = {failure(1, "a", 200, false, 5), failure(0, "a", 100, false, 6)};
+  ASSERT_NE(first_failure(all), nullptr);
+  EXPECT_EQ(first_failure(all)->rank, 0);
+}
+
+TEST(FirstFailure, IsTheFirstHeardOfBetweenHosts) {
+  const std::vector<Failure> all = {failure(1, "a", 900, false, 5), failure(0, "b", 100, false, 6),
+                                    failure(2, "a", 800, false, 7)};
+  ASSERT_NE(first_failure(all), nullptr);
+  EXPECT_EQ(first_failure(all)->rank, 2);
+}
+
+TEST(FirstFailure, PassesOverRanksThatWereToldToEnd) {
+  const std::vector<Failure> all = {failure(1, "a", 100, true, 5), failure(0, "a", 200, false, 6)};
+  ASSERT_NE(first_failure(all), nullptr);
+  EXPECT_EQ(first_failure(all)->rank, 0);
+  EXPECT_EQ(first_failure({failure(1, "a", 100, true, 5)}), nullptr);
+  EXPECT_EQ(first_failure({}), nullptr);
+}
+
+TEST(Sentence, NamesRankHostAndEnd) {
+  Failure f = failure(1, "node7", 0, false, 3);
+  EXPECT_EQ(sentence(f), "rank 1 on host node7 exited with code 3");
+  EXPECT_EQ(exit_code(f.ended), 3);
+  f.ended.how = Ending::kSignal;
+  f.ended.code = SIGKILL;
+  EXPECT_EQ(sentence(f), "rank 1 on host node7 was killed by signal 9 (SIGKILL)");
+  EXPECT_EQ(exit_code(f.ended), 137);
+  f.ended.how = Ending::kNotStarted;
+  f.ended.code = ENOENT;
+  EXPECT_EQ(sentence(f), "rank 1 on host node7 could not start 'prog': No such file or directory");
+  EXPECT_EQ(exit_code(f.ended), 127);
+  f.ended.code = EACCES;
+  EXPECT_EQ(exit_code(f.ended), 126);
+}
+
+TEST(Verdict, IsTheFirstRankThatReported) {
+  JobRecord record;
+  record.failures = {failure(2, "a", 100, false, 5)};
+  record.launcher = LauncherReport{2, "exited somehow", false};
+  ASSERT_TRUE(verdict(record));
+  EXPECT_EQ(verdict(record)->sentence, "rank 2 on host a exited with code 5");
+  EXPECT_EQ(verdict(record)->exit_code, 5);
+}
+
+TEST(Verdict, BelievesTheLauncherOnARankThatDidNotReport) {
+  JobRecord record;
+  record.started[1] = {"b", 7, 0};
+  record.failures = {failure(2, "a", 100, false, 5)};
+  record.launcher = LauncherReport{1, "ended without MPI_Finalize", false};
+  ASSERT_TRUE(verdict(record));
+  EXPECT_EQ(verdict(record)->sentence, "rank 1 on host b ended without MPI_Finalize");
+  EXPECT_EQ(verdict(record)->exit_code, std::nullopt);
+}
+
+TEST(Verdict, BlamesAnAbortOnlyWhenNobodyFailedBefore) {
+  JobRecord record;
+  record.launcher = LauncherReport{1, "called MPI_Abort with code 7", true};
+  record.failures = {failure(0, "a", 1, true, 143), failure(1, "a", 2, true, 7)};
+  EXPECT_EQ(verdict(record)->sentence, "rank 1 called MPI_Abort with code 7");
+  record.failures.push_back(failure(0, "a", 0, false, 9));
+  EXPECT_EQ(verdict(record)->sentence, "rank 0 on host a exited with code 9");
+}
+
+TEST(Verdict, IsNoneWithoutAFailure) {
+  EXPECT_FALSE(verdict({}));
+}
+
+}  // namespace
+}  // namespace kolo::cli

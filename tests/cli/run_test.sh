@@ -1,0 +1,287 @@
+#!/usr/bin/env bash
+# kolo run, kolo-rank and the MPI's launcher together, with small programs.
+#   run_test.sh BIN CLI_MPI_END     the folder with kolo and kolo-rank; the program of mpi_end.cpp
+set -u
+bin=$(cd "$1" && pwd) || exit 2
+mpi_end=$(realpath "$2") || exit 2
+work=$(mktemp -d) || exit 2
+cd "$work" || exit 2
+
+unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT OMP_NUM_THREADS MKL_NUM_THREADS
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+passed=0 failed=0
+# A number that only this test's processes carry on their command lines.
+mark=$((RANDOM % 9000 + 1000)).$$
+kill_left() { pgrep -f "$mark" | xargs -r kill -KILL 2> /dev/null; }
+trap 'kill_left; rm -rf "$work"' EXIT
+
+# Fills $out, $err, $code and $took (whole seconds). A hanging command fails its test.
+kolo() {
+  local start=$SECONDS
+  timeout -k 5 60 "$bin/kolo" "$@" > out.txt 2> err.txt < "${input:-/dev/null}"
+  code=$?
+  took=$((SECONDS - start))
+  out=$(tr -d '\0' < out.txt) err=$(tr -d '\0' < err.txt)
+}
+
+check() {  # check WHAT COMMAND... : the command must succeed
+  local what=$1
+  shift
+  if "$@"; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    printf 'FAILED: %s\n  exit code %s after %s s\n' "$what" "${code-}" "${took-}"
+    printf '  output: %s\n' "${out-}" | cut -c 1-200 | head -n 20
+    printf '  errors: %s\n' "${err-}" | cut -c 1-200 | head -n 20
+  fi
+}
+is() { [ "$1" = "$2" ] || { printf '  got "%s", expected "%s"\n' "$1" "$2"; false; }; }
+has() { case $1 in *"$2"*) ;; *) printf '  "%s" is missing\n' "$2"; false ;; esac; }
+lacks() { case $1 in *"$2"*) printf '  "%s" is there\n' "$2"; false ;; esac; }
+last_line_is() { is "$(printf '%s\n' "$err" | tail -n 1)" "$1"; }
+nothing_left() {
+  local left
+  for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
+    left=$(pgrep -f "$mark")
+    [ -z "$left" ] && return 0
+    sleep 0.2
+  done
+  ps -o pid,ppid,args -p "$(echo "$left" | paste -sd,)"
+  kill_left
+  return 1
+}
+host=$(hostname)
+root_only() { [ "$(id -u)" = 0 ]; }
+
+# What every rank finds.
+kolo run -np 3 --bind-to none sh -c \
+  'echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR"; echo "port $MASTER_PORT"'
+check "a success has exit code 0" is "$code" 0
+check "every rank is told who it is" is "$(grep / out.txt | sort)" \
+  "[0] 0/3 0/3 127.0.0.1
+[1] 1/3 1/3 127.0.0.1
+[2] 2/3 2/3 127.0.0.1"
+check "all ranks have one port" is "$(grep -o 'port [0-9][0-9]*' out.txt | sort -u | wc -l)" 1
+check "nothing else is said" is "$err" ""
+kolo run -np 2 --threads-per-rank 3 sh -c 'echo "$OMP_NUM_THREADS $MKL_NUM_THREADS"'
+check "threads are set" is "$(sort out.txt)" "[0] 3 3
+[1] 3 3"
+OMP_NUM_THREADS=5 kolo run -np 1 sh -c 'echo "$OMP_NUM_THREADS"'
+check "threads set by the user stay" is "$out" "[0] 5"
+MASTER_ADDR=elsewhere MASTER_PORT=1234 kolo run -np 1 sh -c 'echo "$MASTER_ADDR:$MASTER_PORT"'
+check "a rendezvous set by the user stays" is "$out" "[0] elsewhere:1234"
+kolo run -np 2 -x "GREETING=a b;c" sh -c 'echo "$GREETING"'
+check "-x hands a variable on" is "$(sort out.txt)" "[0] a b;c
+[1] a b;c"
+kolo run -n 1 echo -np 7 --verbose -x
+check "options after the program are the program's" is "$out" "[0] -np 7 --verbose -x"
+printf 'first\nsecond\n' > input.txt
+input=input.txt kolo run -np 2 sh -c 'read -r line; echo "$line"'
+check "standard input goes to rank 0" is "$(sort out.txt)" "[0] first
+[1] "
+
+# Output.
+kolo run -np 2 sh -c 'echo "out $RANK"; echo "err $RANK" >&2'
+check "output keeps its stream" is "$(sort out.txt)/$(sort err.txt)" "[0] out 0
+[1] out 1/[0] err 0
+[1] err 1"
+kolo run -np 1 --no-prefix printf 'a\nb'
+check "--no-prefix leaves the bytes alone" is "$(od -c < out.txt | head -n 1)" "$(printf 'a\nb' | od -c | head -n 1)"
+kolo run -np 1 --timestamp echo hi
+check "--timestamp" grep -Eq '^\[0\] [0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}\.[0-9]{3} hi$' out.txt
+kolo run -np 1 printf '10%%\r20%%\rend'
+check "a carriage return ends a line, and the last one needs no end" \
+  is "$(od -c < out.txt)" "$(printf '[0] 10%%\r[0] 20%%\r[0] end\n' | od -c)"
+kolo run -np 1 sh -c '[ -t 1 ] && echo terminal'
+check "programs write line by line, as on a terminal" is "$out" "[0] terminal"
+# Long and short lines in bursts, on both streams: longer than what launchers read at once.
+cat > lines.sh <<'END'
+long=$(printf '%05000d' 0 | tr 0 "$RANK")
+for i in $(seq 100); do printf '<%s>\n<%s>\n' "$long" "$RANK"; done > "lines.$RANK"
+for i in 1 2 3; do cat "lines.$RANK" >&2 & cat "lines.$RANK"; wait; done
+END
+kolo run -np 4 sh lines.sh
+cat out.txt err.txt > both.txt
+check "all lines arrive" is "$(wc -l < both.txt)" 4800
+check "no two ranks' lines mix" is "$(grep -Ecv '^\[0\] <0+>$|^\[1\] <1+>$|^\[2\] <2+>$|^\[3\] <3+>$' both.txt)" 0
+kolo run -np 1 --no-prefix head -c 3000000 /dev/zero
+check "a line of 3 MB arrives whole" is "$(wc -c < out.txt)" 3000000
+
+# Failures.
+kolo run -np 3 sh -c "if [ \$RANK = 1 ]; then exit 3; fi; sleep 30; : $mark"
+check "a rank's exit code is passed on" is "$code" 3
+check "the failed rank is named last" last_line_is \
+  "kolo run: rank 1 on host $host exited with code 3; the job was ended"
+check "the failed program is named" has "$err" "[1] kolo: sh (pid "
+check "the launcher's banners are left out" lacks "$err" "-----"
+check "the others are ended" nothing_left
+check "at once" [ "$took" -lt 10 ]
+kolo run -np 3 sh -c "if [ \$RANK = 2 ]; then sleep 0.3; kill -9 \$\$; fi; sleep 30; : $mark"
+check "a signal gives 128 + its number" is "$code" 137
+check "a signal is named" last_line_is \
+  "kolo run: rank 2 on host $host was killed by signal 9 (SIGKILL); the job was ended"
+check "ranks that sleep are ended" nothing_left
+kolo run -np 3 sh -c 'trap "exit 9" TERM; if [ $RANK = 1 ]; then sleep 0.3; exit 5; fi; sleep 30 & wait'
+check "ranks that were told to end are not blamed" last_line_is \
+  "kolo run: rank 1 on host $host exited with code 5; the job was ended"
+check "nor is their exit code taken" is "$code" 5
+kolo run -np 2 sh -c 'sleep 0.$((5 - 4 * RANK)); exit $((RANK + 4))'
+check "the first of two failures is blamed" last_line_is \
+  "kolo run: rank 1 on host $host exited with code 5; the job was ended"
+kolo run -np 2 "$mpi_end" abort
+check "MPI_Abort is named" last_line_is \
+  "kolo run: rank 1 on host $host called MPI_Abort with code 7; the job was ended"
+check "and its code passed on" is "$code" 7
+kolo run -np 2 "$mpi_end" early
+check "a rank that leaves without MPI_Finalize is named" last_line_is \
+  "kolo run: rank 1 on host $host ended without MPI_Finalize; the job was ended"
+check "and is a failure" is "$code" 1
+kolo run -np 2 --timeout 1 sh -c "sleep 30; : $mark"
+check "--timeout ends the job with 124" is "$code" 124
+check "and says so" last_line_is "kolo run: the time limit of --timeout has passed; the job was ended"
+check "with nothing left" nothing_left
+
+# Signals to kolo run.
+stop() {  # stop SIGNAL PROGRAM [PREFIX...]
+  : > out.txt  # what the last test left there must not be taken for this one's
+  timeout -k 5 60 "${@:3}" "$bin/kolo" run -np 2 sh -c "$2" > out.txt 2> err.txt < /dev/null &
+  local runner=$! start
+  for _ in $(seq 100); do [ "$(grep -c up out.txt)" = 2 ] && break; sleep 0.1; done
+  start=$SECONDS
+  kill "-$1" "$(pgrep -P $runner)"
+  wait $runner 2> /dev/null
+  code=$? took=$((SECONDS - start)) out=$(cat out.txt) err=$(cat err.txt)
+}
+stop TERM "echo up; sleep 30; : $mark"
+check "SIGTERM gives 143" is "$code" 143
+check "SIGTERM is named" last_line_is "kolo run: received SIGTERM; the job was ended"
+check "SIGTERM leaves nothing behind" nothing_left
+stop INT "echo up; sleep 30 & sleep 30; : $mark"
+check "SIGINT gives 130" is "$code" 130
+check "SIGINT leaves nothing behind" nothing_left
+stop TERM "trap '' TERM INT HUP; echo up; while :; do sleep 1; done; : $mark"
+check "a program that ignores SIGTERM is killed" nothing_left
+check "within ten seconds" [ "$took" -le 12 ]
+stop KILL "echo up; sleep 30; : $mark"
+check "a killed kolo run leaves nothing behind" nothing_left
+stop USR1 "trap 'echo got it; exit 0' USR1; echo up; while :; do sleep 0.1; done; : $mark"
+check "SIGUSR1 reaches the ranks" is "$code $(grep -c 'got it' out.txt)" "0 2"
+
+stop HUP "echo up; sleep 1; echo survived" env --ignore-signal=HUP
+check "nohup is obeyed" is "$code $(grep -c survived out.txt)" "0 2"
+
+# kolo-rank alone, as on another host, where kolo run cannot clean up.
+export OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1
+"$bin/kolo-rank" --master a:1 -- sleep "$mark" 2> /dev/null &
+rank=$!
+for _ in $(seq 50); do pgrep -f "^sleep $mark" > /dev/null && break; sleep 0.1; done
+kill -KILL $rank
+wait $rank 2> /dev/null
+check "a killed kolo-rank takes its program along" nothing_left
+sh -c '"$@" 2> /dev/null & sleep 0.5; kill -KILL $$' sh "$bin/kolo-rank" --master a:1 -- \
+  sh -c "sleep $mark; :" 2> /dev/null
+check "a kolo-rank whose launcher dies ends its program and its children" nothing_left
+"$bin/kolo-rank" --master a:1 -- sh -c 'trap "" TERM; sleep '"$mark"'; :' 2> /dev/null &
+rank=$!
+sleep 0.3
+kill -TERM $rank
+wait $rank 2> /dev/null
+check "kolo-rank kills a program that ignores SIGTERM, and its children" nothing_left
+unset OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE
+"$bin/kolo-rank" --master a:1 -- true > out.txt 2>&1
+check "kolo-rank wants a launcher" is "$?" 125
+
+# What cannot be.
+kolo run -np 2 no-such-program
+check "a missing program is named" has "$err" "cannot start 'no-such-program': No such file"
+check "and gives 127" is "$code" 127
+echo 'echo hi' > script.sh
+kolo run -np 2 ./script.sh
+check "a program that is not executable is named" has "$err" "cannot start './script.sh': Permission denied"
+check "and gives 126" is "$code" 126
+chmod +x script.sh
+kolo run -np 2 script.sh
+check "a program in this folder is pointed out" has "$err" "write ./script.sh"
+for words in "run" "run -np 0 true" "run -np x true" "run --frobnicate true" "run true" "run -np 2" \
+  "run -np 3 -H a:1,b:1 true" "run -H a:x true" "run --hostfile none.txt true" "frobnicate" \
+  "--frobnicate" "run -x NOT_SET_ANYWHERE -np 1 true" "run -np 1 --mpirun /none/mpirun true" \
+  "run -np 1 --config-file none.ini true" "run -np 1 --timeout -3 true" "bench" "bench --np" \
+  "doctor --frobnicate" "help frobnicate" ""; do
+  # shellcheck disable=SC2086  # words are words
+  kolo $words
+  check "'kolo $words' is refused with 2" is "$code" 2
+  [ -z "$words" ] || check "'kolo $words' says why" has "$err" "kolo: "
+done
+kolo run -np 3 -H node1:1,node2:1 true
+check "too few slots are named with their hosts" has "$err" "node1:1,node2:1"
+if root_only; then
+  OMPI_ALLOW_RUN_AS_ROOT='' kolo run -np 1 true
+  check "root is refused" is "$code" 2
+  check "root is told how" has "$err" "--allow-run-as-root"
+  OMPI_ALLOW_RUN_AS_ROOT='' kolo run -np 1 --allow-run-as-root true
+  check "root may run when told" is "$code" 0
+fi
+
+# Options.
+kolo run -np 2 --dry-run -x "A=b c" true
+check "--dry-run prints the command" has "$out" "kolo-rank --threads 0"
+check "--dry-run quotes" has "$out" "A='b c' "
+bash -c "$(cat out.txt)" > dry.txt 2>&1
+check "and that command runs" is "$?" 0
+printf 'np = 3\nno-prefix = true\n' > job.ini
+kolo run --config-file job.ini echo x
+check "--config-file" is "$out" "x
+x
+x"
+kolo run -n 2 --config-file job.ini echo x
+check "the command line wins" is "$out" "x
+x"
+printf '# this host\nlocalhost slots=3\n' > hosts.txt
+kolo run --hostfile hosts.txt echo x
+check "--hostfile gives the number of ranks" is "$(wc -l < out.txt) $code" "3 0"
+kolo run -H "$host:2" echo x
+check "--host gives the number of ranks" is "$(wc -l < out.txt) $code" "2 0"
+kolo run -np 5 --verbose echo x
+check "more ranks than cores run" is "$(wc -l < out.txt) $code" "5 0"
+check "--verbose shows the command" has "$err" "kolo-rank"
+"$bin/kolorun" -np 1 echo x > out.txt 2>&1
+check "kolorun is kolo run" is "$? $(cat out.txt)" "0 [0] x"
+kolo --version
+check "--version" grep -Eq '^kolo [0-9]+\.[0-9]+' out.txt
+kolo help config
+check "help config lists settings" has "$out" "KOLO_FUSION_THRESHOLD = "
+kolo help config --markdown
+check "and as a page" has "$out" "| \`KOLO_FUSION_THRESHOLD\`"
+kolo bench --help
+check "bench lists its benchmarks" has "$out" "gradients"
+
+# Launchers that misbehave.
+launcher() { printf '#!/bin/sh\ncase $1 in --version) echo "mpirun (Open MPI) 5.0.0"; exit 0 ;; esac\n%s\n' "$1" > mpirun; chmod +x mpirun; }
+launcher 'echo "lost communication with node9" >&2; exit 205'
+KOLO_MPIRUN=./mpirun kolo run -np 1 true
+check "what only the launcher knows is passed on" has "$err" "lost communication with node9"
+check "with its exit code" is "$code" 205
+launcher "sleep $mark > /dev/null 2>&1 & exit 3"
+kolo run --mpirun ./mpirun -np 1 true
+check "what a failed launcher leaves is ended" nothing_left
+launcher "trap '' TERM INT; while :; do sleep 1; done; : $mark"
+kolo run --mpirun ./mpirun -np 1 --timeout 0.5 true
+check "a launcher that does not end is killed after ten seconds" is "$code" 124
+check "not before" [ "$took" -ge 9 ]
+check "with all it started" nothing_left
+kolo doctor --mpirun ./mpirun --timeout 1
+check "the doctor waits for no launcher" has "$out" "did not end within 1 s"
+check "and finds that wrong" is "$code" 1
+check "leaving nothing behind" nothing_left
+launcher 'kill -SEGV $$'
+kolo doctor --mpirun ./mpirun
+check "the doctor survives a crash" has "$out" "exit code 139"
+kolo doctor --mpirun /none/mpirun
+check "the doctor misses a launcher" has "$out" "WRONG: mpirun not found"
+kolo doctor --json report.json
+check "the doctor finds MPI's thread level" has "$out" "MULTIPLE"
+check "the doctor writes JSON" grep -q '"findings"' report.json
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
