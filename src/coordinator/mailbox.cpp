@@ -1,6 +1,7 @@
 #include "coordinator/mailbox.hpp"
 
 #include <cstring>
+#include <utility>
 
 namespace kolo {
 
@@ -48,7 +49,7 @@ void Mailbox::wanted(const std::shared_ptr<Operation>& operation) {
   if (std::exchange(submitted_since_boundary_, false)) {
     entries_.push_back({Entry::Kind::kBoundary, nullptr});
   }
-  if (done) return;
+  if (done || std::exchange(operation->wanted, true)) return;
   entries_.push_back({Entry::Kind::kWanted, operation});
   condition_.notify_one();
 }

@@ -107,6 +107,7 @@ Status Negotiator::on(int rank, const wire::Boundary& /*record*/) {
 
 Status Negotiator::on(int rank, const wire::Leave& /*record*/) {
   left_[rank] = true;
+  left_order_.push_back(rank);
   std::vector<Tensor*> waiting;
   for (const auto& [name, tensor] : tensors_) {
     if (tensor->arrivals > 0 && !tensor->arrived[rank]) waiting.push_back(tensor.get());
@@ -236,14 +237,19 @@ void Negotiator::fail(Tensor& tensor, StatusCode code, const std::string& messag
 
 void Negotiator::fail_for_left_ranks(Tensor& tensor) {
   std::vector<int> missing;
-  for (int rank = 0; rank < options_.size; ++rank) {
-    if (left_[rank] && !tensor.arrived[rank]) missing.push_back(rank);
+  for (const int rank : left_order_) {
+    if (!tensor.arrived[rank]) missing.push_back(rank);
   }
+  const int first = missing.front();
+  missing.erase(missing.begin());
+  std::sort(missing.begin(), missing.end());
   fail(tensor, StatusCode::kPeerLost,
-       rank_list(missing) + " shut kolo down or exited before submitting tensor '" + tensor.name +
-           "', which " + rank_list(ranks_where(tensor.arrived, true)) +
+       rank_list({first}) + " shut kolo down or exited before submitting tensor '" + tensor.name +
+           "'" + (missing.empty() ? "" : " (so did " + rank_list(missing) + " since)") +
+           ", which " + rank_list(ranks_where(tensor.arrived, true)) +
            " submitted; every rank must take part in every operation: look for an earlier exit, "
-           "exception or different number of steps there");
+           "exception or different number of steps on " +
+           rank_list({first}));
 }
 
 // Tensors that have arrived from everywhere are executed now; `except` is the caller's affair.

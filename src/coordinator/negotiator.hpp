@@ -100,6 +100,7 @@ class Negotiator {
   std::unordered_map<UnitId, std::vector<UnitId>> dissolved_;
   std::vector<Tensor*> run_;  // what rank 0 submitted since its last boundary
   std::vector<bool> left_;
+  std::vector<int> left_order_;  // the first to leave is the one to look at
   UnitId next_id_ = 1;
   std::uint64_t clock_ = 0;  // counts executions, for last_used
   bool finished_ = false;

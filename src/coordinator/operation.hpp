@@ -36,6 +36,9 @@ class Operation {
   std::function<void()> finish;      // run by the engine after success, before anyone is told
   std::optional<Slot> slot;          // set by the mailbox if the data were packed on submission
 
+  // The mailbox's, under its lock: the engine has been told that somebody waits.
+  bool wanted = false;
+
   // Engine: the end. Called once.
   void complete(Status status, bool absent_everywhere) KOLO_EXCLUDES(mutex_);
 

@@ -88,7 +88,7 @@ std::vector<Row> make_table() {
                             5.0, 0.001, kDay,
                             "A bucket that is partly full while this rank submits nothing for so "
                             "long is given up, and its tensors travel one by one."));
-  rows.push_back(number_row("KOLO_CHUNK_BYTES", "", "bytes", &Config::chunk_bytes, kMiB,
+  rows.push_back(number_row("KOLO_CHUNK_BYTES", "", "bytes", &Config::chunk_bytes, 128 * kKiB,
                             std::int64_t{64}, kGiB,
                             "Messages are cut into pieces of this size inside a collective."));
   rows.push_back(number_row("KOLO_RING_THRESHOLD", "", "bytes", &Config::ring_threshold_bytes,

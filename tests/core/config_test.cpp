@@ -25,7 +25,7 @@ TEST(Config, DefaultsAreTheTablesDefaults) {
   Config config;
   ASSERT_TRUE(read_with({}, config).is_ok());
   EXPECT_EQ(config.fusion_threshold_bytes, 4 << 20);
-  EXPECT_EQ(config.chunk_bytes, 1 << 20);
+  EXPECT_EQ(config.chunk_bytes, 128 << 10);
   EXPECT_DOUBLE_EQ(config.collective_timeout_seconds, 300.0);
   EXPECT_EQ(config.log_level, LogLevel::kWarning);
   EXPECT_FALSE(config.log_timestamp);

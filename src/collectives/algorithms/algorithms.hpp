@@ -22,7 +22,7 @@ struct Reduction {
 
 // Sizes that steer the choice and the cutting. Must be the same on all ranks.
 struct Tuning {
-  std::size_t chunk_bytes = 1 << 20;
+  std::size_t chunk_bytes = 128 << 10;
   std::size_t ring_threshold_bytes = 32 << 10;
 };
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <deque>
-#include <vector>
+#include <memory>
 
 #include "collectives/algorithms/algorithms.hpp"
 #include "collectives/reduce/reduce.hpp"
@@ -28,7 +28,8 @@ class RecursiveDoubling final : public Work {
     if (bytes_ == 0) return Status::ok();
     plan_exchanges();
     if (exchanges_.empty()) finish(data_, count_, reduction_);  // one rank
-    scratch_.resize(exchanges_.empty() ? 0 : bytes_);
+    // Not filled with zeros, which would cost as much as a copy.
+    if (!exchanges_.empty()) scratch_ = std::make_unique_for_overwrite<std::byte[]>(bytes_);
     return begin_exchange();
   }
 
@@ -86,7 +87,7 @@ class RecursiveDoubling final : public Work {
       const std::size_t length = std::min(chunk_bytes_, bytes_ - at);
       Ticket ticket;
       if (exchange.receive) {
-        Status s = transport_.receive(scratch_.data() + at, length, exchange.peer, tag_, ticket);
+        Status s = transport_.receive(scratch_.get() + at, length, exchange.peer, tag_, ticket);
         if (!s.is_ok()) return s;
         tickets_.push_back(ticket);
       }
@@ -114,13 +115,13 @@ class RecursiveDoubling final : public Work {
   void end_exchange() {
     const Exchange& exchange = exchanges_.front();
     if (exchange.after == After::kReduce && exchange.peer > transport_.rank()) {
-      reduce(data_, scratch_.data(), count_, reduction_.dtype, reduction_.op);
+      reduce(data_, scratch_.get(), count_, reduction_.dtype, reduction_.op);
     } else if (exchange.after == After::kReduce) {
       // The lower rank's operand comes first on both sides: Min of -0 and +0 depends on the order.
-      reduce(scratch_.data(), data_, count_, reduction_.dtype, reduction_.op);
-      std::copy(scratch_.begin(), scratch_.end(), data_);
+      reduce(scratch_.get(), data_, count_, reduction_.dtype, reduction_.op);
+      std::copy(scratch_.get(), scratch_.get() + bytes_, data_);
     } else if (exchange.after == After::kReplace) {
-      std::copy(scratch_.begin(), scratch_.end(), data_);
+      std::copy(scratch_.get(), scratch_.get() + bytes_, data_);
     }
     if (exchange.completes) finish(data_, count_, reduction_);
   }
@@ -132,7 +133,7 @@ class RecursiveDoubling final : public Work {
   const Reduction reduction_;
   const std::size_t bytes_;
   const std::size_t chunk_bytes_;
-  std::vector<std::byte> scratch_;
+  std::unique_ptr<std::byte[]> scratch_;
   std::deque<Exchange> exchanges_;  // the current one first
   std::deque<Ticket> tickets_;      // of the current exchange
 };

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <deque>
-#include <vector>
+#include <memory>
 
 #include "collectives/algorithms/algorithms.hpp"
 #include "collectives/reduce/reduce.hpp"
@@ -37,7 +37,10 @@ class RingAllreduce final : public Work {
   Status start() override {
     if (ranks_ == 1) finish(data_, count_, reduction_);
     const std::size_t largest = std::min(piece_elements_, (count_ + ranks_ - 1) / ranks_);
-    scratch_.resize(ranks_ == 1 ? 0 : kWindow * largest * element_bytes_);
+    landing_bytes_ = largest * element_bytes_;
+    // Not filled with zeros, which would cost as much as a copy.
+    if (ranks_ > 1)
+      scratch_ = std::make_unique_for_overwrite<std::byte[]>(kWindow * landing_bytes_);
     return Status::ok();
   }
 
@@ -73,7 +76,7 @@ class RingAllreduce final : public Work {
 
   std::byte* landing(std::size_t index, const Piece& to) {
     if (!is_reduced(index)) return to.data;
-    return scratch_.data() + index % kWindow * (scratch_.size() / kWindow);
+    return scratch_.get() + index % kWindow * landing_bytes_;
   }
 
   Status post_receives() {
@@ -149,8 +152,9 @@ class RingAllreduce final : public Work {
   const std::size_t rank_;
   const std::size_t piece_elements_;
   const std::size_t pieces_;
-  const std::size_t total_;  // indices on each side
-  std::vector<std::byte> scratch_;
+  const std::size_t total_;               // indices on each side
+  std::unique_ptr<std::byte[]> scratch_;  // kWindow landings
+  std::size_t landing_bytes_ = 0;
   std::size_t posted_ = 0;    // receives posted
   std::size_t received_ = 0;  // receives done and reduced
   std::size_t sent_ = 0;      // sends started
