@@ -99,6 +99,7 @@ Status Negotiator::on(int rank, const wire::Boundary& /*record*/) {
   run_.clear();
   for (const std::vector<std::size_t>& positions : plan_buckets(descriptors, options_.limits)) {
     std::vector<Tensor*> members;
+    members.reserve(positions.size());
     for (const std::size_t position : positions) members.push_back(candidates[position]);
     make_bucket(members);
   }

@@ -225,6 +225,7 @@ class LocalTransport final : public Transport {
 std::vector<std::unique_ptr<Transport>> make_local_transports(int size) {
   auto hub = std::make_shared<LocalHub>(size);
   std::vector<std::unique_ptr<Transport>> transports;
+  transports.reserve(static_cast<std::size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     transports.push_back(std::make_unique<LocalTransport>(hub, rank));
   }

@@ -48,7 +48,7 @@ struct MinOp {
   template <typename T>
   static T apply(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
-      return a < b || a != a ? a : b;
+      return a < b || std::isnan(a) ? a : b;
     } else {
       return a < b ? a : b;
     }
@@ -59,7 +59,7 @@ struct MaxOp {
   template <typename T>
   static T apply(T a, T b) {
     if constexpr (std::is_floating_point_v<T>) {
-      return a > b || a != a ? a : b;
+      return a > b || std::isnan(a) ? a : b;
     } else {
       return a > b ? a : b;
     }
