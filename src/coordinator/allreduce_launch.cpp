@@ -42,8 +42,8 @@ struct Placed {
 class AllreduceLaunch final : public Work {
  public:
   AllreduceLaunch(Transport& transport, Tag tag, std::vector<Placed> members, void* data,
-                  std::size_t bytes, const Tuning& tuning)
-      : members_(std::move(members)), data_(data), bytes_(bytes) {
+                  std::size_t bytes, const Tuning& tuning, std::shared_ptr<std::byte[]> buffer)
+      : members_(std::move(members)), buffer_(std::move(buffer)), data_(data), bytes_(bytes) {
     const Descriptor& first = members_.front().member.operation->descriptor;
     dtype_ = first.dtype;
     prescale_ = first.prescale;
@@ -72,7 +72,8 @@ class AllreduceLaunch final : public Work {
   std::size_t count() const { return bytes_ / size_of(dtype_); }
 
   std::vector<Placed> members_;
-  void* const data_;  // belongs to the operations or to the bucket's buffer, which they refer to
+  const std::shared_ptr<std::byte[]> buffer_;  // of a bucket, which may end while this runs
+  void* const data_;                           // in buffer_, or an operation's
   const std::size_t bytes_;
   DType dtype_ = DType::kFloat32;
   double prescale_ = 1.0;
@@ -91,7 +92,7 @@ std::unique_ptr<Work> launch_single(Transport& transport, Tag tag, const LaunchM
   }
   auto* at = operation.slot ? operation.slot->data() : static_cast<std::byte*>(operation.data);
   return std::make_unique<AllreduceLaunch>(transport, tag, std::vector<Placed>{{member, at}}, at,
-                                           bytes, tuning);
+                                           bytes, tuning, nullptr);
 }
 
 std::unique_ptr<Work> launch_bucket(Transport& transport, Tag tag,
@@ -102,7 +103,7 @@ std::unique_ptr<Work> launch_bucket(Transport& transport, Tag tag,
     placed.push_back({members[i], buffer.data.get() + buffer.offsets[i]});
   }
   return std::make_unique<AllreduceLaunch>(transport, tag, std::move(placed), buffer.data.get(),
-                                           buffer.bytes, tuning);
+                                           buffer.bytes, tuning, buffer.data);
 }
 
 }  // namespace kolo

@@ -41,9 +41,9 @@ std::string what_runs(const std::vector<LaunchMember>& members) {
 
 Engine::Engine(std::unique_ptr<Transport> transport, const Options& options)
     : options_(options),
+      rank_(transport->rank()),
+      size_(transport->size()),
       transport_(std::move(transport)),
-      rank_(transport_->rank()),
-      size_(transport_->size()),
       control_(*transport_, options.limits, options.cache_capacity),
       backoff_(options.backoff),
       last_submission_(Clock::now()),
@@ -85,6 +85,9 @@ void Engine::shut_down() {
   if (!thread_.joinable()) return;
   mailbox_.shut_down(shut_down_status());
   thread_.join();
+  // Here and not with the last handle that refers to this engine: MPI may have been finalized by
+  // then.
+  transport_.reset();
 }
 
 void Engine::run() {
@@ -113,6 +116,10 @@ bool Engine::drain_mailbox() {
     Participant& participant = control_.participant();
     switch (entry.kind) {
       case Mailbox::Entry::Kind::kSubmit: {
+        if (broken_) {  // accepted while the engine broke
+          complete(entry.operation, broken_status_, false);
+          break;
+        }
         const Operation& operation = *entry.operation;
         pending_[next_token_] = entry.operation;
         participant.submit({next_token_, operation.name, operation.descriptor, operation.absent,
@@ -141,6 +148,7 @@ bool Engine::advance_control() {
   std::vector<Participant::Action> actions;
   const Status status = control_.advance(moved, actions);
   for (const Participant::Action& action : actions) {
+    if (broken_ || closed_) break;  // everything in flight has been ended
     std::visit([this](const auto& body) { carry_out(body); }, action);
   }
   if (!status.is_ok()) break_down(status);
@@ -320,6 +328,7 @@ void Engine::break_down(const Status& status) {
                     status.message() + " [on rank " + std::to_string(rank_) +
                         "; all operations in flight have failed, and further ones will: "
                         "restart the job]");
+  broken_status_ = told;
   log::error(told.message());
   mailbox_.close(told);
   for (const auto& [token, operation] : std::exchange(pending_, {}))

@@ -92,14 +92,14 @@ class Engine {
 
   // Constant after construction.
   const Options options_;
-  const std::unique_ptr<Transport> transport_;
   const int rank_;
   const int size_;
 
   // Shared between threads; locks itself.
   Mailbox mailbox_;
 
-  // The engine thread's.
+  // The engine thread's; after it has ended, shut_down()'s.
+  std::unique_ptr<Transport> transport_;
   ControlPlane control_;
   Backoff backoff_;
   std::vector<Mailbox::Entry> entries_;
@@ -112,6 +112,7 @@ class Engine {
   std::optional<Clock::time_point> leave_deadline_;  // set while shutting down
   bool closed_ = false;                              // all ranks have left
   bool broken_ = false;                              // a peer is lost
+  Status broken_status_;                             // why
 
   std::thread thread_;  // last: it uses all the others
 };

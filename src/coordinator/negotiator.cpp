@@ -68,10 +68,7 @@ Status Negotiator::on(int rank, const wire::Ready& record) {
       return Status::internal("rank " + std::to_string(rank) + " reported '" + tensor.name +
                               "' twice");
     }
-    if (rank == 0) {
-      ++tensor.zero_arrivals;
-      run_.push_back(&tensor);
-    }
+    if (rank == 0) run_.push_back(&tensor);
     const bool absent =
         std::find(record.absent.begin(), record.absent.end(), position) != record.absent.end();
     arrive(rank, tensor, absent);
@@ -194,7 +191,6 @@ void Negotiator::agree(Tensor& tensor, const Descriptor& descriptor) {
   tensor.id = next_id_++;
   tensor.agreed = descriptor;
   tensor.executions = 0;
-  tensor.zero_arrivals = 0;
   by_id_[tensor.id] = &tensor;
   decisions_.emplace_back(wire::Assign{tensor.id, tensor.name, tensor.transient});
 }
@@ -275,7 +271,8 @@ void Negotiator::make_bucket(const std::vector<Tensor*>& members) {
   wire::Bucket decision{bucket->id, {}};
   for (Tensor* member : members) {
     member->bucket = bucket.get();
-    member->bucket_base = member->zero_arrivals + 1;
+    // Rank 0's latest submission is not affected: it is executed, or has arrived.
+    member->bucket_base = member->executions + (member->arrived[0] ? 1 : 0);
     ++member->times_planned;
     decision.members.push_back({member->id, member->bucket_base});
   }

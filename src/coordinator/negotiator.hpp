@@ -55,8 +55,7 @@ class Negotiator {
     int absent = 0;
     std::map<int, Descriptor> announced;  // of ranks that did not come with the id
     // History.
-    std::uint64_t executions = 0;     // since the id was given
-    std::uint64_t zero_arrivals = 0;  // of rank 0 since the id was given
+    std::uint64_t executions = 0;  // since the id was given
     std::uint64_t last_used = 0;
     int times_planned = 0;
     BucketState* bucket = nullptr;  // owned by buckets_

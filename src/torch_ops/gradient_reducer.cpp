@@ -131,6 +131,11 @@ void GradientReducer::State::submit(Parameter& parameter) {
       "allreduce of '" + parameter.name + "' on rank " + std::to_string(running->topology().rank);
   at::Tensor gradient = parameter.tensor.grad();
   const bool absent = !gradient.defined();
+  // Autograd may give two parameters views of one storage as gradients (those of a sum, say), which
+  // is fine for reading; reduced in place, it would be reduced twice.
+  if (!absent && gradient.storage().use_count() > 1) {
+    gradient = parameter.tensor.mutable_grad() = gradient.clone();
+  }
   if (absent)
     gradient = parameter.zeros = at::zeros_like(parameter.tensor, at::MemoryFormat::Contiguous);
   Descriptor descriptor;
@@ -181,7 +186,8 @@ void GradientReducer::synchronize() {
 void GradientReducer::synchronize_unless_done() {
   {
     MutexLock lock(state_->mutex);
-    if (state_->skip || std::exchange(state_->synchronized, false)) return;
+    const bool done = std::exchange(state_->synchronized, false);
+    if (state_->skip || done) return;
   }
   synchronize();
   MutexLock lock(state_->mutex);

@@ -305,6 +305,38 @@ TEST(Engine, ALostPeerEndsEverythingInFlight) {
   }
 }
 
+// Submissions that the engine accepts in the very moment in which it breaks must end, too.
+TEST(Engine, NothingIsForgottenWhenAPeerIsLostAmidSubmissions) {
+  Engine::Options options = test_options();
+  options.shutdown_timeout = milliseconds(500);
+  for (int round = 0; round < 5; ++round) {
+    on_all_ranks(
+        2,
+        [&](Engine& engine, Transport& transport) {
+          std::vector<float> data(20000, 1.0F);
+          ASSERT_TRUE(submit_and_wait(engine, allreduce("step 1", data)).is_ok());
+          if (engine.rank() == 1) {
+            kill_local_rank(transport, 1);
+            return;
+          }
+          std::vector<std::shared_ptr<Operation>> accepted;
+          std::vector<std::vector<float>> buffers(3000, std::vector<float>(8, 1.0F));
+          for (std::size_t i = 0; i < buffers.size(); ++i) {
+            accepted.push_back(allreduce("t" + std::to_string(i), buffers[i]));
+            if (!engine.submit(accepted.back()).is_ok()) {
+              accepted.pop_back();
+              break;
+            }
+          }
+          for (const auto& operation : accepted) {
+            ASSERT_EQ(engine.wait(operation, std::chrono::seconds(20)).code(),
+                      StatusCode::kPeerLost);
+          }
+        },
+        options);
+  }
+}
+
 TEST(Engine, AWaitInsideABucketLetsItGo) {
   on_all_ranks(2, [](Engine& engine, Transport&) {
     std::vector<float> a(4, 1.0F);

@@ -305,6 +305,8 @@ TEST(Negotiation, EveryFieldIsCompared) {
               HasSubstr("root rank: 0 on rank 0; 1 on rank 1"));
   EXPECT_THAT(difference_of([](Descriptor& d) { d.prescale = 2; }), HasSubstr("prescale"));
   EXPECT_THAT(difference_of([](Descriptor& d) { d.postscale = 2; }), HasSubstr("postscale"));
+  EXPECT_THAT(difference_of([](Descriptor& d) { d.prescale = 1 + 1e-12; }),
+              HasSubstr("1 on rank 0; 1.000000000001 on rank 1"));
 }
 
 TEST(Negotiation, AKnownTensorMayChangeItsShapeEverywhere) {
@@ -334,6 +336,19 @@ TEST(Negotiation, AKnownTensorThatChangesOnOneRankFailsAndRecovers) {
     }
     for (int step = 0; step < 4; ++step) train_step(world, {"a", "b", "c"});
   }
+}
+
+TEST(Negotiation, AfterAMismatchTensorsAreFusedAgain) {
+  World world(2);
+  for (int step = 0; step < 4; ++step) train_step(world, {"a", "b", "c"});
+  for (int rank = 0; rank < 2; ++rank) {
+    world.submit(rank, "a");
+    world.submit(rank, "b", rank == 1 ? shape({9}) : shape({4}));
+    world.submit(rank, "c");
+  }
+  world.deliver_all();
+  for (int step = 0; step < 5; ++step) train_step(world, {"a", "b", "c"});
+  EXPECT_EQ(world.launches(0).back().size(), 3U);
 }
 
 TEST(Negotiation, BucketMembersMayChangeShapeTogether) {

@@ -66,6 +66,38 @@ TEST_F(Optimizer, SkipSynchronize) {
   EXPECT_TRUE(p.detach().allclose(torch::full({3}, -2 * mean_of_ranks())));
 }
 
+// Autograd gives both parameters views of one storage as gradients.
+TEST_F(Optimizer, GradientsThatShareStorage) {
+  const at::Tensor a = torch::zeros({6}).requires_grad_();
+  const at::Tensor b = torch::zeros({3, 2}).requires_grad_();
+  DistributedSgd optimizer(std::vector<at::Tensor>{a, b}, torch::optim::SGDOptions(1.0),
+                           DistributedOptimizerOptions().op(ReduceOp::Sum).name("shared"));
+  for (int step = 1; step <= 4; ++step) {
+    optimizer.zero_grad();
+    ((a.view({2, 3}) + b.view({2, 3})) * (rank() + 1)).sum().backward();
+    optimizer.step();
+    const double wanted = -step * size() * (size() + 1) / 2.0;
+    EXPECT_TRUE(a.detach().equal(torch::full({6}, wanted))) << a;
+    EXPECT_TRUE(b.detach().equal(torch::full({3, 2}, wanted))) << b;
+  }
+}
+
+// Horovod's idiom for clipping, then a step without backward() on some ranks.
+TEST_F(Optimizer, SkippingOnceDoesNotSkipTheNextStep) {
+  const at::Tensor p = parameter();
+  DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
+  (p.sum() * (rank() + 1)).backward();
+  optimizer.synchronize();
+  {
+    const auto skipping = optimizer.skip_synchronize();
+    optimizer.step();
+  }
+  optimizer.zero_grad();
+  if (rank() == 0) (p.sum() * size()).backward();
+  optimizer.step();
+  EXPECT_TRUE(p.detach().allclose(torch::full({3}, -mean_of_ranks() - 1))) << p;
+}
+
 TEST_F(Optimizer, SumInsteadOfAverage) {
   const at::Tensor p = parameter();
   DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0),
