@@ -133,7 +133,7 @@ void GradientReducer::State::submit(Parameter& parameter) {
   const bool absent = !gradient.defined();
   // Autograd may give two parameters views of one storage as gradients (those of a sum, say), which
   // is fine for reading; reduced in place, it would be reduced twice.
-  if (!absent && gradient.storage().use_count() > 1) {
+  if (!absent && gradient.has_storage() && gradient.storage().use_count() > 1) {
     gradient = parameter.tensor.mutable_grad() = gradient.clone();
   }
   if (absent)
