@@ -38,8 +38,8 @@ class DuplicateNameError : public Error {
   using Error::Error;
 };
 
-// A rank died, left early or does not answer any more. No further operation can succeed until
-// kolo::shutdown() and a new kolo::init().
+// A rank died, left early or does not answer any more. No further operation can succeed: end the
+// process, and restart the job.
 class PeerLostError : public Error {
  public:
   using Error::Error;
