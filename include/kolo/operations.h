@@ -20,6 +20,7 @@
 #include <torch/arg.h>
 
 #include <string>
+#include <utility>
 
 namespace kolo {
 
@@ -27,6 +28,7 @@ struct AllreduceOptions {
   AllreduceOptions() = default;
   /* implicit */ AllreduceOptions(ReduceOp reduce_op) : op_(reduce_op) {}
   /* implicit */ AllreduceOptions(const char* operation_name) : name_(operation_name) {}
+  /* implicit */ AllreduceOptions(std::string operation_name) : name_(std::move(operation_name)) {}
 
   TORCH_ARG(std::string, name) = "";
   TORCH_ARG(ReduceOp, op) = ReduceOp::Average;

@@ -6,9 +6,8 @@ namespace kolo {
 
 ControlPlane::ControlPlane(Transport& transport, const PlanLimits& limits,
                            std::size_t cache_capacity)
-    : transport_(transport), participant_(transport.rank()) {
-  if (transport.rank() == 0)
-    negotiator_.emplace(Negotiator::Options{transport.size(), limits, cache_capacity});
+    : transport_(transport), participant_(transport.rank(), cache_capacity) {
+  if (transport.rank() == 0) negotiator_.emplace(Negotiator::Options{transport.size(), limits});
 }
 
 Status ControlPlane::advance(bool& moved, std::vector<Participant::Action>& actions) {

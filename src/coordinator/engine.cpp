@@ -18,6 +18,19 @@ namespace {
 constexpr int kLargeAtOnce = 4;
 constexpr int kSmallAtOnce = 64;
 
+// How long the coordinator sleeps at most while its own program submits nothing: other ranks may
+// leave or fail meanwhile.
+constexpr Clock::duration kCoordinatorNap = std::chrono::milliseconds(100);
+
+// Keeps an object until the process ends, reachable, so that nobody takes it for a leak.
+template <typename Object>
+void leave_to_process_end(Object object) {
+  static Mutex mutex;
+  static auto* const left = new std::vector<Object>;
+  const MutexLock lock(mutex);
+  left->push_back(std::move(object));
+}
+
 // Without this the kernel may add 50 us to each short sleep.
 void prepare_thread() {
   pthread_setname_np(pthread_self(), "kolo-engine");
@@ -44,9 +57,8 @@ Engine::Engine(std::unique_ptr<Transport> transport, const Options& options)
       rank_(transport->rank()),
       size_(transport->size()),
       transport_(std::move(transport)),
-      control_(*transport_, options.limits, options.cache_capacity),
+      control_(std::make_unique<ControlPlane>(*transport_, options.limits, options.cache_capacity)),
       backoff_(options.backoff),
-      last_submission_(Clock::now()),
       thread_([this] { run(); }) {}
 
 Engine::~Engine() {
@@ -65,12 +77,11 @@ Status Engine::wait(const std::shared_ptr<Operation>& operation,
   if (!operation->done()) {
     const Mailbox::Waiter waiter(mailbox_);
     if (!operation->wait_until(deadline)) {
-      return Status::timeout(
-          std::string(name_of(operation->descriptor.kind)) + " of tensor '" + operation->name +
-          "' did not end on rank " + std::to_string(rank_) + " within " +
-          std::to_string(to_seconds(*timeout)) +
-          " s: another rank has not submitted it yet or is slow. It goes on; wait "
-          "again for its result");
+      return Status::timeout(std::string(name_of(operation->descriptor.kind)) + " of tensor '" +
+                             operation->name + "' did not end on rank " + std::to_string(rank_) +
+                             " within " + to_text(*timeout) +
+                             ": another rank has not submitted it yet or is slow. It goes on; wait "
+                             "again for its result");
     }
   }
   return operation->status();
@@ -81,13 +92,20 @@ bool Engine::ready(const std::shared_ptr<Operation>& operation) {
   return operation->done();
 }
 
-void Engine::shut_down() {
-  if (!thread_.joinable()) return;
+bool Engine::shut_down() {
+  if (!thread_.joinable()) return !broken_;
   mailbox_.shut_down(shut_down_status());
   thread_.join();
+  if (broken_) {
+    leave_to_process_end(std::move(running_));
+    leave_to_process_end(std::move(control_));
+    leave_to_process_end(std::move(transport_));
+  }
   // Here and not with the last handle that refers to this engine: MPI may have been finalized by
   // then.
+  control_.reset();
   transport_.reset();
+  return !broken_;
 }
 
 void Engine::run() {
@@ -113,7 +131,7 @@ bool Engine::turn() {
 bool Engine::drain_mailbox() {
   mailbox_.take(entries_);
   for (const Mailbox::Entry& entry : entries_) {
-    Participant& participant = control_.participant();
+    Participant& participant = control_->participant();
     switch (entry.kind) {
       case Mailbox::Entry::Kind::kSubmit: {
         if (broken_) {  // accepted while the engine broke
@@ -123,9 +141,8 @@ bool Engine::drain_mailbox() {
         const Operation& operation = *entry.operation;
         pending_[next_token_] = entry.operation;
         participant.submit({next_token_, operation.name, operation.descriptor, operation.absent,
-                            operation.transient});
+                            operation.transient, Clock::now()});
         ++next_token_;
-        last_submission_ = Clock::now();
         break;
       }
       case Mailbox::Entry::Kind::kBoundary:
@@ -146,7 +163,7 @@ bool Engine::drain_mailbox() {
 bool Engine::advance_control() {
   bool moved = false;
   std::vector<Participant::Action> actions;
-  const Status status = control_.advance(moved, actions);
+  const Status status = control_->advance(moved, actions);
   for (const Participant::Action& action : actions) {
     if (broken_ || closed_) break;  // everything in flight has been ended
     std::visit([this](const auto& body) { carry_out(body); }, action);
@@ -286,44 +303,54 @@ void Engine::complete(const std::shared_ptr<Operation>& operation, Status status
 }
 
 void Engine::watch_timers() {
-  const Clock::time_point now = Clock::now();
-  if (control_.participant().holds_back() && now - last_submission_ > options_.fusion_hold) {
-    control_.participant().flush();
-  }
   if (broken_) return;
+  const Clock::time_point now = Clock::now();
+  if (now >= next_look_at_held_) watch_held_tensors(now);
   for (const Running& running : running_) {
     if (!running.started || now - running.last_moved <= options_.collective_timeout) continue;
     break_down(Status::peer_lost(
         what_runs(running.members) + " started on every rank but moved no byte on rank " +
-        std::to_string(rank_) + " for " + std::to_string(to_seconds(options_.collective_timeout)) +
-        " s: a peer or the network is gone. See KOLO_COLLECTIVE_TIMEOUT_SECONDS"));
+        std::to_string(rank_) + " for " + to_text(options_.collective_timeout) +
+        ": a peer or the network is gone. See KOLO_COLLECTIVE_TIMEOUT_SECONDS"));
     return;
   }
   watch_shutdown();
 }
 
+// A program may wait in ways that this engine does not see: for another rank's message, which that
+// one sends after its own wait.
+void Engine::watch_held_tensors(Clock::time_point now) {
+  next_look_at_held_ = now + options_.fusion_hold / 8;
+  const std::size_t given_up = control_->participant().flush(now - options_.fusion_hold);
+  if (given_up == 0) return;
+  log::warning(std::to_string(given_up) +
+               " bucket(s) were given up, since a tensor was submitted " +
+               to_text(options_.fusion_hold) +
+               " ago and others of its bucket still are not (KOLO_FUSION_HOLD_SECONDS); results "
+               "stay right, but another run may fuse differently");
+}
+
 void Engine::watch_shutdown() {
   if (!leave_deadline_ || closed_ || Clock::now() < *leave_deadline_) return;
-  Negotiator* negotiator = control_.negotiator();
+  Negotiator* negotiator = control_->negotiator();
   log::warning("shutdown: " +
                (negotiator != nullptr ? rank_list(negotiator->remaining_ranks())
                                       : std::string("other ranks")) +
-               " did not shut down within " +
-               std::to_string(to_seconds(options_.shutdown_timeout)) +
-               " s; going on without (KOLO_SHUTDOWN_TIMEOUT_SECONDS)");
+               " did not shut down within " + to_text(options_.shutdown_timeout) +
+               "; going on without (KOLO_SHUTDOWN_TIMEOUT_SECONDS)");
   closed_ = true;
-  if (negotiator != nullptr) control_.say_bye();
+  if (negotiator != nullptr) control_->say_bye();
   const Status status = shut_down_status();
   for (const auto& [token, operation] : std::exchange(pending_, {}))
     complete(operation, status, false);
   if (!running_.empty()) break_down(status);
 }
 
-// Ends everything with the status. Work in flight stays where it is, with what it refers to:
-// messages may still be under way.
+// Ends everything with the status. Work in flight stays where it is, with what it refers to, also
+// beyond shut_down(): messages may still be under way.
 void Engine::break_down(const Status& status) {
   if (std::exchange(broken_, true)) return;
-  control_.say_abort(status.message());
+  control_->say_abort(status.message());
   const Status told(status.code(),
                     status.message() + " [on rank " + std::to_string(rank_) +
                         "; all operations in flight have failed, and further ones will: "
@@ -341,15 +368,17 @@ void Engine::break_down(const Status& status) {
 // While shutting down: whether the thread may end.
 bool Engine::nothing_to_do() const {
   if (broken_) return true;
-  return closed_ && pending_.empty() && running_.empty() && !control_.sending();
+  return closed_ && pending_.empty() && running_.empty() && !control_->sending();
 }
 
 void Engine::park() {
   const bool outstanding =
-      !pending_.empty() || !running_.empty() || control_.sending() || leave_deadline_;
+      !pending_.empty() || !running_.empty() || control_->sending() || leave_deadline_;
   if (broken_ || !outstanding) {
     backoff_.reset();
-    mailbox_.park(std::nullopt);
+    // The coordinator is needed by others also while this rank's program does something else.
+    const bool needed = !broken_ && !closed_ && size_ > 1 && control_->negotiator() != nullptr;
+    mailbox_.park(needed ? std::optional(Clock::now() + kCoordinatorNap) : std::nullopt);
     return;
   }
   const std::optional<Clock::duration> sleep =

@@ -25,7 +25,7 @@ class Engine {
     Tuning tuning;
     PlanLimits limits;
     std::size_t cache_capacity = 16384;
-    Clock::duration fusion_hold = std::chrono::seconds(5);
+    Clock::duration fusion_hold = std::chrono::seconds(30);
     Clock::duration collective_timeout = std::chrono::seconds(300);
     Clock::duration shutdown_timeout = std::chrono::seconds(30);
     Backoff::Options backoff;
@@ -34,7 +34,8 @@ class Engine {
   // Takes the transport over and starts the thread.
   Engine(std::unique_ptr<Transport> transport, const Options& options);
 
-  // Shuts down, see shut_down().
+  // Shuts down, see shut_down(). After a failure the transport, the work in flight and its memory
+  // are left to the end of the process instead of being freed: a message may still arrive in them.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -57,8 +58,9 @@ class Engine {
 
   // Collective. Ends operations that this rank has submitted and others will too; those that cannot
   // end fail. Waits for the other ranks to shut down, at most the shutdown timeout. Submissions
-  // from now on fail.
-  void shut_down();
+  // from now on fail. False if the engine had failed: then messages may be under way for ever, and
+  // what the transport stands on must not be ended in a way that waits for them.
+  bool shut_down();
 
  private:
   struct Running {
@@ -85,6 +87,7 @@ class Engine {
   void end(Running& running);
   void complete(const std::shared_ptr<Operation>& operation, Status status, bool absent_everywhere);
   void watch_timers();
+  void watch_held_tensors(Clock::time_point now);
   void watch_shutdown();
   void break_down(const Status& status);
   bool nothing_to_do() const;
@@ -100,7 +103,7 @@ class Engine {
 
   // The engine thread's; after it has ended, shut_down()'s.
   std::unique_ptr<Transport> transport_;
-  ControlPlane control_;
+  std::unique_ptr<ControlPlane> control_;
   Backoff backoff_;
   std::vector<Mailbox::Entry> entries_;
   std::unordered_map<Participant::Token, std::shared_ptr<Operation>> pending_;  // not launched yet
@@ -108,7 +111,7 @@ class Engine {
   std::unordered_map<UnitId, BucketBuffer> buckets_;
   std::unordered_map<UnitId, std::vector<std::string>> bucket_names_;
   Participant::Token next_token_ = 1;
-  Clock::time_point last_submission_;
+  Clock::time_point next_look_at_held_;
   std::optional<Clock::time_point> leave_deadline_;  // set while shutting down
   bool closed_ = false;                              // all ranks have left
   bool broken_ = false;                              // a peer is lost

@@ -68,7 +68,6 @@ Status Negotiator::on(int rank, const wire::Ready& record) {
       return Status::internal("rank " + std::to_string(rank) + " reported '" + tensor.name +
                               "' twice");
     }
-    if (rank == 0) run_.push_back(&tensor);
     const bool absent =
         std::find(record.absent.begin(), record.absent.end(), position) != record.absent.end();
     arrive(rank, tensor, absent);
@@ -82,25 +81,40 @@ Status Negotiator::on(int /*rank*/, const wire::Flush& record) {
   return Status::ok();
 }
 
-// Rank 0 begins to wait: the known tensors that it submitted since it last did may share buckets.
-Status Negotiator::on(int rank, const wire::Boundary& /*record*/) {
-  if (rank != 0) return Status::ok();
-  std::vector<Tensor*> candidates;
-  std::vector<const Descriptor*> descriptors;
-  for (Tensor* tensor : run_) {
-    if (tensor->bucket != nullptr || tensor->times_planned == kMostPlans) continue;
-    if (std::find(candidates.begin(), candidates.end(), tensor) != candidates.end()) continue;
-    candidates.push_back(tensor);
-    descriptors.push_back(&tensor->agreed);
+Status Negotiator::on(int rank, const wire::Boundary& record) {
+  if (rank != 0) return Status::internal("rank " + std::to_string(rank) + " sent a boundary");
+  plan(record.together);
+  for (const UnitId id : record.evict) {
+    if (const auto found = by_id_.find(id); found != by_id_.end()) evict(*found->second);
   }
-  run_.clear();
+  return Status::ok();
+}
+
+// Rank 0 begins to wait: the known tensors that it submitted since it last did may share buckets.
+void Negotiator::plan(const std::vector<wire::Submitted>& together) {
+  std::vector<Candidate> candidates;
+  std::vector<const Descriptor*> descriptors;
+  std::unordered_map<UnitId, std::size_t> positions_by_id;
+  for (const wire::Submitted& submitted : together) {
+    const auto found = by_id_.find(submitted.tensor);
+    if (found == by_id_.end()) continue;
+    Tensor* tensor = found->second;
+    if (tensor->bucket != nullptr || tensor->times_planned == kMostPlans) continue;
+    if (submitted.execution < tensor->plannable_from) continue;
+    const auto [position, is_new] = positions_by_id.emplace(tensor->id, candidates.size());
+    if (is_new) {
+      candidates.push_back({tensor, submitted.execution});
+      descriptors.push_back(&tensor->agreed);
+    } else {  // it came twice: the bucket holds after the second time
+      candidates[position->second].execution = submitted.execution;
+    }
+  }
   for (const std::vector<std::size_t>& positions : plan_buckets(descriptors, options_.limits)) {
-    std::vector<Tensor*> members;
+    std::vector<Candidate> members;
     members.reserve(positions.size());
     for (const std::size_t position : positions) members.push_back(candidates[position]);
     make_bucket(members);
   }
-  return Status::ok();
 }
 
 Status Negotiator::on(int rank, const wire::Leave& /*record*/) {
@@ -163,10 +177,9 @@ void Negotiator::resolve(Tensor& tensor) {
     if (tensor.id == 0 || descriptor != tensor.agreed) agree(tensor, descriptor);
   }
   tensor.announced.clear();
-  BucketState* bucket = tensor.bucket;
-  if (bucket == nullptr || tensor.executions < tensor.bucket_base) {
+  if (!tensor.in_bucket()) {
     execute(tensor);
-  } else if (++bucket->complete == bucket->members.size()) {
+  } else if (BucketState* bucket = tensor.bucket; ++bucket->complete == bucket->members.size()) {
     execute(*bucket);
   }
 }
@@ -185,12 +198,11 @@ void Negotiator::agree(Tensor& tensor, const Descriptor& descriptor) {
   if (tensor.id != 0) {
     decisions_.emplace_back(wire::Evict{tensor.id});
     by_id_.erase(tensor.id);
-    std::erase(run_, &tensor);
   }
-  make_room();
   tensor.id = next_id_++;
   tensor.agreed = descriptor;
   tensor.executions = 0;
+  tensor.plannable_from = 0;
   by_id_[tensor.id] = &tensor;
   decisions_.emplace_back(wire::Assign{tensor.id, tensor.name, tensor.transient});
 }
@@ -200,7 +212,6 @@ void Negotiator::execute(Tensor& tensor) {
   if (tensor.absent == options_.size) decision.absent.push_back(0);
   decisions_.emplace_back(std::move(decision));
   ++tensor.executions;
-  tensor.last_used = ++clock_;
   clear_arrivals(tensor);
   if (tensor.transient) forget(tensor);
 }
@@ -211,10 +222,10 @@ void Negotiator::execute(BucketState& bucket) {
     Tensor& member = *bucket.members[i];
     if (member.absent == options_.size) decision.absent.push_back(static_cast<std::uint32_t>(i));
     ++member.executions;
-    member.last_used = ++clock_;
     clear_arrivals(member);
   }
   bucket.complete = 0;
+  ++bucket.executions;
   decisions_.emplace_back(std::move(decision));
 }
 
@@ -228,7 +239,8 @@ void Negotiator::clear_arrivals(Tensor& tensor) {
 void Negotiator::fail(Tensor& tensor, StatusCode code, const std::string& message) {
   decisions_.emplace_back(wire::Fail{tensor.name, code, message});
   clear_arrivals(tensor);
-  if (tensor.bucket != nullptr) dissolve(*tensor.bucket, nullptr);
+  if (tensor.in_bucket()) dissolve(*tensor.bucket, nullptr);
+  ++tensor.executions;
   if (tensor.id == 0) forget(tensor);
 }
 
@@ -256,6 +268,7 @@ void Negotiator::dissolve(BucketState& bucket, const Tensor* except) {
   const std::vector<Tensor*> members = bucket.members;
   for (Tensor* member : members) {
     ids.push_back(member->id);
+    member->plannable_from = member->bucket_base + bucket.executions + 1;
     member->bucket = nullptr;
   }
   buckets_.erase(bucket.id);
@@ -264,15 +277,16 @@ void Negotiator::dissolve(BucketState& bucket, const Tensor* except) {
   }
 }
 
-void Negotiator::make_bucket(const std::vector<Tensor*>& members) {
+// The bucket holds from the next submissions on.
+void Negotiator::make_bucket(const std::vector<Candidate>& members) {
   auto bucket = std::make_unique<BucketState>();
   bucket->id = next_id_++;
-  bucket->members = members;
   wire::Bucket decision{bucket->id, {}};
-  for (Tensor* member : members) {
+  for (const Candidate& candidate : members) {
+    Tensor* member = candidate.tensor;
+    bucket->members.push_back(member);
     member->bucket = bucket.get();
-    // Rank 0's latest submission is not affected: it is executed, or has arrived.
-    member->bucket_base = member->executions + (member->arrived[0] ? 1 : 0);
+    member->bucket_base = candidate.execution + 1;
     ++member->times_planned;
     decision.members.push_back({member->id, member->bucket_base});
   }
@@ -280,26 +294,16 @@ void Negotiator::make_bucket(const std::vector<Tensor*>& members) {
   buckets_[bucket->id] = std::move(bucket);
 }
 
-// Evicts the sixteenth of the cache that was not used for longest (so that the search pays), among
-// the tensors that nobody waits for. Where all are in use, the cache grows instead.
-void Negotiator::make_room() {
-  if (by_id_.size() < options_.cache_capacity) return;
-  std::vector<Tensor*> idle;
-  for (const auto& [id, tensor] : by_id_) {
-    if (tensor->arrivals == 0) idle.push_back(tensor);
-  }
-  const std::size_t wanted = std::min(idle.size(), options_.cache_capacity / 16 + 1);
-  const auto end = idle.begin() + static_cast<std::ptrdiff_t>(wanted);
-  std::partial_sort(idle.begin(), end, idle.end(),
-                    [](auto* a, auto* b) { return a->last_used < b->last_used; });
-  for (auto tensor = idle.begin(); tensor != end; ++tensor) {
-    if ((*tensor)->bucket != nullptr) dissolve(*(*tensor)->bucket, nullptr);
-    forget(**tensor);
-  }
+// Rank 0's program has not used the tensor for long. One that other ranks have submitted already
+// keeps its number, but is otherwise treated alike, so that their haste changes nothing.
+void Negotiator::evict(Tensor& tensor) {
+  if (tensor.bucket != nullptr) dissolve(*tensor.bucket, nullptr);
+  if (tensor.arrivals == 0) return forget(tensor);
+  tensor.times_planned = 0;
+  tensor.plannable_from = tensor.executions + (tensor.arrived[0] ? 2 : 1);
 }
 
 void Negotiator::forget(Tensor& tensor) {
-  std::erase(run_, &tensor);
   if (tensor.id != 0) {
     by_id_.erase(tensor.id);
     if (!tensor.transient) decisions_.emplace_back(wire::Evict{tensor.id});

@@ -3,8 +3,9 @@
 //
 // A tensor is executed when it has arrived from every rank and all agree on what it is. Known
 // tensors that rank 0's program submits together, twice, without waiting in between, form a bucket
-// from then on and are executed at once when all of them have arrived. What forms a bucket and from
-// which execution on depends on what programs do, never on when messages come.
+// from then on and are executed at once when all of them have arrived. What forms a bucket, from
+// which execution on, and to which one, depends on what programs do, never on when messages come:
+// decisions about buckets speak of executions by their number, not of "now".
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,6 @@ class Negotiator {
   struct Options {
     int size = 1;
     PlanLimits limits;
-    std::size_t cache_capacity = 16384;
   };
 
   explicit Negotiator(const Options& options);
@@ -55,17 +55,25 @@ class Negotiator {
     int absent = 0;
     std::map<int, Descriptor> announced;  // of ranks that did not come with the id
     // History.
-    std::uint64_t executions = 0;  // since the id was given
-    std::uint64_t last_used = 0;
+    std::uint64_t executions = 0;  // and failures, since the id was given
     int times_planned = 0;
-    BucketState* bucket = nullptr;  // owned by buckets_
-    std::uint64_t bucket_base = 0;
+    std::uint64_t plannable_from = 0;  // rank 0's submissions before this execution count not
+    BucketState* bucket = nullptr;     // owned by buckets_
+    std::uint64_t bucket_base = 0;     // the bucket's first execution is this one of the tensor
+
+    bool in_bucket() const { return bucket != nullptr && executions >= bucket_base; }
   };
 
   struct BucketState {
     UnitId id = 0;
     std::vector<Tensor*> members;  // owned by tensors_
     std::size_t complete = 0;      // members that have arrived from every rank
+    std::uint64_t executions = 0;
+  };
+
+  struct Candidate {
+    Tensor* tensor = nullptr;     // owned by tensors_
+    std::uint64_t execution = 0;  // for which rank 0 submitted it
   };
 
   Status on(int rank, const wire::Announce& record);
@@ -86,8 +94,9 @@ class Negotiator {
   void fail(Tensor& tensor, StatusCode code, const std::string& message);
   void fail_for_left_ranks(Tensor& tensor);
   void dissolve(BucketState& bucket, const Tensor* except);
-  void make_bucket(const std::vector<Tensor*>& members);
-  void make_room();
+  void plan(const std::vector<wire::Submitted>& together);
+  void make_bucket(const std::vector<Candidate>& members);
+  void evict(Tensor& tensor);
   void forget(Tensor& tensor);
 
   const Options options_;
@@ -97,11 +106,9 @@ class Negotiator {
   std::unordered_map<UnitId, std::unique_ptr<BucketState>> buckets_;
   // Members of buckets that were given up: a rank that has not heard of it may still report one.
   std::unordered_map<UnitId, std::vector<UnitId>> dissolved_;
-  std::vector<Tensor*> run_;  // what rank 0 submitted since its last boundary
   std::vector<bool> left_;
   std::vector<int> left_order_;  // the first to leave is the one to look at
   UnitId next_id_ = 1;
-  std::uint64_t clock_ = 0;  // counts executions, for last_used
   bool finished_ = false;
 };
 

@@ -20,11 +20,18 @@ void Participant::submit(const Submission& submission) {
     entry->name = submission.name;
   }
   Tensor& tensor = *entry;
+  if (!submission.transient && (tensor.last_submitted == 0 || tensor.evicting)) ++cached_;
+  tensor.evicting = false;
   tensor.token = submission.token;
   tensor.submitted = submission.descriptor;
   tensor.absent = submission.absent;
-  tensor.transient = submission.transient;
-  if (tensor.id == 0 || tensor.submitted != tensor.descriptor) {
+  tensor.transient = submission.transient && tensor.id == 0;
+  tensor.at = submission.at;
+  tensor.wanted = false;
+  tensor.last_submitted = ++submissions_;
+  const bool known = tensor.id != 0 && tensor.submitted == tensor.descriptor;
+  if (known && rank_ == 0) together_.push_back({tensor.id, tensor.executions});
+  if (!known) {
     announce(tensor);
     if (tensor.in_bucket()) {
       ++tensor.bucket->reported;
@@ -32,7 +39,6 @@ void Participant::submit(const Submission& submission) {
     }
   } else if (tensor.in_bucket()) {
     tensor.phase = Phase::kHeld;
-    ++held_;
     ++tensor.bucket->held;
     report_if_full(*tensor.bucket);
   } else {
@@ -42,24 +48,55 @@ void Participant::submit(const Submission& submission) {
 
 void Participant::wanted(const std::string& name) {
   const auto found = tensors_.find(name);
-  if (found == tensors_.end() || found->second->phase != Phase::kHeld) return;
-  give_up(*found->second->bucket);
+  if (found == tensors_.end() || !found->second->in_flight()) return;
+  Tensor& tensor = *found->second;
+  tensor.wanted = true;
+  if (tensor.in_bucket() && !tensor.bucket->full()) give_up(*tensor.bucket);
 }
 
 void Participant::boundary() {
-  if (rank_ == 0) report_.emplace_back(wire::Boundary{});
+  if (rank_ != 0) return;
+  report_.emplace_back(wire::Boundary{std::exchange(together_, {}), choose_evictions()});
 }
 
-void Participant::flush() {
-  std::vector<Group*> partly_full;
-  for (const auto& [id, bucket] : buckets_) {
-    if (bucket->held > 0) partly_full.push_back(bucket.get());
+// The sixteenth of the cache that the program has not submitted for longest, so that the search
+// pays.
+std::vector<UnitId> Participant::choose_evictions() {
+  if (cached_ <= cache_capacity_) return {};
+  std::vector<Tensor*> known;
+  for (const auto& [id, tensor] : by_id_) {
+    if (!tensor->transient && !tensor->evicting) known.push_back(tensor);
   }
-  for (Group* bucket : partly_full) give_up(*bucket);
+  const std::size_t wanted =
+      std::min(known.size(), cached_ - cache_capacity_ + cache_capacity_ / 16);
+  const auto end = known.begin() + static_cast<std::ptrdiff_t>(wanted);
+  std::partial_sort(known.begin(), end, known.end(),
+                    [](auto* a, auto* b) { return a->last_submitted < b->last_submitted; });
+  std::vector<UnitId> ids;
+  for (auto tensor = known.begin(); tensor != end; ++tensor) {
+    (*tensor)->evicting = true;
+    ids.push_back((*tensor)->id);
+  }
+  cached_ -= wanted;
+  return ids;
+}
+
+std::size_t Participant::flush(Clock::time_point then) {
+  std::vector<Group*> waiting;
+  for (const auto& [id, bucket] : buckets_) {
+    if (bucket->full()) continue;
+    const bool old =
+        std::any_of(bucket->members.begin(), bucket->members.end(), [&](const Tensor* member) {
+          return member->in_flight() && member->in_bucket() && member->at < then;
+        });
+    if (old) waiting.push_back(bucket.get());
+  }
+  for (Group* bucket : waiting) give_up(*bucket);
+  return waiting.size();
 }
 
 void Participant::leave() {
-  flush();
+  flush(Clock::time_point::max());
   report_.emplace_back(wire::Leave{});
 }
 
@@ -75,7 +112,6 @@ void Participant::announce(Tensor& tensor) {
 }
 
 void Participant::report_alone(Tensor& tensor) {
-  if (tensor.phase == Phase::kHeld) --held_;
   tensor.phase = Phase::kReported;
   tensor.by_id = true;
   wire::Ready ready{tensor.id, {}};
@@ -85,7 +121,7 @@ void Participant::report_alone(Tensor& tensor) {
 
 // One number for the whole bucket, unless some members were reported before it came to be.
 void Participant::report_if_full(Group& bucket) {
-  if (bucket.held == 0 || bucket.held + bucket.reported < bucket.members.size()) return;
+  if (bucket.held == 0 || !bucket.full()) return;
   if (bucket.reported == 0) {
     wire::Ready ready{bucket.id, {}};
     for (std::size_t i = 0; i < bucket.members.size(); ++i) {
@@ -93,7 +129,6 @@ void Participant::report_if_full(Group& bucket) {
       if (member.absent) ready.absent.push_back(static_cast<std::uint32_t>(i));
       member.phase = Phase::kReported;
       member.by_id = true;
-      --held_;
     }
     report_.emplace_back(std::move(ready));
   } else {
@@ -128,11 +163,15 @@ Status Participant::apply(const wire::Decisions& decisions, std::vector<Action>&
 
 Status Participant::on(const wire::Assign& record, std::vector<Action>& /*actions*/) {
   const auto found = tensors_.find(record.name);
-  if (found == tensors_.end() || found->second->phase == Phase::kIdle) {
+  if (found == tensors_.end() || !found->second->in_flight()) {
     return broken_protocol("gave a number to '" + record.name + "', which is not in flight here");
   }
   Tensor& tensor = *found->second;
+  if (record.id == 0 || is_known(record.id) || tensor.id != 0) {
+    return broken_protocol("gave '" + record.name + "' a second number, or one that is in use");
+  }
   tensor.id = record.id;
+  tensor.transient = record.transient;
   tensor.descriptor = tensor.submitted;
   tensor.executions = 0;
   by_id_[record.id] = &tensor;
@@ -140,26 +179,38 @@ Status Participant::on(const wire::Assign& record, std::vector<Action>& /*action
 }
 
 Status Participant::on(const wire::Bucket& record, std::vector<Action>& actions) {
-  auto bucket = std::make_unique<Group>();
+  if (record.id == 0 || is_known(record.id)) {
+    return broken_protocol("gave a bucket a number that is in use");
+  }
+  std::unique_ptr<Group>& bucket = buckets_[record.id];
+  bucket = std::make_unique<Group>();
   bucket->id = record.id;
+  bool wanted = false;
   BucketBegins action{record.id, {}};
   for (const wire::BucketMember& entry : record.members) {
     const auto found = by_id_.find(entry.tensor);
     if (found == by_id_.end()) return broken_protocol("put an unknown tensor into a bucket");
     Tensor& tensor = *found->second;
+    if (tensor.bucket != nullptr || tensor.transient) {
+      return broken_protocol("put '" + tensor.name +
+                             "' into a second bucket, or a transient tensor into one");
+    }
     tensor.bucket = bucket.get();
     tensor.bucket_base = entry.base;
-    if (tensor.phase == Phase::kReported && tensor.in_bucket()) ++bucket->reported;
     bucket->members.push_back(&tensor);
     action.members.push_back({tensor.name, tensor.descriptor});
+    if (!tensor.in_flight() || !tensor.in_bucket()) continue;
+    ++bucket->reported;
+    wanted = wanted || tensor.wanted;
   }
-  buckets_[record.id] = std::move(bucket);
   actions.emplace_back(std::move(action));
+  // As wanted() does where the bucket is known in time.
+  if (wanted && !bucket->full()) give_up(*bucket);
   return Status::ok();
 }
 
 // The submission is over as far as this class is concerned.
-void Participant::begin_execution(Tensor& tensor) {
+void Participant::end_submission(Tensor& tensor) {
   tensor.phase = Phase::kIdle;
   ++tensor.executions;
 }
@@ -179,7 +230,7 @@ Status Participant::on(const wire::Execute& record, std::vector<Action>& actions
       return broken_protocol("executes '" + member->name + "', which was not reported here");
     }
     launch.members.push_back({member->token, false});
-    begin_execution(*member);
+    end_submission(*member);
   }
   for (const std::uint32_t position : record.absent) {
     if (position >= launch.members.size()) return broken_protocol("names a member that is none");
@@ -195,14 +246,17 @@ Status Participant::on(const wire::Execute& record, std::vector<Action>& actions
 
 Status Participant::on(const wire::Fail& record, std::vector<Action>& actions) {
   const auto found = tensors_.find(record.name);
-  if (found == tensors_.end() || found->second->phase == Phase::kIdle) return Status::ok();
+  if (found == tensors_.end()) return Status::ok();
   Tensor& tensor = *found->second;
-  const bool held = tensor.phase == Phase::kHeld;
-  if (held) --held_;
-  if (tensor.in_bucket()) --(held ? tensor.bucket->held : tensor.bucket->reported);
-  tensor.phase = Phase::kIdle;
-  actions.emplace_back(Failure{tensor.token, Status(record.code, record.message)});
-  if (tensor.id == 0) tensors_.erase(found);
+  if (tensor.in_flight()) {
+    if (tensor.in_bucket())
+      --(tensor.phase == Phase::kHeld ? tensor.bucket->held : tensor.bucket->reported);
+    actions.emplace_back(Failure{tensor.token, Status(record.code, record.message)});
+  }
+  end_submission(tensor);
+  if (tensor.id != 0) return Status::ok();
+  if (!tensor.transient) --cached_;
+  tensors_.erase(found);
   return Status::ok();
 }
 
@@ -223,9 +277,10 @@ Status Participant::on(const wire::Evict& record, std::vector<Action>& /*actions
   const auto found = by_id_.find(record.tensor);
   if (found == by_id_.end()) return broken_protocol("evicts an unknown tensor");
   Tensor& tensor = *found->second;
+  if (tensor.bucket != nullptr) return broken_protocol("evicts a member of a bucket");
   by_id_.erase(found);
   tensor.id = 0;
-  if (tensor.phase == Phase::kIdle) {
+  if (!tensor.in_flight()) {
     tensors_.erase(std::string(tensor.name));
   } else if (tensor.by_id) {
     announce(tensor);  // the coordinator does not know the number any more that it was told

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "coordinator/wire.hpp"
+#include "core/clock.hpp"
 
 namespace kolo {
 
@@ -25,6 +26,7 @@ class Participant {
     Descriptor descriptor;
     bool absent = false;     // nothing to give: zeros, see wire::Announce
     bool transient = false;  // the name will not come again
+    Clock::time_point at;    // when it was submitted, see flush()
   };
 
   // --- actions, in the order in which they must be carried out ---
@@ -55,21 +57,24 @@ class Participant {
   struct Closed {};  // every rank has left
   using Action = std::variant<Launch, Failure, BucketBegins, BucketEnds, Closed>;
 
-  explicit Participant(int rank) : rank_(rank) {}
+  // Beyond `cache_capacity` names, rank 0 lets the coordinator forget some. (Other ranks ignore
+  // it.)
+  Participant(int rank, std::size_t cache_capacity)
+      : rank_(rank), cache_capacity_(cache_capacity) {}
 
   // The name must not be in flight on this rank.
   void submit(const Submission& submission);
 
   // A thread of the program begins to wait for the tensor of that name (or asks whether it is
-  // done): a bucket that holds it back is given up.
+  // done): if it is in a bucket that is not full, the bucket is given up.
   void wanted(const std::string& name);
 
-  // What was submitted so far was submitted without waiting in between.
+  // What was submitted since the last boundary was submitted without waiting in between.
   void boundary();
 
-  // Gives up every bucket that is partly full.
-  void flush();
-  bool holds_back() const { return held_ > 0; }
+  // Gives up every bucket that is partly full, with a tensor that was submitted before `then`.
+  // Returns how many.
+  std::size_t flush(Clock::time_point then);
 
   // Nothing will be submitted any more.
   void leave();
@@ -93,9 +98,11 @@ class Participant {
     std::string name;
     UnitId id = 0;  // 0: the coordinator has given none
     Descriptor descriptor;
-    std::uint64_t executions = 0;  // since the id was given
+    std::uint64_t executions = 0;  // and failures, since the id was given
     Group* bucket = nullptr;       // owned by buckets_
     std::uint64_t bucket_base = 0;
+    std::uint64_t last_submitted = 0;  // in submissions_' count; 0: never
+    bool evicting = false;             // rank 0: the coordinator has been asked to forget it
     // The submission in flight.
     Phase phase = Phase::kIdle;
     bool by_id = false;  // reported by number, not by name
@@ -103,7 +110,10 @@ class Participant {
     Descriptor submitted;
     bool absent = false;
     bool transient = false;
+    Clock::time_point at;
+    bool wanted = false;
 
+    bool in_flight() const { return phase != Phase::kIdle; }
     bool in_bucket() const { return bucket != nullptr && executions >= bucket_base; }
   };
 
@@ -112,8 +122,11 @@ class Participant {
     std::vector<Tensor*> members;  // owned by tensors_
     std::size_t held = 0;
     std::size_t reported = 0;
+
+    bool full() const { return held + reported == members.size(); }
   };
 
+  bool is_known(UnitId id) const { return by_id_.count(id) != 0 || buckets_.count(id) != 0; }
   Status on(const wire::Assign& record, std::vector<Action>& actions);
   Status on(const wire::Bucket& record, std::vector<Action>& actions);
   Status on(const wire::Execute& record, std::vector<Action>& actions);
@@ -127,17 +140,22 @@ class Participant {
   void report_alone(Tensor& tensor);
   void report_if_full(Group& bucket);
   void give_up(Group& bucket);
-  void begin_execution(Tensor& tensor);
+  void end_submission(Tensor& tensor);
+  std::vector<UnitId> choose_evictions();
 
   const int rank_;
+  const std::size_t cache_capacity_;
   std::unordered_map<std::string, std::unique_ptr<Tensor>> tensors_;
   std::unordered_map<UnitId, Tensor*> by_id_;
   std::unordered_map<UnitId, std::unique_ptr<Group>> buckets_;
   wire::Report report_;
-  std::size_t held_ = 0;            // tensors in phase kHeld
-  std::uint64_t sequence_ = 0;      // executions so far
+  std::uint64_t sequence_ = 0;  // executions so far
+  std::uint64_t submissions_ = 0;
   std::vector<UnitId> ended_here_;  // buckets that this rank gave up; the engine is told with the
                                     // next decisions
+  // Rank 0. Both depend on what the program does, never on when messages come.
+  std::vector<wire::Submitted> together_;  // submitted by number since the last boundary
+  std::size_t cached_ = 0;                 // names that may come again and are not being evicted
 };
 
 }  // namespace kolo

@@ -1,6 +1,7 @@
 #include "coordinator/wire.hpp"
 
 #include <bit>
+#include <limits>
 
 namespace kolo::wire {
 namespace {
@@ -84,9 +85,10 @@ class Reader {
     return value;
   }
   template <typename Number>
-  std::vector<Number> numbers(std::uint64_t limit) {
+  std::vector<Number> numbers() {
+    constexpr std::uint64_t kLargest = std::numeric_limits<Number>::max();
     std::vector<Number> values(count());
-    for (Number& value : values) value = static_cast<Number>(number_up_to(limit));
+    for (Number& value : values) value = static_cast<Number>(number_up_to(kLargest));
     return values;
   }
 
@@ -96,9 +98,7 @@ class Reader {
   bool ok_ = true;
 };
 
-constexpr std::uint64_t kLargestInt64 = 0x7fffffffffffffffULL;
 constexpr std::uint64_t kLargestInt32 = 0x7fffffffULL;
-constexpr std::uint64_t kLargestUint32 = 0xffffffffULL;
 
 void write(Writer& w, const Descriptor& d) {
   w.u8(static_cast<std::uint8_t>(d.kind));
@@ -118,7 +118,7 @@ Descriptor read_descriptor(Reader& r) {
   d.root = static_cast<std::int32_t>(r.number_up_to(kLargestInt32));
   d.prescale = r.real();
   d.postscale = r.real();
-  d.shape = r.numbers<std::int64_t>(kLargestInt64);
+  d.shape = r.numbers<std::int64_t>();
   return d;
 }
 
@@ -141,7 +141,7 @@ void write(Writer& w, const Ready& m) {
 }
 void read(Reader& r, Ready& m) {
   m.unit = r.number();
-  m.absent = r.numbers<std::uint32_t>(kLargestUint32);
+  m.absent = r.numbers<std::uint32_t>();
 }
 
 void write(Writer& w, const Flush& m) {
@@ -151,8 +151,22 @@ void read(Reader& r, Flush& m) {
   m.bucket = r.number();
 }
 
-void write(Writer& /*w*/, const Boundary& /*m*/) {}
-void read(Reader& /*r*/, Boundary& /*m*/) {}
+void write(Writer& w, const Boundary& m) {
+  w.number(m.together.size());
+  for (const Submitted& submitted : m.together) {
+    w.number(submitted.tensor);
+    w.number(submitted.execution);
+  }
+  w.numbers(m.evict);
+}
+void read(Reader& r, Boundary& m) {
+  m.together.resize(r.count());
+  for (Submitted& submitted : m.together) {
+    submitted.tensor = r.number();
+    submitted.execution = r.number();
+  }
+  m.evict = r.numbers<UnitId>();
+}
 
 void write(Writer& /*w*/, const Leave& /*m*/) {}
 void read(Reader& /*r*/, Leave& /*m*/) {}
@@ -191,7 +205,7 @@ void write(Writer& w, const Execute& m) {
 }
 void read(Reader& r, Execute& m) {
   m.unit = r.number();
-  m.absent = r.numbers<std::uint32_t>(kLargestUint32);
+  m.absent = r.numbers<std::uint32_t>();
 }
 
 void write(Writer& w, const Fail& m) {

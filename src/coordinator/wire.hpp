@@ -11,7 +11,7 @@
 //   announce  = 1 name:text descriptor flags:u8 (1 absent, 2 transient)
 //   ready     = 2 unit:number absent:numbers    unit: a tensor or a bucket; absent: positions in it
 //   flush     = 3 bucket:number
-//   boundary  = 4
+//   boundary  = 4 count:number (tensor:number execution:number){count} evict:numbers
 //   leave     = 5
 //   abort     = 6 message:text
 //   descriptor = kind:u8 dtype:u8 op:u8 root:number prescale:real postscale:real shape:numbers
@@ -59,7 +59,14 @@ struct Flush {  // somebody waits for a tensor of this bucket, which is not full
   UnitId bucket = 0;
   bool operator==(const Flush&) const = default;
 };
-struct Boundary {  // somebody began to wait: what was submitted so far belongs together
+struct Submitted {
+  UnitId tensor = 0;
+  std::uint64_t execution = 0;  // which one of the tensor, counted since its number was given
+  bool operator==(const Submitted&) const = default;
+};
+struct Boundary {                   // rank 0: somebody began to wait
+  std::vector<Submitted> together;  // by number, since the last boundary, in the program's order
+  std::vector<UnitId> evict;        // what the program has not used for longest
   bool operator==(const Boundary&) const = default;
 };
 struct Leave {  // the rank submits nothing any more

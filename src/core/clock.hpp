@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <sstream>
+#include <string>
 
 namespace kolo {
 
@@ -13,6 +15,13 @@ inline Clock::duration seconds(double value) {
 
 inline double to_seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
+}
+
+// "0.5 s", for messages.
+inline std::string to_text(Clock::duration duration) {
+  std::ostringstream text;
+  text << to_seconds(duration) << " s";
+  return text.str();
 }
 
 }  // namespace kolo

@@ -85,9 +85,9 @@ std::vector<Row> make_table() {
                  "Only tensors up to this size are packed; larger ones are reduced where "
                  "they lie, because copying them costs more than it saves."));
   rows.push_back(number_row("KOLO_FUSION_HOLD_SECONDS", "", "seconds", &Config::fusion_hold_seconds,
-                            5.0, 0.001, kDay,
-                            "A bucket that is partly full while this rank submits nothing for so "
-                            "long is given up, and its tensors travel one by one."));
+                            30.0, 0.001, kDay,
+                            "A bucket of which a tensor was submitted so long ago and others still "
+                            "are not is given up, and its tensors travel one by one."));
   rows.push_back(number_row("KOLO_CHUNK_BYTES", "", "bytes", &Config::chunk_bytes, 128 * kKiB,
                             std::int64_t{64}, kGiB,
                             "Messages are cut into pieces of this size inside a collective."));

@@ -14,6 +14,30 @@
 
 namespace kolo::detail {
 
+namespace {
+
+// Of several things that are done one after the other, all are tried; then the first error is
+// thrown.
+class FirstError {
+ public:
+  template <typename Function>
+  void catch_from(Function&& function) {
+    try {
+      function();
+    } catch (...) {
+      if (!first_) first_ = std::current_exception();
+    }
+  }
+  void rethrow() {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::exception_ptr first_;
+};
+
+}  // namespace
+
 struct GradientReducer::State {
   struct Parameter {
     at::Tensor tensor;
@@ -32,8 +56,8 @@ struct GradientReducer::State {
 
   void gradient_ready(std::size_t index) KOLO_EXCLUDES(mutex);
   void submit(Parameter& parameter) KOLO_REQUIRES(mutex);
-  void submit_missing() KOLO_REQUIRES(mutex);
-  void wait_for_all() KOLO_REQUIRES(mutex);
+  void submit_missing(FirstError& error) KOLO_REQUIRES(mutex);
+  void wait_for_all(FirstError& error) KOLO_REQUIRES(mutex);
   static void finish(Parameter& parameter);
 };
 
@@ -146,10 +170,12 @@ void GradientReducer::State::submit(Parameter& parameter) {
   parameter.reduction = kolo::submit(running, std::move(operation), gradient);
 }
 
-// Parameters that backward() did not reach here, but may have reached on another rank.
-void GradientReducer::State::submit_missing() {
+// Parameters that backward() did not reach here, but may have reached on another rank. One that
+// cannot be submitted does not keep the others from it.
+void GradientReducer::State::submit_missing(FirstError& error) {
   for (Parameter& parameter : parameters) {
-    if (!parameter.reduction && parameter.tensor.requires_grad()) submit(parameter);
+    if (parameter.reduction || !parameter.tensor.requires_grad()) continue;
+    error.catch_from([&] { submit(parameter); });
   }
 }
 
@@ -161,25 +187,19 @@ void GradientReducer::State::finish(Parameter& parameter) {
   if (zeros.defined() && !handle.absent_everywhere()) parameter.tensor.mutable_grad() = zeros;
 }
 
-// Every reduction is waited for, so that all gradients are the caller's again; then the first error
-// is thrown.
-void GradientReducer::State::wait_for_all() {
-  std::exception_ptr first_error;
+// Every reduction is waited for, so that all gradients are the caller's again.
+void GradientReducer::State::wait_for_all(FirstError& error) {
   for (Parameter& parameter : parameters) {
-    if (!parameter.reduction) continue;
-    try {
-      finish(parameter);
-    } catch (...) {
-      if (!first_error) first_error = std::current_exception();
-    }
+    if (parameter.reduction) error.catch_from([&] { finish(parameter); });
   }
-  if (first_error) std::rethrow_exception(first_error);
 }
 
 void GradientReducer::synchronize() {
   MutexLock lock(state_->mutex);
-  state_->submit_missing();
-  state_->wait_for_all();
+  FirstError error;
+  state_->submit_missing(error);
+  state_->wait_for_all(error);
+  error.rethrow();
   state_->synchronized = true;
 }
 

@@ -17,6 +17,7 @@ namespace {
 
 Mutex session_mutex;
 std::shared_ptr<Session> current KOLO_GUARDED_BY(session_mutex);
+bool one_has_failed KOLO_GUARDED_BY(session_mutex) = false;
 
 int available_cores() {
   cpu_set_t set;
@@ -88,9 +89,12 @@ Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
   return Status::ok();
 }
 
+// After a failure MPI_Finalize could wait for ever for a peer that is gone. Without it the launcher
+// takes the process for a failed one, which it is.
 void at_exit() {
   shutdown();
-  finalize_mpi();
+  const MutexLock lock(session_mutex);
+  if (!one_has_failed) finalize_mpi();
 }
 
 void init_on(MpiParent parent) {
@@ -139,7 +143,9 @@ void shutdown() {
   }
   // Handles and calls under way in other threads may still refer to the session; they find the
   // engine closed.
-  if (ending) ending->engine().shut_down();
+  if (!ending || ending->engine().shut_down()) return;
+  const MutexLock lock(session_mutex);
+  one_has_failed = true;
 }
 
 bool is_initialized() {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <ctime>
 #include <functional>
 #include <numeric>
@@ -358,7 +359,58 @@ TEST(Engine, AWaitInsideABucketLetsItGo) {
   });
 }
 
-// Nobody in this process waits for the tensor, so only the timer can let it go.
+// Messages may still be under way when an engine has failed: what they read and write outlives it.
+TEST(Engine, AfterAFailureNothingIsFreedThatAMessageMayUse) {
+  Engine::Options options = test_options();
+  options.collective_timeout = milliseconds(300);
+  options.shutdown_timeout = milliseconds(500);
+  std::weak_ptr<std::vector<float>> data_of_rank_0;
+  on_all_ranks(
+      2,
+      [&](Engine& engine, Transport&) {
+        auto data = std::make_shared<std::vector<float>>(1 << 20, 1.0F);
+        std::vector<float> small(1, 1.0F);
+        const auto large = allreduce("large", *data);
+        large->keep_alive = std::move(data);
+        const auto stopper = allreduce("stopper", small);
+        if (engine.rank() == 0) {
+          data_of_rank_0 = std::static_pointer_cast<std::vector<float>>(large->keep_alive);
+        } else {  // stops this rank's engine amid the large one
+          stopper->finish = [] { std::this_thread::sleep_for(milliseconds(1500)); };
+        }
+        ASSERT_TRUE(engine.submit(large).is_ok());
+        ASSERT_TRUE(engine.submit(stopper).is_ok());
+        EXPECT_TRUE(engine.wait(stopper, std::chrono::seconds(20)).is_ok());
+        const Status status = engine.wait(large, std::chrono::seconds(20));
+        EXPECT_EQ(status.code(), StatusCode::kPeerLost);
+        EXPECT_FALSE(engine.shut_down()) << "says that it failed";
+      },
+      options);
+  EXPECT_FALSE(data_of_rank_0.expired());
+}
+
+// Rank 0, which coordinates, computes for long and submits nothing.
+TEST(Engine, OthersLearnThatARankHasLeftWhileRank0IsBusy) {
+  std::atomic<bool> rank_2_is_done = false;
+  on_all_ranks(3, [&](Engine& engine, Transport&) {
+    std::vector<float> data(4, 1.0F);
+    ASSERT_TRUE(submit_and_wait(engine, allreduce("step 1", data)).is_ok());
+    if (engine.rank() == 1) return;
+    if (engine.rank() == 2) {
+      const auto operation = allreduce("step 2", data);
+      ASSERT_TRUE(engine.submit(operation).is_ok());
+      EXPECT_EQ(engine.wait(operation, std::chrono::seconds(10)).code(), StatusCode::kPeerLost);
+      rank_2_is_done = true;
+      return;
+    }
+    const Clock::time_point deadline = Clock::now() + std::chrono::seconds(15);
+    while (!rank_2_is_done && Clock::now() < deadline) std::this_thread::sleep_for(milliseconds(5));
+    EXPECT_TRUE(rank_2_is_done);
+  });
+}
+
+// Nobody in this process waits for the tensor, so only the timer can let it go; also while the
+// program goes on with others.
 TEST(Engine, AHeldTensorIsLetGoAfterTheHoldTime) {
   Engine::Options options = test_options();
   options.fusion_hold = milliseconds(50);
@@ -378,9 +430,15 @@ TEST(Engine, AHeldTensorIsLetGoAfterTheHoldTime) {
         const auto alone = allreduce("a", a);
         ASSERT_TRUE(engine.submit(alone).is_ok());
         const Clock::time_point deadline = Clock::now() + std::chrono::seconds(10);
-        while (!alone->done() && Clock::now() < deadline)
+        bool done = false;
+        for (int i = 0; !done && Clock::now() < deadline; ++i) {
+          done = alone->done();
+          std::vector<float> other(1, done ? 1.0F : 0.0F);
+          ASSERT_TRUE(submit_and_wait(engine, allreduce("other", other, ReduceOp::Min)).is_ok());
+          done = other[0] == 1.0F;  // on all ranks
           std::this_thread::sleep_for(milliseconds(5));
-        EXPECT_TRUE(alone->done());
+        }
+        EXPECT_TRUE(done);
       },
       options);
 }

@@ -21,6 +21,7 @@ Report a_report() {
           Ready{1ULL << 63, {0, 127, 128, 0xffffffffU}},
           Flush{7},
           Boundary{},
+          Boundary{{{1, 0}, {300, 1ULL << 40}}, {7, 1ULL << 63}},
           Leave{},
           Abort{"lost"}};
 }

@@ -17,6 +17,13 @@ for who in 0 1 2; do
   check "kill on rank $who: within 10 s" test $((SECONDS - begin)) -le 12
   check "kill on rank $who: it is named" grep -q "rank $who .*SIGKILL" "$work/err"
 done
+# What MPI has under way then can never end: neither the program nor MPI_Finalize may wait for it.
+begin=$SECONDS
+KOLO_COLLECTIVE_TIMEOUT_SECONDS=2 kolo_run -np 3 "$bin/../tests/bin/faulty_job" stop 1
+check "a rank that is stopped amid an operation: the job fails" test "$code" -ne 0
+check "a rank that is stopped amid an operation: within 12 s" test $((SECONDS - begin)) -le 12
+check "a rank that is stopped amid an operation: the others say so" \
+  grep -q "started on every rank but moved no byte on rank" "$work/out"
 kolo_run -np 3 "$bin/../tests/bin/faulty_job" throw 1
 check "an exception on rank 1: the job fails" test "$code" -ne 0
 check "an exception on rank 1: rank 1 is named" grep -q "rank 1 .*SIGABRT" "$work/err"

@@ -1,6 +1,7 @@
 // A job in which one rank misbehaves: faulty_job WHAT RANK.
 //   leave     the rank returns from main early        throw     ends by an exception
 //   exit      calls exit(3) in the middle             kill      gets SIGKILL in the middle
+//   stop      is stopped (SIGSTOP) amid an operation
 // The others go on with operations; when one fails they print its message and the time it took to
 // come, and exit with 4.
 #include <ATen/ATen.h>
@@ -13,8 +14,31 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
+#include <vector>
 
 namespace {
+
+// Two operations are in flight at any time, so that the rank is stopped amid one.
+void run_into_stop(bool stop_here) {
+  std::vector<at::Tensor> data(2, at::ones({4000000}));
+  data[1] = data[0].clone();
+  std::thread stopper([stop_here] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    if (stop_here) std::raise(SIGSTOP);
+  });
+  stopper.detach();
+  std::vector<kolo::Handle> handles;
+  for (int i = 0; i < 100000; ++i) {
+    if (i >= 2) handles[i % 2].wait();
+    kolo::Handle next = kolo::allreduce_async_(data[i % 2], std::to_string(i % 2));
+    if (i < 2) {
+      handles.push_back(std::move(next));
+    } else {
+      handles[i % 2] = std::move(next);
+    }
+  }
+}
 
 void misbehave(const std::string& what) {
   if (what == "exit") std::exit(3);  // NOLINT(concurrency-mt-unsafe): what is tested
@@ -27,11 +51,12 @@ int run(const std::string& what, int who) {
   at::Tensor data = at::ones({100000});
   for (int step = 0; step < 3; ++step) kolo::allreduce_(data, "data");
   const auto begin = std::chrono::steady_clock::now();
-  if (kolo::rank() == who) {
+  if (kolo::rank() == who && what != "stop") {
     misbehave(what);
     return 0;
   }
   try {
+    if (what == "stop") run_into_stop(kolo::rank() == who);
     for (int step = 3; step < 1000; ++step) kolo::allreduce_(data, "data");
   } catch (const kolo::Error& error) {
     const double seconds =

@@ -227,6 +227,26 @@ TEST_F(Optimizer, SparseGradientsAreAClearError) {
               HasSubstr("dense"));
 }
 
+// One gradient cannot be submitted in synchronize(); the others are the caller's again all the
+// same.
+TEST_F(Optimizer, AGradientThatCannotBeReducedLeavesNoOtherInFlight) {
+  const at::Tensor first = parameter();
+  const at::Tensor sparse = parameter();
+  const at::Tensor last = parameter();
+  DistributedSgd optimizer(std::vector<at::Tensor>{first, sparse, last},
+                           torch::optim::SGDOptions(1.0));
+  (first.sum() * (rank() + 1)).backward();
+  sparse.mutable_grad() = torch::ones({3}).to_sparse();
+  last.mutable_grad() = torch::full({3}, static_cast<float>(rank() + 1));
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { optimizer.synchronize(); }),
+              HasSubstr("dense"));
+  EXPECT_TRUE(first.grad().allclose(torch::full({3}, mean_of_ranks())));
+  EXPECT_TRUE(last.grad().allclose(torch::full({3}, mean_of_ranks())));
+  optimizer.zero_grad();
+  (first.sum() + sparse.sum() + last.sum()).backward();
+  optimizer.step();
+}
+
 TEST_F(Optimizer, Closures) {
   const at::Tensor p = parameter(1.0);
   DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));

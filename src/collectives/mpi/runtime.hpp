@@ -23,7 +23,7 @@ struct MpiParent {
 Status start_mpi();
 
 // Ends MPI if start_mpi() started it and nobody ended it since. Blocks until all processes are
-// here.
+// here; not to be called after a transport has failed.
 void finalize_mpi();
 
 // Collective over `parent`. Where this process stands.
