@@ -40,7 +40,8 @@ const char* name_of(OpKind kind) {
 }
 
 const char* name_of(ReduceOp op) {
-  static constexpr const char* kNames[kReduceOpCount] = {"Average", "Sum", "Min", "Max", "Product"};
+  static constexpr const char* kNames[kReduceOpCount] = {"Average", "Sum",     "Min",
+                                                         "Max",     "Product", "Adasum"};
   return kNames[static_cast<int>(op)];
 }
 

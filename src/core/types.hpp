@@ -26,7 +26,7 @@ inline constexpr int kDTypeCount = 10;
 
 enum class OpKind : std::uint8_t { kAllreduce = 0, kBroadcast = 1 };
 inline constexpr int kOpKindCount = 2;
-inline constexpr int kReduceOpCount = 5;
+inline constexpr int kReduceOpCount = 6;
 
 std::size_t size_of(DType dtype);  // bytes of one element
 bool is_floating(DType dtype);

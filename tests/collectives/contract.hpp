@@ -78,6 +78,8 @@ inline double expected(int size, std::size_t i, ReduceOp op) {
       case ReduceOp::Product:
         result *= x;
         break;
+      case ReduceOp::Adasum:  // has tests of its own
+        break;
     }
   }
   return result;
@@ -313,6 +315,119 @@ inline void broadcast(Transport& t) {
   }
 }
 
+// Cuts count things into n parts of uneven sizes, some empty.
+inline std::vector<std::size_t> uneven_cut(std::size_t count, int parts, std::size_t seed) {
+  std::vector<std::size_t> boundaries = {0};
+  for (int i = 1; i < parts; ++i)
+    boundaries.push_back(std::max(boundaries.back(), (count * i / parts + seed * 7) % (count + 1)));
+  boundaries.push_back(count);
+  return boundaries;
+}
+
+inline void reducescatter(Transport& t) {
+  Tag tag = 100;
+  for (const std::size_t count : kCounts) {
+    for (const std::size_t chunk : {std::size_t{64}, std::size_t{1} << 20}) {
+      for (std::size_t seed = 0; seed < 3; ++seed) {
+        const std::vector<std::size_t> cut = uneven_cut(count, t.size(), seed);
+        std::vector<std::int32_t> data(count + 1, -1);
+        for (std::size_t i = 0; i < count; ++i)
+          data[i] = static_cast<std::int32_t>(value(t.rank(), i));
+        Reduction reduction;
+        reduction.dtype = DType::kInt32;
+        reduction.postscale = 3;
+        const Status status =
+            run(*make_reducescatter(t, tag++, data.data(), cut, reduction, chunk));
+        ASSERT_TRUE(status.is_ok()) << status.message();
+        for (std::size_t i = cut[t.rank()]; i < cut[t.rank() + 1]; ++i)
+          ASSERT_EQ(data[i], 3 * expected(t.size(), i, ReduceOp::Sum)) << "element " << i;
+        EXPECT_EQ(data[count], -1);
+      }
+    }
+  }
+}
+
+inline void allgather(Transport& t) {
+  Tag tag = 100;
+  for (const std::size_t bytes : kCounts) {
+    for (const std::size_t chunk : {std::size_t{64}, std::size_t{1} << 20}) {
+      for (std::size_t seed = 0; seed < 3; ++seed) {
+        const std::vector<std::size_t> cut = uneven_cut(bytes, t.size(), seed);
+        std::vector<std::uint8_t> wanted(bytes + 1, 77);
+        for (std::size_t i = 0; i < bytes; ++i) wanted[i] = static_cast<std::uint8_t>(i * 3);
+        std::vector<std::uint8_t> data(bytes + 1, 77);
+        for (std::size_t i = cut[t.rank()]; i < cut[t.rank() + 1]; ++i) data[i] = wanted[i];
+        const Status status = run(*make_allgather(t, tag++, data.data(), cut, chunk));
+        ASSERT_TRUE(status.is_ok()) << status.message();
+        EXPECT_EQ(data, wanted);
+      }
+    }
+  }
+}
+
+// Rank r gives rank p (r * 5 + p * 3 + seed) % 7 times `unit` bytes: anything from nothing on.
+inline void alltoall(Transport& t) {
+  Tag tag = 100;
+  const auto share = [](int from, int to, std::size_t seed) {
+    return (static_cast<std::size_t>(from) * 5 + static_cast<std::size_t>(to) * 3 + seed) % 7;
+  };
+  const auto byte = [](int from, int to, std::size_t i) {
+    return static_cast<std::uint8_t>(static_cast<std::size_t>(from) * 50 +
+                                     static_cast<std::size_t>(to) * 10 + i);
+  };
+  for (const std::size_t unit : {1, 13, 1000}) {
+    for (std::size_t seed = 0; seed < 7; ++seed) {
+      std::vector<std::uint8_t> out;
+      std::vector<std::uint8_t> wanted;
+      AlltoallSide from{nullptr, {0}};
+      AlltoallSide to{nullptr, {0}};
+      for (int peer = 0; peer < t.size(); ++peer) {
+        for (std::size_t i = 0; i < unit * share(t.rank(), peer, seed); ++i)
+          out.push_back(byte(t.rank(), peer, i));
+        for (std::size_t i = 0; i < unit * share(peer, t.rank(), seed); ++i)
+          wanted.push_back(byte(peer, t.rank(), i));
+        from.boundaries.push_back(out.size());
+        to.boundaries.push_back(wanted.size());
+      }
+      const std::vector<std::uint8_t> before = out;
+      std::vector<std::uint8_t> in(wanted.size());
+      from.data = out.data();
+      to.data = in.data();
+      const Status status = run(*make_alltoall(t, tag++, from, to, 64));
+      ASSERT_TRUE(status.is_ok()) << status.message();
+      EXPECT_EQ(in, wanted) << "unit " << unit << " seed " << seed << " rank " << t.rank();
+      EXPECT_EQ(out, before);
+    }
+  }
+}
+
+// Orthogonal tensors are added, equal ones averaged; for any number of ranks.
+inline void adasum_of_all(Transport& t) {
+  Tag tag = 100;
+  for (const DType dtype : {DType::kFloat64, DType::kFloat32}) {
+    const auto check = [&](auto type) {
+      using T = decltype(type);
+      Reduction reduction;
+      reduction.dtype = dtype;
+      reduction.op = ReduceOp::Adasum;
+      std::vector<T> orthogonal(t.size() * 3, T{0});
+      orthogonal[t.rank() * 3] = static_cast<T>(t.rank() + 1);
+      std::vector<T> equal(50, static_cast<T>(1.5));
+      std::vector<T> empty;
+      for (auto* data : {&orthogonal, &equal, &empty}) {
+        const Status status =
+            run(*make_allreduce(t, tag++, data->data(), data->size(), reduction, Tuning{}));
+        ASSERT_TRUE(status.is_ok()) << status.message();
+      }
+      for (std::size_t i = 0; i < orthogonal.size(); ++i)
+        EXPECT_EQ(orthogonal[i], i % 3 == 0 ? static_cast<T>(i / 3 + 1) : T{0});
+      EXPECT_EQ(equal, std::vector<T>(50, static_cast<T>(1.5)));
+    };
+    if (dtype == DType::kFloat64) check(double{});
+    if (dtype == DType::kFloat32) check(float{});
+  }
+}
+
 // Ranks step several collectives in different orders; each must still get its own data.
 inline void several_in_flight(Transport& t) {
   constexpr std::size_t kWorks = 8;
@@ -359,6 +474,10 @@ inline std::vector<std::pair<std::string, Case>> cases() {
           {"Finishing", finishing},
           {"SameBitsOnEveryRank", same_bits_on_every_rank},
           {"Broadcast", broadcast},
+          {"Reducescatter", reducescatter},
+          {"Allgather", allgather},
+          {"Alltoall", alltoall},
+          {"Adasum", adasum_of_all},
           {"SeveralInFlight", several_in_flight}};
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "collectives/work.hpp"
 #include "core/types.hpp"
@@ -43,11 +44,37 @@ std::unique_ptr<Work> make_ring_allreduce(Transport& transport, Tag tag, void* d
                                           std::size_t chunk_bytes);
 
 // Recursive doubling: log2(n) steps of all the data, two more where n is no power of two. Thakur,
-// Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, 2005.
+// Rabenseifner and Gropp, Optimization of Collective Communication Operations in MPICH, 2005. The
+// only one that knows Adasum: Maleki and others, Scaling Distributed Training with Adaptive
+// Summation, 2020.
 std::unique_ptr<Work> make_recursive_doubling_allreduce(Transport& transport, Tag tag, void* data,
                                                         std::size_t count,
                                                         const Reduction& reduction,
                                                         std::size_t chunk_bytes);
+
+// Reduce-scatter, the first half of the ring. boundaries (n + 1, in elements, from 0) cut the data
+// into a segment a rank; afterwards the rank's own segment is reduced and the others hold what is
+// of no use.
+std::unique_ptr<Work> make_reducescatter(Transport& transport, Tag tag, void* data,
+                                         std::vector<std::size_t> boundaries,
+                                         const Reduction& reduction, std::size_t chunk_bytes);
+
+// All-gather, the second half of the ring: n - 1 steps. boundaries (n + 1, in bytes, from 0) cut
+// data into a segment a rank, of any size; each rank's own segment is filled before, all are
+// afterwards.
+std::unique_ptr<Work> make_allgather(Transport& transport, Tag tag, void* data,
+                                     std::vector<std::size_t> boundaries, std::size_t chunk_bytes);
+
+// What of a rank's data in an alltoall belongs to which peer: n + 1 offsets in bytes, from 0.
+struct AlltoallSide {
+  void* data = nullptr;
+  std::vector<std::size_t> boundaries;
+};
+
+// All-to-all by pairs: in step i rank r sends its segment for r + i and receives that of r - i, n -
+// 1 steps that overlap. `from` is not changed and does not overlap with `to`.
+std::unique_ptr<Work> make_alltoall(Transport& transport, Tag tag, const AlltoallSide& from,
+                                    const AlltoallSide& to, std::size_t chunk_bytes);
 
 // Binomial tree from root; pieces of chunk_bytes are pipelined through it. log2(n) steps for the
 // first piece.

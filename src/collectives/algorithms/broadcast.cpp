@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "collectives/algorithms/algorithms.hpp"
+#include "collectives/algorithms/tickets.hpp"
 
 namespace kolo {
 namespace {
@@ -71,14 +72,7 @@ class Broadcast final : public Work {
   }
 
   Status send_pieces(bool& moved) {
-    while (!sends_.empty()) {
-      Status s;
-      const Progress progress = transport_.poll(sends_.front(), s);
-      if (progress == Progress::kWaiting) break;
-      sends_.pop_front();
-      if (progress == Progress::kFailed) return s;
-      moved = true;
-    }
+    if (Status s = retire(transport_, sends_, moved); !s.is_ok()) return s;
     while (forwarded_ < arrived_ &&
            sends_.size() < kWindow * std::max<std::size_t>(children_.size(), 1)) {
       for (const int child : children_) {

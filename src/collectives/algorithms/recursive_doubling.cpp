@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "collectives/algorithms/algorithms.hpp"
+#include "collectives/algorithms/tickets.hpp"
 #include "collectives/reduce/reduce.hpp"
 
 namespace kolo {
@@ -36,7 +37,7 @@ class RecursiveDoubling final : public Work {
   Progress step(Status& status) override {
     bool moved = false;
     while (!exchanges_.empty()) {
-      status = poll_tickets(moved);
+      status = retire(transport_, tickets_, moved);
       if (!status.is_ok()) return Progress::kFailed;
       if (!tickets_.empty()) return moved ? Progress::kAdvanced : Progress::kWaiting;
       end_exchange();
@@ -100,25 +101,21 @@ class RecursiveDoubling final : public Work {
     return Status::ok();
   }
 
-  Status poll_tickets(bool& moved) {
-    while (!tickets_.empty()) {
-      Status s;
-      const Progress progress = transport_.poll(tickets_.front(), s);
-      if (progress == Progress::kWaiting) break;
-      tickets_.pop_front();
-      if (progress == Progress::kFailed) return s;
-      moved = true;
+  void combine(void* into, const void* with) {
+    if (reduction_.op == ReduceOp::Adasum) {
+      adasum(into, with, count_, reduction_.dtype);
+    } else {
+      reduce(into, with, count_, reduction_.dtype, reduction_.op);
     }
-    return Status::ok();
   }
 
   void end_exchange() {
     const Exchange& exchange = exchanges_.front();
     if (exchange.after == After::kReduce && exchange.peer > transport_.rank()) {
-      reduce(data_, scratch_.get(), count_, reduction_.dtype, reduction_.op);
+      combine(data_, scratch_.get());
     } else if (exchange.after == After::kReduce) {
       // The lower rank's operand comes first on both sides: Min of -0 and +0 depends on the order.
-      reduce(scratch_.get(), data_, count_, reduction_.dtype, reduction_.op);
+      combine(scratch_.get(), data_);
       std::copy(scratch_.get(), scratch_.get() + bytes_, data_);
     } else if (exchange.after == After::kReplace) {
       std::copy(scratch_.get(), scratch_.get() + bytes_, data_);

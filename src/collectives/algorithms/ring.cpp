@@ -1,8 +1,11 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "collectives/algorithms/algorithms.hpp"
+#include "collectives/algorithms/tickets.hpp"
 #include "collectives/reduce/reduce.hpp"
 
 namespace kolo {
@@ -12,34 +15,41 @@ namespace {
 // and a late poll finds the next already here.
 constexpr std::size_t kWindow = 4;
 
-// The data are cut into one segment a rank, each segment into `pieces_` pieces. In step t rank r
-// sends segment r - t and receives segment r - t - 1 (modulo n) from the left. In the first n - 1
-// steps what comes is reduced into the own values; then segment r + 1 is complete here, and for
-// n - 1 more steps complete segments travel on. Piece c of step t has the index t * pieces_ + c;
-// sender and receiver go through the indices in the same order, so one tag is enough. A piece may
-// be sent as soon as the same piece of the step before has arrived: steps overlap.
-class RingAllreduce final : public Work {
+// What travels round the ring. `boundaries` cut the data, in elements, into one segment a rank. In
+// step t rank r sends segment r - first - t and receives segment r - first - t - 1 (modulo n) from
+// the left. In the first `reduce_steps` steps what comes is reduced into the own values, in the
+// others it replaces them.
+struct RingPlan {
+  std::vector<std::size_t> boundaries;
+  std::size_t first = 0;
+  std::size_t reduce_steps = 0;
+  std::size_t steps = 0;
+};
+
+// Segments are cut into `pieces_` pieces. Piece c of step t has the index t * pieces_ + c; sender
+// and receiver go through the indices in the same order, so one tag is enough. A piece may be sent
+// as soon as the same piece of the step before has arrived: steps overlap.
+class Ring final : public Work {
  public:
-  RingAllreduce(Transport& transport, Tag tag, void* data, std::size_t count,
-                const Reduction& reduction, std::size_t chunk_bytes)
+  Ring(Transport& transport, Tag tag, void* data, RingPlan plan, const Reduction& reduction,
+       std::size_t chunk_bytes)
       : transport_(transport),
         tag_(tag),
         data_(static_cast<std::byte*>(data)),
-        count_(count),
+        plan_(std::move(plan)),
         reduction_(reduction),
         element_bytes_(size_of(reduction.dtype)),
         ranks_(static_cast<std::size_t>(transport.size())),
         rank_(static_cast<std::size_t>(transport.rank())),
+        largest_segment_(largest_segment()),
         piece_elements_(std::max<std::size_t>(1, chunk_bytes / element_bytes_)),
-        pieces_(((count + ranks_ - 1) / ranks_ + piece_elements_ - 1) / piece_elements_),
-        total_(2 * (ranks_ - 1) * pieces_) {}
+        pieces_((largest_segment_ + piece_elements_ - 1) / piece_elements_),
+        total_(plan_.steps * pieces_) {}
 
   Status start() override {
-    if (ranks_ == 1) finish(data_, count_, reduction_);
-    const std::size_t largest = std::min(piece_elements_, (count_ + ranks_ - 1) / ranks_);
-    landing_bytes_ = largest * element_bytes_;
+    landing_bytes_ = std::min(piece_elements_, largest_segment_) * element_bytes_;
     // Not filled with zeros, which would cost as much as a copy.
-    if (ranks_ > 1)
+    if (plan_.reduce_steps > 0)
       scratch_ = std::make_unique_for_overwrite<std::byte[]>(kWindow * landing_bytes_);
     return Status::ok();
   }
@@ -49,7 +59,7 @@ class RingAllreduce final : public Work {
     status = post_receives();
     if (status.is_ok()) status = take_one_piece(moved);
     if (status.is_ok()) status = start_sends(moved);
-    if (status.is_ok()) status = retire_sends(moved);
+    if (status.is_ok()) status = retire(transport_, sends_, moved);
     if (!status.is_ok()) return Progress::kFailed;
     if (received_ == total_ && sent_ == total_ && sends_.empty()) return Progress::kDone;
     return moved ? Progress::kAdvanced : Progress::kWaiting;
@@ -62,13 +72,21 @@ class RingAllreduce final : public Work {
   };
 
   std::size_t step_of(std::size_t index) const { return index / pieces_; }
-  bool is_reduced(std::size_t index) const { return step_of(index) < ranks_ - 1; }
+  bool is_reduced(std::size_t index) const { return step_of(index) < plan_.reduce_steps; }
+
+  std::size_t largest_segment() const {
+    std::size_t largest = 0;
+    for (std::size_t i = 0; i < ranks_; ++i)
+      largest = std::max(largest, plan_.boundaries[i + 1] - plan_.boundaries[i]);
+    return largest;
+  }
 
   // The piece that is sent (behind = 0) or received (behind = 1) with this index.
   Piece piece(std::size_t index, std::size_t behind) const {
-    const std::size_t segment = (rank_ + 2 * ranks_ - step_of(index) - behind) % ranks_;
-    const std::size_t begin = count_ * segment / ranks_;
-    const std::size_t end = count_ * (segment + 1) / ranks_;
+    const std::size_t segment =
+        (rank_ + 2 * ranks_ - plan_.first - step_of(index) - behind) % ranks_;
+    const std::size_t begin = plan_.boundaries[segment];
+    const std::size_t end = plan_.boundaries[segment + 1];
     const std::size_t first = std::min(end, begin + index % pieces_ * piece_elements_);
     const std::size_t last = std::min(end, first + piece_elements_);
     return {data_ + first * element_bytes_, last - first};
@@ -106,7 +124,7 @@ class RingAllreduce final : public Work {
       if (is_reduced(received_)) {
         reduce(to.data, landing(received_, to), to.elements, reduction_.dtype, reduction_.op);
       }
-      if (step_of(received_) == ranks_ - 2) finish(to.data, to.elements, reduction_);
+      if (step_of(received_) + 1 == plan_.reduce_steps) finish(to.data, to.elements, reduction_);
     }
     receives_.pop_front();
     ++received_;
@@ -130,26 +148,15 @@ class RingAllreduce final : public Work {
     return Status::ok();
   }
 
-  Status retire_sends(bool& moved) {
-    while (!sends_.empty()) {
-      Status s;
-      const Progress progress = transport_.poll(sends_.front(), s);
-      if (progress == Progress::kWaiting) break;
-      sends_.pop_front();
-      if (progress == Progress::kFailed) return s;
-      moved = true;
-    }
-    return Status::ok();
-  }
-
   Transport& transport_;  // outlives every work
   const Tag tag_;
   std::byte* const data_;  // kept alive by the owner of the work
-  const std::size_t count_;
+  const RingPlan plan_;
   const Reduction reduction_;
   const std::size_t element_bytes_;
   const std::size_t ranks_;
   const std::size_t rank_;
+  const std::size_t largest_segment_;
   const std::size_t piece_elements_;
   const std::size_t pieces_;
   const std::size_t total_;               // indices on each side
@@ -162,12 +169,58 @@ class RingAllreduce final : public Work {
   std::deque<Ticket> sends_;
 };
 
+// Nothing travels in a group of one.
+class Alone final : public Work {
+ public:
+  Alone(void* data, std::size_t count, const Reduction& reduction)
+      : data_(data), count_(count), reduction_(reduction) {}
+  Status start() override {
+    finish(data_, count_, reduction_);
+    return Status::ok();
+  }
+  Progress step(Status& /*status*/) override { return Progress::kDone; }
+
+ private:
+  void* const data_;  // kept alive by the owner of the work
+  const std::size_t count_;
+  const Reduction reduction_;
+};
+
+std::vector<std::size_t> even_cut(std::size_t count, std::size_t ranks) {
+  std::vector<std::size_t> boundaries;
+  for (std::size_t i = 0; i <= ranks; ++i) boundaries.push_back(count * i / ranks);
+  return boundaries;
+}
+
 }  // namespace
 
+// After n - 1 steps segment r + 1 is complete on rank r, and complete segments travel on.
 std::unique_ptr<Work> make_ring_allreduce(Transport& transport, Tag tag, void* data,
                                           std::size_t count, const Reduction& reduction,
                                           std::size_t chunk_bytes) {
-  return std::make_unique<RingAllreduce>(transport, tag, data, count, reduction, chunk_bytes);
+  const auto ranks = static_cast<std::size_t>(transport.size());
+  if (ranks == 1) return std::make_unique<Alone>(data, count, reduction);
+  RingPlan plan{even_cut(count, ranks), 0, ranks - 1, 2 * (ranks - 1)};
+  return std::make_unique<Ring>(transport, tag, data, std::move(plan), reduction, chunk_bytes);
+}
+
+// Begins one segment further back, so that segment r ends complete on rank r.
+std::unique_ptr<Work> make_reducescatter(Transport& transport, Tag tag, void* data,
+                                         std::vector<std::size_t> boundaries,
+                                         const Reduction& reduction, std::size_t chunk_bytes) {
+  const auto ranks = static_cast<std::size_t>(transport.size());
+  if (ranks == 1) return std::make_unique<Alone>(data, boundaries.back(), reduction);
+  RingPlan plan{std::move(boundaries), 1, ranks - 1, ranks - 1};
+  return std::make_unique<Ring>(transport, tag, data, std::move(plan), reduction, chunk_bytes);
+}
+
+std::unique_ptr<Work> make_allgather(Transport& transport, Tag tag, void* data,
+                                     std::vector<std::size_t> boundaries, std::size_t chunk_bytes) {
+  const auto ranks = static_cast<std::size_t>(transport.size());
+  Reduction bytes;
+  bytes.dtype = DType::kUint8;
+  RingPlan plan{std::move(boundaries), 0, 0, ranks - 1};
+  return std::make_unique<Ring>(transport, tag, data, std::move(plan), bytes, chunk_bytes);
 }
 
 }  // namespace kolo

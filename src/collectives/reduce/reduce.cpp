@@ -1,5 +1,6 @@
 #include "collectives/reduce/reduce.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -91,7 +92,64 @@ void reduce_typed(void* accumulator, const void* values, std::size_t count, Redu
       return reduce_loop<T, MaxOp>(accumulator, values, count);
     case ReduceOp::Product:
       return reduce_loop<T, ProductOp>(accumulator, values, count);
+    case ReduceOp::Adasum:  // is not element by element
+      break;
   }
+}
+
+// float16, bfloat16 and float32 as float32; float64 as it is.
+template <typename T>
+auto widen(T value) {
+  if constexpr (kIsHalf<T>) {
+    return to_float(value);
+  } else {
+    return value;
+  }
+}
+
+template <typename T>
+void adasum_typed(void* first, const void* second, std::size_t count) {
+  T* a = static_cast<T*>(first);
+  const T* b = static_cast<const T*>(second);
+  double dot = 0;
+  double square_a = 0;
+  double square_b = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto x = static_cast<double>(widen(a[i]));
+    const auto y = static_cast<double>(widen(b[i]));
+    dot += x * y;
+    square_a += x * x;
+    square_b += y * y;
+  }
+  using Wide = decltype(widen(T{}));
+  const auto factor_a = static_cast<Wide>(square_a == 0 ? 1 : 1 - dot / (2 * square_a));
+  const auto factor_b = static_cast<Wide>(square_b == 0 ? 1 : 1 - dot / (2 * square_b));
+  for (std::size_t i = 0; i < count; ++i) {
+    const Wide sum = widen(a[i]) * factor_a + widen(b[i]) * factor_b;
+    if constexpr (kIsHalf<T>) {
+      a[i] = from_float(sum, T{});
+    } else {
+      a[i] = sum;
+    }
+  }
+}
+
+template <typename T>
+T identity_of(ReduceOp op) {
+  using Limits = std::numeric_limits<T>;
+  switch (op) {
+    case ReduceOp::Product:
+      return T{1};
+    case ReduceOp::Min:
+      return Limits::has_infinity ? Limits::infinity() : Limits::max();
+    case ReduceOp::Max:
+      return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    case ReduceOp::Average:
+    case ReduceOp::Sum:
+    case ReduceOp::Adasum:
+      break;
+  }
+  return T{0};
 }
 
 // Conversion of an out-of-range double to an integer is undefined, so it is clamped first. The
@@ -166,12 +224,34 @@ void visit(DType dtype, Visitor&& visitor) {
 }  // namespace
 
 bool reduction_supported(DType dtype, ReduceOp op) {
+  if (op == ReduceOp::Adasum) return is_floating(dtype);
   if (dtype != DType::kBool) return true;
   return op == ReduceOp::Min || op == ReduceOp::Max || op == ReduceOp::Product;
 }
 
 void reduce(void* accumulator, const void* values, std::size_t count, DType dtype, ReduceOp op) {
   visit(dtype, [&](auto type) { reduce_typed<decltype(type)>(accumulator, values, count, op); });
+}
+
+void adasum(void* first, const void* second, std::size_t count, DType dtype) {
+  visit(dtype, [&](auto type) {
+    using T = decltype(type);
+    if constexpr (!std::is_integral_v<T>) adasum_typed<T>(first, second, count);
+  });
+}
+
+void fill_with_identity(void* values, std::size_t count, DType dtype, ReduceOp op) {
+  visit(dtype, [&](auto type) {
+    using T = decltype(type);
+    T* data = static_cast<T*>(values);
+    if constexpr (kIsHalf<T>) {
+      std::fill(data, data + count, from_float(identity_of<float>(op), T{}));
+    } else {
+      // bool is stored as uint8: its largest value is 1.
+      const T most = dtype == DType::kBool && op == ReduceOp::Min ? T{1} : identity_of<T>(op);
+      std::fill(data, data + count, most);
+    }
+  });
 }
 
 void scale(void* values, std::size_t count, DType dtype, double factor) {

@@ -9,15 +9,24 @@
 
 namespace kolo {
 
-// What may be asked of reduce(): everything but Sum and Average of bool, whose results would be no
-// bool. Min and Product of bool are "and", Max is "or".
+// What may be asked for: everything but Sum and Average of bool, whose results would be no bool,
+// and Adasum of what is no floating point. Min and Product of bool are "and", Max is "or".
 bool reduction_supported(DType dtype, ReduceOp op);
 
 // accumulator[i] = op(accumulator[i], values[i]) for count elements. Average adds (the division is
 // scale()'s). float16 and bfloat16 are computed in float32 and rounded to nearest even. Integers
 // wrap around. Min and Max: NaN if either is NaN. The two ranges do not overlap; no alignment is
-// needed beyond the element's.
+// needed beyond the element's. Adasum is adasum()'s.
 void reduce(void* accumulator, const void* values, std::size_t count, DType dtype, ReduceOp op);
+
+// The adaptive sum of two whole tensors, into the first:
+//   first * (1 - d / (2 |first|^2)) + second * (1 - d / (2 |second|^2)),  d their dot product.
+// The products are summed in float64. floating point dtypes only.
+void adasum(void* first, const void* second, std::size_t count, DType dtype);
+
+// What leaves every value as it is when it is combined with: 0 for Sum, Average and Adasum, 1 for
+// Product, the largest value for Min and the smallest for Max (infinities where there are).
+void fill_with_identity(void* values, std::size_t count, DType dtype, ReduceOp op);
 
 // values[i] *= factor: floating point in float32 (float64 for float64); integers in float64,
 // rounded towards zero and held within the range of the dtype. bool is left as it is.
