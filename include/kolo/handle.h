@@ -6,10 +6,12 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace kolo {
 
 namespace detail {
+template <typename Result>
 struct HandleState;
 }
 
@@ -17,22 +19,23 @@ struct HandleState;
 //
 // Destroying a handle without wait() lets the operation go on: it keeps its tensors alive and, in
 // place, still changes them. Its error is lost then.
-class [[nodiscard]] Handle {
+template <typename Result>
+class [[nodiscard]] BasicHandle {
  public:
   using Seconds = std::chrono::duration<double>;
 
-  explicit Handle(std::unique_ptr<detail::HandleState> state);
-  Handle(Handle&& other) noexcept;
-  Handle& operator=(Handle&& other) noexcept;
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  ~Handle();
+  explicit BasicHandle(std::unique_ptr<detail::HandleState<Result>> state);
+  BasicHandle(BasicHandle&& other) noexcept;
+  BasicHandle& operator=(BasicHandle&& other) noexcept;
+  BasicHandle(const BasicHandle&) = delete;
+  BasicHandle& operator=(const BasicHandle&) = delete;
+  ~BasicHandle();
 
   // Waits until the operation has ended on this rank and gives its result: for an operation in
   // place the tensor itself. May be called again. Throws what went wrong (kolo/error.h), or
   // TimeoutError if the operation has not ended in time; then it goes on and wait() may be tried
   // again.
-  at::Tensor wait(std::optional<Seconds> timeout = std::nullopt);
+  Result wait(std::optional<Seconds> timeout = std::nullopt);
 
   // Whether wait() would return or throw at once.
   bool ready();
@@ -42,7 +45,10 @@ class [[nodiscard]] Handle {
   bool absent_everywhere() const;
 
  private:
-  std::unique_ptr<detail::HandleState> state_;
+  std::unique_ptr<detail::HandleState<Result>> state_;
 };
+
+using Handle = BasicHandle<at::Tensor>;
+using GroupHandle = BasicHandle<std::vector<at::Tensor>>;
 
 }  // namespace kolo

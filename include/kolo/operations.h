@@ -2,16 +2,24 @@
 //
 // All are collective: every rank submits the same operation under the same name, in any order among
 // others. Without a name, operations are matched by the order in which a rank makes its unnamed
-// calls, which then must be the same everywhere. A name may be used again when its operation has
-// ended on this rank.
+// calls, which then must be the same everywhere (a call that throws counts, too). A name may be
+// used again when its operation has ended on this rank.
 //
-// Tensors are dense CPU tensors of any shape and strides, of dtype uint8, int8, int16, int32,
-// int64, float16, bfloat16, float32, float64 or bool; the same shape and dtype on every rank.
+// Tensors are dense CPU tensors of any strides, of dtype uint8, int8, int16, int32, int64, float16,
+// bfloat16, float32, float64 or bool; of the same shape and dtype on every rank, but for dimension
+// 0 where a function says so.
 //
 // The plain and in-place forms wait for the result. Errors (kolo/error.h): NotInitializedError,
 // InvalidArgumentError (a tensor or option that is wrong here), DuplicateNameError, MismatchError
 // (ranks disagree; on every rank), PeerLostError. For the _async forms the last two come from
-// Handle::wait(). Gradients do not flow through these operations.
+// Handle::wait().
+//
+// Autograd goes through the plain forms, as through one program that runs on all ranks and whose
+// loss is the sum of the ranks' losses. backward() is then collective. It does not go through the
+// others.
+//
+// A group of tensors goes together: all of them or, after an error, none. Small ones travel in
+// common messages (KOLO_FUSION_TENSOR_LIMIT, KOLO_DISABLE_GROUP_FUSION).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,10 +27,21 @@
 #include <kolo/types.h>
 #include <torch/arg.h>
 
+#include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace kolo {
+
+// Of operations that know no others.
+struct OperationOptions {
+  OperationOptions() = default;
+  /* implicit */ OperationOptions(const char* operation_name) : name_(operation_name) {}
+  /* implicit */ OperationOptions(std::string operation_name) : name_(std::move(operation_name)) {}
+
+  TORCH_ARG(std::string, name) = "";
+};
 
 struct AllreduceOptions {
   AllreduceOptions() = default;
@@ -37,16 +56,80 @@ struct AllreduceOptions {
   TORCH_ARG(double, postscale_factor) = 1.0;
 };
 
-// The reduction of all ranks' tensors, as a new tensor or in place. bool has Min, Max and Product.
+using ReducescatterOptions = AllreduceOptions;
+
+// The reduction of all ranks' tensors, as a new tensor or in place. bool has Min, Max and Product;
+// Adasum is for floating point. Sum and Average are differentiable.
 at::Tensor allreduce(const at::Tensor& tensor, const AllreduceOptions& options = {});
 at::Tensor allreduce_(at::Tensor tensor, const AllreduceOptions& options = {});
 Handle allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options = {});
 Handle allreduce_async_(at::Tensor tensor, const AllreduceOptions& options = {});
 
+std::vector<at::Tensor> grouped_allreduce(const std::vector<at::Tensor>& tensors,
+                                          const AllreduceOptions& options = {});
+std::vector<at::Tensor> grouped_allreduce_(std::vector<at::Tensor> tensors,
+                                           const AllreduceOptions& options = {});
+GroupHandle grouped_allreduce_async(const std::vector<at::Tensor>& tensors,
+                                    const AllreduceOptions& options = {});
+GroupHandle grouped_allreduce_async_(std::vector<at::Tensor> tensors,
+                                     const AllreduceOptions& options = {});
+
 // The tensor of rank `root_rank`, as a new tensor or in place.
-at::Tensor broadcast(const at::Tensor& tensor, int root_rank, const std::string& name = "");
-at::Tensor broadcast_(at::Tensor tensor, int root_rank, const std::string& name = "");
-Handle broadcast_async(const at::Tensor& tensor, int root_rank, const std::string& name = "");
-Handle broadcast_async_(at::Tensor tensor, int root_rank, const std::string& name = "");
+at::Tensor broadcast(const at::Tensor& tensor, int root_rank, const OperationOptions& options = {});
+at::Tensor broadcast_(at::Tensor tensor, int root_rank, const OperationOptions& options = {});
+Handle broadcast_async(const at::Tensor& tensor, int root_rank,
+                       const OperationOptions& options = {});
+Handle broadcast_async_(at::Tensor tensor, int root_rank, const OperationOptions& options = {});
+
+std::vector<at::Tensor> grouped_broadcast(const std::vector<at::Tensor>& tensors, int root_rank,
+                                          const OperationOptions& options = {});
+std::vector<at::Tensor> grouped_broadcast_(std::vector<at::Tensor> tensors, int root_rank,
+                                           const OperationOptions& options = {});
+GroupHandle grouped_broadcast_async(const std::vector<at::Tensor>& tensors, int root_rank,
+                                    const OperationOptions& options = {});
+GroupHandle grouped_broadcast_async_(std::vector<at::Tensor> tensors, int root_rank,
+                                     const OperationOptions& options = {});
+
+// The tensors of all ranks, one after the other along dimension 0, whose extent may differ from
+// rank to rank. A tensor without dimensions is an error.
+at::Tensor allgather(const at::Tensor& tensor, const OperationOptions& options = {});
+Handle allgather_async(const at::Tensor& tensor, const OperationOptions& options = {});
+std::vector<at::Tensor> grouped_allgather(const std::vector<at::Tensor>& tensors,
+                                          const OperationOptions& options = {});
+GroupHandle grouped_allgather_async(const std::vector<at::Tensor>& tensors,
+                                    const OperationOptions& options = {});
+
+// What the ranks have for this one.
+struct AlltoallResult {
+  at::Tensor output;                          // rank 0's rows, then rank 1's, ...
+  std::vector<std::int64_t> received_splits;  // how many rows came from each rank
+};
+using AlltoallHandle = BasicHandle<AlltoallResult>;
+
+// Gives splits[r] rows (along dimension 0, in order) to each rank r. The splits add up to the
+// extent of dimension 0; none: the same number for each rank, which must be whole.
+AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t>& splits = {},
+                        const OperationOptions& options = {});
+AlltoallHandle alltoall_async(const at::Tensor& tensor,
+                              const std::vector<std::int64_t>& splits = {},
+                              const OperationOptions& options = {});
+
+// Reduces, and gives each rank its share of the rows (along dimension 0, in order). Where they
+// cannot be shared evenly the first ranks get one more. A tensor without dimensions, and Adasum,
+// are errors. Sum and Average are differentiable.
+at::Tensor reducescatter(const at::Tensor& tensor, const ReducescatterOptions& options = {});
+Handle reducescatter_async(const at::Tensor& tensor, const ReducescatterOptions& options = {});
+std::vector<at::Tensor> grouped_reducescatter(const std::vector<at::Tensor>& tensors,
+                                              const ReducescatterOptions& options = {});
+GroupHandle grouped_reducescatter_async(const std::vector<at::Tensor>& tensors,
+                                        const ReducescatterOptions& options = {});
+
+// Waits until every rank has called it.
+void barrier(const OperationOptions& options = {});
+
+// This rank has no more data: waits until all ranks have called it, and takes part meanwhile in
+// what the others do, with values that change nothing (in a gather: none). Average still divides by
+// the number of all ranks. Returns the rank that was last.
+int join();
 
 }  // namespace kolo

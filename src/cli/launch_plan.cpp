@@ -61,7 +61,8 @@ Words open_mpi_words(const LaunchRequest& request, const Words& binding) {
   if (request.allow_root) words.emplace_back("--allow-run-as-root");
   if (!request.hosts.empty()) append(words, {"--host", to_string(request.hosts)});
   append(words, binding);
-  if (is_local && request.hosts.empty() && request.size > request.own_cores) {
+  // Also where --host gives slots enough: mpirun counts the cores again where it finds no ssh.
+  if (is_local && request.size > request.own_cores) {
     const bool old = request.kind == LauncherKind::kOpenMpi4;
     append(words, old ? Words{"--oversubscribe"} : Words{"--map-by", "slot:OVERSUBSCRIBE"});
   }

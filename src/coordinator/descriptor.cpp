@@ -1,5 +1,6 @@
 #include "coordinator/descriptor.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -12,67 +13,97 @@ std::string show_number(double value) {
   return error == std::errc() ? std::string(text, end) : "?";
 }
 
-// A field that ranks must agree on. Plain functions: nothing here is destroyed at exit, when the
-// engine's thread may still run.
+// A field that ranks must agree on; of tensor `at`, or of the whole. Plain functions: nothing here
+// is destroyed at exit, when the engine's thread may still run.
 struct Field {
   const char* name;
-  bool (*equal)(const Descriptor& a, const Descriptor& b);
-  std::string (*show)(const Descriptor& descriptor);
+  std::string (*show)(const Descriptor& descriptor, std::size_t at);
+  bool of_a_tensor = false;
 };
+
+std::string show_shape(const Descriptor& d, std::size_t at) {
+  std::string text = to_string(d.tensors[at].shape);
+  if (d.has_own_rows()) text.insert(1, d.tensors[at].shape.empty() ? "*" : "*, ");
+  return text;
+}
 
 // In the order in which a difference is reported; the first that differs says most.
-constexpr Field kFields[] = {
-    {"operation", [](const Descriptor& a, const Descriptor& b) { return a.kind == b.kind; },
-     [](const Descriptor& d) { return std::string(name_of(d.kind)); }},
-    {"dtype", [](const Descriptor& a, const Descriptor& b) { return a.dtype == b.dtype; },
-     [](const Descriptor& d) { return std::string(name_of(d.dtype)); }},
-    {"shape", [](const Descriptor& a, const Descriptor& b) { return a.shape == b.shape; },
-     [](const Descriptor& d) { return to_string(d.shape); }},
-    {"reduce operator", [](const Descriptor& a, const Descriptor& b) { return a.op == b.op; },
-     [](const Descriptor& d) { return std::string(name_of(d.op)); }},
-    {"root rank", [](const Descriptor& a, const Descriptor& b) { return a.root == b.root; },
-     [](const Descriptor& d) { return std::to_string(d.root); }},
-    {"prescale factor",
-     [](const Descriptor& a, const Descriptor& b) { return a.prescale == b.prescale; },
-     [](const Descriptor& d) { return show_number(d.prescale); }},
-    {"postscale factor",
-     [](const Descriptor& a, const Descriptor& b) { return a.postscale == b.postscale; },
-     [](const Descriptor& d) { return show_number(d.postscale); }},
+constexpr Field kFieldsOfAll[] = {
+    {"operation", [](const Descriptor& d, std::size_t) { return std::string(name_of(d.kind)); }},
+    {"number of tensors",
+     [](const Descriptor& d, std::size_t) { return std::to_string(d.tensors.size()); }},
+    {"reduce operator",
+     [](const Descriptor& d, std::size_t) { return std::string(name_of(d.op)); }},
+    {"root rank", [](const Descriptor& d, std::size_t) { return std::to_string(d.root); }},
+    {"prescale factor", [](const Descriptor& d, std::size_t) { return show_number(d.prescale); }},
+    {"postscale factor", [](const Descriptor& d, std::size_t) { return show_number(d.postscale); }},
+};
+constexpr Field kFieldsOfATensor[] = {
+    {"name", [](const Descriptor& d, std::size_t at) { return "'" + d.tensors[at].name + "'"; },
+     true},
+    {"dtype",
+     [](const Descriptor& d, std::size_t at) { return std::string(name_of(d.tensors[at].dtype)); },
+     true},
+    {"shape", show_shape, true},
 };
 
-// "a on rank 0; b on ranks 1, 2", or nothing if the field is equal everywhere.
-std::string field_difference(const std::vector<const Descriptor*>& by_rank, const Field& field) {
-  std::vector<std::pair<const Descriptor*, std::vector<int>>> groups;
+// "shape: a on rank 0; b on ranks 1, 2", or nothing if the field is equal everywhere. What is shown
+// is exact, so equal texts mean equal values.
+std::string field_difference(const std::vector<const Descriptor*>& by_rank, const Field& field,
+                             std::size_t at) {
+  std::vector<std::pair<std::string, std::vector<int>>> groups;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    const std::string value = field.show(*by_rank[rank], at);
     auto group = groups.begin();
-    while (group != groups.end() && !field.equal(*group->first, *by_rank[rank])) ++group;
-    if (group == groups.end()) group = groups.insert(groups.end(), {by_rank[rank], {}});
+    while (group != groups.end() && group->first != value) ++group;
+    if (group == groups.end()) group = groups.insert(groups.end(), {value, {}});
     group->second.push_back(static_cast<int>(rank));
   }
   if (groups.size() < 2) return {};
   std::string text;
-  for (const auto& [descriptor, ranks] : groups) {
-    text += (text.empty() ? "" : "; ") + field.show(*descriptor) + " on " + rank_list(ranks);
+  for (const auto& [value, ranks] : groups) {
+    text += (text.empty() ? ": " : "; ") + value + " on " + rank_list(ranks);
   }
-  return text;
+  if (!field.of_a_tensor || by_rank[0]->tensors.size() == 1) return field.name + text;
+  const std::string& name = by_rank[0]->tensors[at].name;
+  return std::string(field.name) + " of tensor " + std::to_string(at) +
+         (name.empty() ? "" : " ('" + name + "' on rank 0)") + text;
 }
 
 }  // namespace
 
-std::size_t Descriptor::count() const {
+std::size_t TensorSpec::count() const {
   std::size_t count = 1;
   for (const std::int64_t extent : shape) count *= static_cast<std::size_t>(extent);
   return count;
 }
 
+std::size_t Descriptor::bytes() const {
+  std::size_t bytes = 0;
+  for (const TensorSpec& tensor : tensors) bytes += tensor.bytes();
+  return bytes;
+}
+
+std::int64_t rows_of(std::int64_t rows, int rank, int size) {
+  return rows / size + (rank < rows % size ? 1 : 0);
+}
+
 std::string describe_difference(const std::vector<const Descriptor*>& by_rank) {
-  std::string text;
-  for (const Field& field : kFields) {
-    const std::string difference = field_difference(by_rank, field);
-    if (!difference.empty()) {
-      text += (text.empty() ? "" : ". ") + std::string(field.name) + ": " + difference;
-    }
+  std::vector<std::string> differences;
+  const auto look_at = [&](const Field& field, std::size_t at) {
+    std::string difference = field_difference(by_rank, field, at);
+    if (!difference.empty()) differences.push_back(std::move(difference));
+  };
+  for (const Field& field : kFieldsOfAll) look_at(field, 0);
+  std::size_t tensors = by_rank[0]->tensors.size();
+  for (const Descriptor* descriptor : by_rank)
+    tensors = std::min(tensors, descriptor->tensors.size());
+  const std::size_t before = differences.size();
+  for (std::size_t at = 0; at < tensors && differences.size() == before; ++at) {
+    for (const Field& field : kFieldsOfATensor) look_at(field, at);
   }
+  std::string text;
+  for (const std::string& difference : differences) text += (text.empty() ? "" : ". ") + difference;
   return text;
 }
 

@@ -10,20 +10,37 @@
 
 namespace kolo {
 
-struct Descriptor {
-  OpKind kind = OpKind::kAllreduce;
+struct TensorSpec {
   DType dtype = DType::kFloat32;
-  std::vector<std::int64_t> shape;
-  ReduceOp op = ReduceOp::Sum;  // of an allreduce
-  std::int32_t root = 0;        // of a broadcast
-  double prescale = 1.0;        // of an allreduce
-  double postscale = 1.0;       // of an allreduce
+  std::vector<std::int64_t> shape;  // see has_own_rows()
+  std::string name = {};            // for messages; may be empty
 
-  bool operator==(const Descriptor&) const = default;
+  bool operator==(const TensorSpec&) const = default;
 
   std::size_t count() const;  // elements
   std::size_t bytes() const { return count() * size_of(dtype); }
 };
+
+struct Descriptor {
+  OpKind kind = OpKind::kAllreduce;
+  std::vector<TensorSpec> tensors;  // one; those of a group, which go together; none for a barrier
+  ReduceOp op = ReduceOp::Sum;      // of an allreduce or reducescatter, as the scales
+  std::int32_t root = 0;            // of a broadcast
+  double prescale = 1.0;
+  double postscale = 1.0;
+
+  bool operator==(const Descriptor&) const = default;
+
+  // Each rank has an extent of its own in dimension 0, so that shapes stand here without it: those
+  // of one row.
+  bool has_own_rows() const { return kind == OpKind::kAllgather || kind == OpKind::kAlltoall; }
+
+  std::size_t bytes() const;  // of all tensors
+};
+
+// How many of `rows` rows a reducescatter over `size` ranks gives to a rank: the first ranks take
+// the rest.
+std::int64_t rows_of(std::int64_t rows, int rank, int size);
 
 // What differs, in words: "shape: [2, 3] on rank 0, [3, 2] on ranks 1, 2". Takes one descriptor a
 // rank; empty if all are equal.

@@ -139,10 +139,14 @@ bool Engine::drain_mailbox() {
           break;
         }
         const Operation& operation = *entry.operation;
-        pending_[next_token_] = entry.operation;
-        participant.submit({next_token_, operation.name, operation.descriptor, operation.absent,
+        const Participant::Token token = next_token_++;
+        pending_[token] = entry.operation;
+        if (operation.descriptor.kind == OpKind::kJoin) {
+          participant.join(token);
+          break;
+        }
+        participant.submit({token, operation.name, operation.descriptor, operation.absent,
                             operation.transient, Clock::now()});
-        ++next_token_;
         break;
       }
       case Mailbox::Entry::Kind::kBoundary:
@@ -185,19 +189,24 @@ void Engine::carry_out(const Participant::Launch& launch) {
   std::size_t bytes = 0;
   bool anything = false;
   for (const Participant::Member& member : launch.members) {
-    running.members.push_back({take_pending(member.token), member.absent_everywhere});
-    bytes += running.members.back().operation->descriptor.bytes();
+    std::shared_ptr<Operation> operation =
+        member.token == 0 ? make_stand_in(member.name, member.descriptor, size_)
+                          : take_pending(member.token);
+    bytes += operation->descriptor.bytes();
     anything = anything || !member.absent_everywhere;
+    running.members.push_back({std::move(operation), member.absent_everywhere});
   }
   if (!anything) return end(running);
+  const Descriptor& first = running.members.front().operation->descriptor;
   const Tag tags = transport_->max_tag() - ControlPlane::kFirstFreeTag + 1;
   const Tag tag = ControlPlane::kFirstFreeTag + static_cast<Tag>(launch.sequence % tags);
   const auto bucket = buckets_.find(launch.unit);
   running.work =
       bucket == buckets_.end()
-          ? launch_single(*transport_, tag, running.members.front(), options_.tuning)
-          : launch_bucket(*transport_, tag, running.members, bucket->second, options_.tuning);
-  running.small = bytes < options_.tuning.ring_threshold_bytes;
+          ? launch_single(*transport_, tag, running.members.front(), options_.launch)
+          : launch_bucket(*transport_, tag, running.members, bucket->second, options_.launch);
+  if (running.work == nullptr) return end(running);
+  running.small = !first.has_own_rows() && bytes < options_.launch.tuning.ring_threshold_bytes;
   running.last_moved = Clock::now();
   running_.push_back(std::move(running));
 }
@@ -229,6 +238,12 @@ void Engine::carry_out(const Participant::BucketEnds& bucket) {
   buckets_.erase(bucket.bucket);
 }
 
+void Engine::carry_out(const Participant::Joined& joined) {
+  const std::shared_ptr<Operation> operation = take_pending(joined.token);
+  operation->last_joined_rank = joined.last_rank;
+  complete(operation, Status::ok(), false);
+}
+
 void Engine::carry_out(const Participant::Closed& /*closed*/) {
   closed_ = true;
   if (leave_deadline_) return;
@@ -258,15 +273,23 @@ bool Engine::start_and_step_work() {
   return moved;
 }
 
+Progress Engine::start_or_step(Running& running, Status& status) {
+  try {
+    if (!std::exchange(running.started, true)) {
+      running.last_moved = Clock::now();
+      status = running.work->start();
+    }
+    return status.is_ok() ? running.work->step(status) : Progress::kFailed;
+  } catch (const std::exception& error) {  // memory for a result, say
+    status = Status::internal(error.what());
+    return Progress::kFailed;
+  }
+}
+
 // Steps one work and ends it if it is done (then its work is null).
 bool Engine::step(Running& running) {
   Status status;
-  if (!std::exchange(running.started, true)) {
-    running.last_moved = Clock::now();
-    status = running.work->start();
-  }
-  Progress progress = status.is_ok() ? running.work->step(status) : Progress::kFailed;
-  switch (progress) {
+  switch (start_or_step(running, status)) {
     case Progress::kWaiting:
       return false;
     case Progress::kAdvanced:
@@ -291,6 +314,7 @@ void Engine::end(Running& running) {
 
 void Engine::complete(const std::shared_ptr<Operation>& operation, Status status,
                       bool absent_everywhere) {
+  if (operation->stand_in) return;
   if (status.is_ok() && operation->finish && !absent_everywhere) {
     try {
       operation->finish();

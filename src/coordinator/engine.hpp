@@ -10,10 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "collectives/algorithms/algorithms.hpp"
-#include "coordinator/allreduce_launch.hpp"
 #include "coordinator/backoff.hpp"
 #include "coordinator/control_plane.hpp"
+#include "coordinator/launch.hpp"
 #include "coordinator/mailbox.hpp"
 #include "coordinator/operation.hpp"
 
@@ -22,7 +21,7 @@ namespace kolo {
 class Engine {
  public:
   struct Options {
-    Tuning tuning;
+    LaunchOptions launch;
     PlanLimits limits;
     std::size_t cache_capacity = 16384;
     Clock::duration fusion_hold = std::chrono::seconds(30);
@@ -80,10 +79,12 @@ class Engine {
   void carry_out(const Participant::Failure& failure);
   void carry_out(const Participant::BucketBegins& bucket);
   void carry_out(const Participant::BucketEnds& bucket);
+  void carry_out(const Participant::Joined& joined);
   void carry_out(const Participant::Closed& closed);
   std::shared_ptr<Operation> take_pending(Participant::Token token);
   bool start_and_step_work();
   bool step(Running& running);
+  static Progress start_or_step(Running& running, Status& status);
   void end(Running& running);
   void complete(const std::shared_ptr<Operation>& operation, Status status, bool absent_everywhere);
   void watch_timers();

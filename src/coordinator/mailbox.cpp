@@ -17,7 +17,8 @@ Status Mailbox::reserve(const std::shared_ptr<Operation>& operation) {
         "give each operation a name of its own. The first operation is not affected");
   }
   const auto slot = slots_.find(operation->name);
-  if (slot != slots_.end() && slot->second.bytes == operation->descriptor.bytes()) {
+  if (slot != slots_.end() && operation->tensors.size() == 1 &&
+      slot->second.bytes == operation->descriptor.bytes()) {
     operation->slot = slot->second;
   }
   return Status::ok();
@@ -25,10 +26,8 @@ Status Mailbox::reserve(const std::shared_ptr<Operation>& operation) {
 
 Status Mailbox::submit(const std::shared_ptr<Operation>& operation) {
   if (Status status = reserve(operation); !status.is_ok()) return status;
-  if (operation->slot && operation->absent) {
-    std::memset(operation->slot->data(), 0, operation->slot->bytes);
-  } else if (operation->slot) {
-    std::memcpy(operation->slot->data(), operation->data, operation->slot->bytes);
+  if (operation->slot && !operation->absent) {
+    std::memcpy(operation->slot->data(), operation->tensors[0].data, operation->slot->bytes);
   }
   MutexLock lock(mutex_);
   if (!closed_.is_ok()) {

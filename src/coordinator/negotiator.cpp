@@ -18,7 +18,8 @@ std::vector<int> ranks_where(const std::vector<bool>& flags, bool wanted) {
 
 }  // namespace
 
-Negotiator::Negotiator(const Options& options) : options_(options), left_(options.size, false) {}
+Negotiator::Negotiator(const Options& options)
+    : options_(options), left_(options.size, false), joined_(options.size, false) {}
 
 wire::Decisions Negotiator::take_decisions() {
   return std::exchange(decisions_, {});
@@ -120,13 +121,7 @@ void Negotiator::plan(const std::vector<wire::Submitted>& together) {
 Status Negotiator::on(int rank, const wire::Leave& /*record*/) {
   left_[rank] = true;
   left_order_.push_back(rank);
-  std::vector<Tensor*> waiting;
-  for (const auto& [name, tensor] : tensors_) {
-    if (tensor->arrivals > 0 && !tensor->arrived[rank]) waiting.push_back(tensor.get());
-  }
-  // The map has no order that is the same in every run; names have.
-  std::sort(waiting.begin(), waiting.end(), [](auto* a, auto* b) { return a->name < b->name; });
-  for (Tensor* tensor : waiting) fail_for_left_ranks(*tensor);
+  for (Tensor* tensor : in_flight_without(rank)) fail_for_left_ranks(*tensor);
   finished_ = remaining_ranks().empty();
   if (finished_) decisions_.emplace_back(wire::Bye{});
   return Status::ok();
@@ -134,6 +129,49 @@ Status Negotiator::on(int rank, const wire::Leave& /*record*/) {
 
 Status Negotiator::on(int /*rank*/, const wire::Abort& record) {
   return Status::peer_lost(record.message);
+}
+
+// From now on the rank counts as arrived, with nothing, wherever it has not.
+Status Negotiator::on(int rank, const wire::Join& /*record*/) {
+  if (joined_[rank]) return Status::internal("rank " + std::to_string(rank) + " joined twice");
+  joined_[rank] = true;
+  ++joined_count_;
+  for (Tensor* tensor : in_flight_without(rank)) {
+    if (is_complete(*tensor)) resolve(*tensor);
+  }
+  if (joined_count_ < options_.size) return Status::ok();
+  decisions_.emplace_back(wire::Joined{rank});
+  joined_.assign(options_.size, false);
+  joined_count_ = 0;
+  return Status::ok();
+}
+
+// Sorted by name: the map has no order that is the same in every run.
+std::vector<Negotiator::Tensor*> Negotiator::in_flight_without(int rank) const {
+  std::vector<Tensor*> waiting;
+  for (const auto& [name, tensor] : tensors_) {
+    if (tensor->arrivals > 0 && !tensor->arrived[rank]) waiting.push_back(tensor.get());
+  }
+  std::sort(waiting.begin(), waiting.end(), [](auto* a, auto* b) { return a->name < b->name; });
+  return waiting;
+}
+
+// Ranks that have joined and did not submit the tensor before.
+std::vector<int> Negotiator::joined_without(const Tensor& tensor) const {
+  std::vector<int> ranks;
+  if (joined_count_ == 0) return ranks;
+  for (int rank = 0; rank < options_.size; ++rank) {
+    if (joined_[rank] && !tensor.arrived[rank]) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+bool Negotiator::is_complete(const Tensor& tensor) const {
+  return tensor.arrivals + static_cast<int>(joined_without(tensor).size()) == options_.size;
+}
+
+bool Negotiator::absent_everywhere(const Tensor& tensor) const {
+  return tensor.absent == tensor.arrivals;
 }
 
 Negotiator::Tensor& Negotiator::find_or_create(const std::string& name) {
@@ -158,7 +196,7 @@ void Negotiator::arrive(int rank, Tensor& tensor, bool absent) {
   }();
   if (hopeless) {
     fail_for_left_ranks(tensor);
-  } else if (tensor.arrivals == options_.size) {
+  } else if (is_complete(tensor)) {
     resolve(tensor);
   }
 }
@@ -166,17 +204,24 @@ void Negotiator::arrive(int rank, Tensor& tensor, bool absent) {
 void Negotiator::resolve(Tensor& tensor) {
   const std::string difference = disagreement(tensor);
   if (!difference.empty()) {
-    fail(tensor, StatusCode::kMismatch,
-         "the ranks disagree about tensor '" + tensor.name + "': " + difference +
-             ". Submit the same operation on every rank, or use different names; other tensors are "
-             "not affected");
-    return;
+    return fail(tensor, StatusCode::kMismatch,
+                "the ranks disagree about tensor '" + tensor.name + "': " + difference +
+                    ". Submit the same operation on every rank, or use different names; other "
+                    "tensors are not affected");
   }
   if (!tensor.announced.empty()) {
     const Descriptor descriptor = tensor.announced.begin()->second;
     if (tensor.id == 0 || descriptor != tensor.agreed) agree(tensor, descriptor);
   }
   tensor.announced.clear();
+  const std::vector<int> joined = joined_without(tensor);
+  if (tensor.agreed.kind == OpKind::kBroadcast &&
+      std::find(joined.begin(), joined.end(), tensor.agreed.root) != joined.end()) {
+    return fail(tensor, StatusCode::kMismatch,
+                "broadcast of '" + tensor.name + "': its root, rank " +
+                    std::to_string(tensor.agreed.root) +
+                    ", has joined and gives nothing; choose a root that still takes part");
+  }
   if (!tensor.in_bucket()) {
     execute(tensor);
   } else if (BucketState* bucket = tensor.bucket; ++bucket->complete == bucket->members.size()) {
@@ -187,7 +232,10 @@ void Negotiator::resolve(Tensor& tensor) {
 // What differs between ranks; a rank that came with the id meant the agreed descriptor.
 std::string Negotiator::disagreement(const Tensor& tensor) const {
   if (tensor.announced.empty()) return {};
-  std::vector<const Descriptor*> by_rank(options_.size, &tensor.agreed);
+  // Where all have announced it, ranks that have joined mean what the others do.
+  const bool all_announced = static_cast<int>(tensor.announced.size()) == tensor.arrivals;
+  const Descriptor& unsaid = all_announced ? tensor.announced.begin()->second : tensor.agreed;
+  std::vector<const Descriptor*> by_rank(options_.size, &unsaid);
   for (const auto& [rank, descriptor] : tensor.announced) by_rank[rank] = &descriptor;
   return describe_difference(by_rank);
 }
@@ -204,12 +252,12 @@ void Negotiator::agree(Tensor& tensor, const Descriptor& descriptor) {
   tensor.executions = 0;
   tensor.plannable_from = 0;
   by_id_[tensor.id] = &tensor;
-  decisions_.emplace_back(wire::Assign{tensor.id, tensor.name, tensor.transient});
+  decisions_.emplace_back(wire::Assign{tensor.id, tensor.name, tensor.agreed, tensor.transient});
 }
 
 void Negotiator::execute(Tensor& tensor) {
   wire::Execute decision{tensor.id, {}};
-  if (tensor.absent == options_.size) decision.absent.push_back(0);
+  if (absent_everywhere(tensor)) decision.absent.push_back(0);
   decisions_.emplace_back(std::move(decision));
   ++tensor.executions;
   clear_arrivals(tensor);
@@ -220,7 +268,7 @@ void Negotiator::execute(BucketState& bucket) {
   wire::Execute decision{bucket.id, {}};
   for (std::size_t i = 0; i < bucket.members.size(); ++i) {
     Tensor& member = *bucket.members[i];
-    if (member.absent == options_.size) decision.absent.push_back(static_cast<std::uint32_t>(i));
+    if (absent_everywhere(member)) decision.absent.push_back(static_cast<std::uint32_t>(i));
     ++member.executions;
     clear_arrivals(member);
   }
@@ -273,7 +321,7 @@ void Negotiator::dissolve(BucketState& bucket, const Tensor* except) {
   }
   buckets_.erase(bucket.id);
   for (Tensor* member : members) {
-    if (member != except && member->arrivals == options_.size) execute(*member);
+    if (member != except && member->arrivals > 0 && is_complete(*member)) execute(*member);
   }
 }
 

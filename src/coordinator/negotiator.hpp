@@ -82,9 +82,14 @@ class Negotiator {
   Status on(int rank, const wire::Boundary& record);
   Status on(int rank, const wire::Leave& record);
   Status on(int rank, const wire::Abort& record);
+  Status on(int rank, const wire::Join& record);
 
   Tensor& find_or_create(const std::string& name);
   void arrive(int rank, Tensor& tensor, bool absent);
+  std::vector<int> joined_without(const Tensor& tensor) const;
+  bool is_complete(const Tensor& tensor) const;
+  bool absent_everywhere(const Tensor& tensor) const;
+  std::vector<Tensor*> in_flight_without(int rank) const;
   void resolve(Tensor& tensor);
   std::string disagreement(const Tensor& tensor) const;
   void agree(Tensor& tensor, const Descriptor& descriptor);
@@ -107,6 +112,8 @@ class Negotiator {
   // Members of buckets that were given up: a rank that has not heard of it may still report one.
   std::unordered_map<UnitId, std::vector<UnitId>> dissolved_;
   std::vector<bool> left_;
+  std::vector<bool> joined_;
+  int joined_count_ = 0;
   std::vector<int> left_order_;  // the first to leave is the one to look at
   UnitId next_id_ = 1;
   bool finished_ = false;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "coordinator/descriptor.hpp"
 #include "core/clock.hpp"
@@ -23,18 +24,31 @@ struct Slot {
   std::byte* data() const { return buffer.get() + offset; }
 };
 
+struct OperationTensor {
+  void* data = nullptr;   // worked on in place, but for gathers, which read it
+  std::int64_t rows = 0;  // of gathers: the extent of dimension 0 here
+};
+
 // Filled by the submitting thread, then handed to the engine; shared by it and by the handle.
 class Operation {
  public:
   // Constant after submission.
   std::string name;
   Descriptor descriptor;
-  void* data = nullptr;              // descriptor.bytes() bytes, worked on in place
-  std::shared_ptr<void> keep_alive;  // owns what data points to
+  std::vector<OperationTensor> tensors;  // as descriptor.tensors
+  std::vector<std::int64_t> splits;      // of an alltoall: rows for each rank
+  // Of gathers, called by the engine when the ranks' sizes are known: gives memory for the result
+  // of a tensor, of so many rows from each rank.
+  std::function<void*(std::size_t index, const std::vector<std::int64_t>& rows)> make_result;
+  std::shared_ptr<void> keep_alive;  // owns what tensors point to
   bool absent = false;               // contribute zeros; see absent_everywhere()
   bool transient = false;            // the name will not come again
+  bool stand_in = false;             // of a rank that has joined: nobody waits for it
   std::function<void()> finish;      // run by the engine after success, before anyone is told
   std::optional<Slot> slot;          // set by the mailbox if the data were packed on submission
+
+  // Engine, before complete(): of a join.
+  int last_joined_rank = -1;
 
   // The mailbox's, under its lock: the engine has been told that somebody waits.
   bool wanted = false;

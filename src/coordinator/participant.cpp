@@ -95,6 +95,12 @@ std::size_t Participant::flush(Clock::time_point then) {
   return waiting.size();
 }
 
+void Participant::join(Token token) {
+  flush(Clock::time_point::max());
+  join_ = token;
+  report_.emplace_back(wire::Join{});
+}
+
 void Participant::leave() {
   flush(Clock::time_point::max());
   report_.emplace_back(wire::Leave{});
@@ -162,17 +168,21 @@ Status Participant::apply(const wire::Decisions& decisions, std::vector<Action>&
 }
 
 Status Participant::on(const wire::Assign& record, std::vector<Action>& /*actions*/) {
-  const auto found = tensors_.find(record.name);
-  if (found == tensors_.end() || !found->second->in_flight()) {
+  std::unique_ptr<Tensor>& entry = tensors_[record.name];
+  if (!entry) {
+    entry = std::make_unique<Tensor>();
+    entry->name = record.name;
+  }
+  Tensor& tensor = *entry;
+  if (!tensor.in_flight() && join_ == 0) {
     return broken_protocol("gave a number to '" + record.name + "', which is not in flight here");
   }
-  Tensor& tensor = *found->second;
   if (record.id == 0 || is_known(record.id) || tensor.id != 0) {
     return broken_protocol("gave '" + record.name + "' a second number, or one that is in use");
   }
   tensor.id = record.id;
   tensor.transient = record.transient;
-  tensor.descriptor = tensor.submitted;
+  tensor.descriptor = record.descriptor;
   tensor.executions = 0;
   by_id_[record.id] = &tensor;
   return Status::ok();
@@ -226,11 +236,7 @@ Status Participant::on(const wire::Execute& record, std::vector<Action>& actions
   if (members.empty()) return broken_protocol("executes something unknown");
   Launch launch{sequence_++, record.unit, {}};
   for (Tensor* member : members) {
-    if (member->phase != Phase::kReported) {
-      return broken_protocol("executes '" + member->name + "', which was not reported here");
-    }
-    launch.members.push_back({member->token, false});
-    end_submission(*member);
+    if (Status s = take_part(*member, launch); !s.is_ok()) return s;
   }
   for (const std::uint32_t position : record.absent) {
     if (position >= launch.members.size()) return broken_protocol("names a member that is none");
@@ -241,6 +247,20 @@ Status Participant::on(const wire::Execute& record, std::vector<Action>& actions
     by_id_.erase(members.front()->id);
     tensors_.erase(std::string(members.front()->name));
   }
+  return Status::ok();
+}
+
+Status Participant::take_part(Tensor& tensor, Launch& launch) {
+  Member& member = launch.members.emplace_back();
+  if (tensor.phase == Phase::kReported) {
+    member.token = tensor.token;
+  } else if (tensor.phase == Phase::kIdle && join_ != 0) {
+    member.name = tensor.name;
+    member.descriptor = tensor.descriptor;
+  } else {
+    return broken_protocol("executes '" + tensor.name + "', which was not reported here");
+  }
+  end_submission(tensor);
   return Status::ok();
 }
 
@@ -285,6 +305,12 @@ Status Participant::on(const wire::Evict& record, std::vector<Action>& /*actions
   } else if (tensor.by_id) {
     announce(tensor);  // the coordinator does not know the number any more that it was told
   }
+  return Status::ok();
+}
+
+Status Participant::on(const wire::Joined& record, std::vector<Action>& actions) {
+  if (join_ == 0) return broken_protocol("says that all have joined, but this rank has not");
+  actions.emplace_back(Joined{std::exchange(join_, 0), record.last_rank});
   return Status::ok();
 }
 

@@ -31,8 +31,10 @@ class Participant {
 
   // --- actions, in the order in which they must be carried out ---
   struct Member {
-    Token token = 0;
+    Token token = 0;  // 0: this rank has joined and gives nothing, but must take part
     bool absent_everywhere = false;
+    std::string name;  // both only if token is 0
+    Descriptor descriptor;
   };
   struct Launch {                // run the collective of these tensors now
     std::uint64_t sequence = 0;  // the same on every rank
@@ -54,8 +56,12 @@ class Participant {
   struct BucketEnds {
     UnitId bucket = 0;
   };
+  struct Joined {  // every rank has joined
+    Token token = 0;
+    int last_rank = 0;
+  };
   struct Closed {};  // every rank has left
-  using Action = std::variant<Launch, Failure, BucketBegins, BucketEnds, Closed>;
+  using Action = std::variant<Launch, Failure, BucketBegins, BucketEnds, Joined, Closed>;
 
   // Beyond `cache_capacity` names, rank 0 lets the coordinator forget some. (Other ranks ignore
   // it.)
@@ -75,6 +81,9 @@ class Participant {
   // Gives up every bucket that is partly full, with a tensor that was submitted before `then`.
   // Returns how many.
   std::size_t flush(Clock::time_point then);
+
+  // Nothing will be submitted until all ranks have joined.
+  void join(Token token);
 
   // Nothing will be submitted any more.
   void leave();
@@ -133,6 +142,7 @@ class Participant {
   Status on(const wire::Fail& record, std::vector<Action>& actions);
   Status on(const wire::Dissolve& record, std::vector<Action>& actions);
   Status on(const wire::Evict& record, std::vector<Action>& actions);
+  Status on(const wire::Joined& record, std::vector<Action>& actions);
   Status on(const wire::Bye& record, std::vector<Action>& actions);
   Status on(const wire::Abort& record, std::vector<Action>& actions);
 
@@ -141,6 +151,7 @@ class Participant {
   void report_if_full(Group& bucket);
   void give_up(Group& bucket);
   void end_submission(Tensor& tensor);
+  Status take_part(Tensor& tensor, Launch& launch);
   std::vector<UnitId> choose_evictions();
 
   const int rank_;
@@ -151,6 +162,7 @@ class Participant {
   wire::Report report_;
   std::uint64_t sequence_ = 0;  // executions so far
   std::uint64_t submissions_ = 0;
+  Token join_ = 0;                  // the join in flight
   std::vector<UnitId> ended_here_;  // buckets that this rank gave up; the engine is told with the
                                     // next decisions
   // Rank 0. Both depend on what the program does, never on when messages come.

@@ -4,7 +4,7 @@ namespace kolo {
 namespace {
 
 bool same_kind(const Descriptor& a, const Descriptor& b) {
-  return a.kind == b.kind && a.dtype == b.dtype && a.op == b.op && a.prescale == b.prescale &&
+  return a.tensors[0].dtype == b.tensors[0].dtype && a.op == b.op && a.prescale == b.prescale &&
          a.postscale == b.postscale;
 }
 
@@ -23,7 +23,8 @@ std::size_t padded(std::size_t bytes) {
 }  // namespace
 
 bool fits_bucket(const Descriptor& descriptor, const PlanLimits& limits) {
-  return descriptor.kind == OpKind::kAllreduce && descriptor.bytes() > 0 &&
+  return descriptor.kind == OpKind::kAllreduce && descriptor.tensors.size() == 1 &&
+         descriptor.op != ReduceOp::Adasum && descriptor.bytes() > 0 &&
          descriptor.bytes() <= limits.tensor_bytes &&
          padded(descriptor.bytes()) <= limits.bucket_bytes;
 }

@@ -102,23 +102,31 @@ constexpr std::uint64_t kLargestInt32 = 0x7fffffffULL;
 
 void write(Writer& w, const Descriptor& d) {
   w.u8(static_cast<std::uint8_t>(d.kind));
-  w.u8(static_cast<std::uint8_t>(d.dtype));
   w.u8(static_cast<std::uint8_t>(d.op));
   w.number(static_cast<std::uint64_t>(d.root));
   w.real(d.prescale);
   w.real(d.postscale);
-  w.numbers(d.shape);
+  w.number(d.tensors.size());
+  for (const TensorSpec& tensor : d.tensors) {
+    w.u8(static_cast<std::uint8_t>(tensor.dtype));
+    w.numbers(tensor.shape);
+    w.text(tensor.name);
+  }
 }
 
 Descriptor read_descriptor(Reader& r) {
   Descriptor d;
   d.kind = static_cast<OpKind>(r.u8_below(kOpKindCount));
-  d.dtype = static_cast<DType>(r.u8_below(kDTypeCount));
   d.op = static_cast<ReduceOp>(r.u8_below(kReduceOpCount));
   d.root = static_cast<std::int32_t>(r.number_up_to(kLargestInt32));
   d.prescale = r.real();
   d.postscale = r.real();
-  d.shape = r.numbers<std::int64_t>();
+  d.tensors.resize(r.count());
+  for (TensorSpec& tensor : d.tensors) {
+    tensor.dtype = static_cast<DType>(r.u8_below(kDTypeCount));
+    tensor.shape = r.numbers<std::int64_t>();
+    tensor.name = r.text();
+  }
   return d;
 }
 
@@ -174,11 +182,13 @@ void read(Reader& /*r*/, Leave& /*m*/) {}
 void write(Writer& w, const Assign& m) {
   w.number(m.id);
   w.text(m.name);
+  write(w, m.descriptor);
   w.u8(m.transient ? 1 : 0);
 }
 void read(Reader& r, Assign& m) {
   m.id = r.number();
   m.name = r.text();
+  m.descriptor = read_descriptor(r);
   m.transient = r.u8_below(2) != 0;
 }
 
@@ -232,6 +242,16 @@ void write(Writer& w, const Evict& m) {
 }
 void read(Reader& r, Evict& m) {
   m.tensor = r.number();
+}
+
+void write(Writer& /*w*/, const Join& /*m*/) {}
+void read(Reader& /*r*/, Join& /*m*/) {}
+
+void write(Writer& w, const Joined& m) {
+  w.number(static_cast<std::uint64_t>(m.last_rank));
+}
+void read(Reader& r, Joined& m) {
+  m.last_rank = static_cast<int>(r.number_up_to(kLargestInt32));
 }
 
 void write(Writer& /*w*/, const Bye& /*m*/) {}

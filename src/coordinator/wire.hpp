@@ -14,9 +14,11 @@
 //   boundary  = 4 count:number (tensor:number execution:number){count} evict:numbers
 //   leave     = 5
 //   abort     = 6 message:text
-//   descriptor = kind:u8 dtype:u8 op:u8 root:number prescale:real postscale:real shape:numbers
+//   join      = 7
+//   descriptor = kind:u8 op:u8 root:number prescale:real postscale:real
+//                count:number (dtype:u8 shape:numbers name:text){count}
 // Decisions, from the coordinator to every rank, in one order:
-//   assign    = 1 id:number name:text transient:u8
+//   assign    = 1 id:number name:text descriptor transient:u8
 //   bucket    = 2 id:number count:number (tensor:number base:number){count}
 //   execute   = 3 unit:number absent:numbers    absent: positions that no rank has values for
 //   fail      = 4 name:text code:u8 message:text
@@ -24,6 +26,7 @@
 //   evict     = 6 tensor:number
 //   bye       = 7
 //   abort     = 8 message:text
+//   joined    = 9 last_rank:number
 #pragma once
 
 #include <cstddef>
@@ -76,13 +79,17 @@ struct Abort {  // a peer is lost; the sender has given everything up (also a de
   std::string message;
   bool operator==(const Abort&) const = default;
 };
-using ReportRecord = std::variant<Announce, Ready, Flush, Boundary, Leave, Abort>;
+struct Join {  // the rank gives nothing any more, until all have joined
+  bool operator==(const Join&) const = default;
+};
+using ReportRecord = std::variant<Announce, Ready, Flush, Boundary, Leave, Abort, Join>;
 using Report = std::vector<ReportRecord>;
 
 // --- decisions ---
 struct Assign {
   UnitId id = 0;
   std::string name;
+  Descriptor descriptor;  // for ranks that have joined and do not know it
   bool transient = false;
   bool operator==(const Assign&) const = default;
 };
@@ -118,7 +125,12 @@ struct Evict {
 struct Bye {  // all ranks have left
   bool operator==(const Bye&) const = default;
 };
-using DecisionRecord = std::variant<Assign, Bucket, Execute, Fail, Dissolve, Evict, Bye, Abort>;
+struct Joined {  // all ranks have joined; they go on as before
+  int last_rank = 0;
+  bool operator==(const Joined&) const = default;
+};
+using DecisionRecord =
+    std::variant<Assign, Bucket, Execute, Fail, Dissolve, Evict, Bye, Abort, Joined>;
 using Decisions = std::vector<DecisionRecord>;
 
 std::vector<std::byte> encode(const Report& report);

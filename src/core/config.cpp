@@ -84,6 +84,10 @@ std::vector<Row> make_table() {
                  128 * kKiB, std::int64_t{0}, kGiB,
                  "Only tensors up to this size are packed; larger ones are reduced where "
                  "they lie, because copying them costs more than it saves."));
+  rows.push_back(
+      {{"KOLO_DISABLE_GROUP_FUSION", "HOROVOD_DISABLE_GROUP_FUSION", "boolean", "0", "0 or 1",
+        "The tensors of a group travel one by one; still all of them or none."},
+       [](const std::string& t, Config& c) { return parse_bool(t, c.disable_group_fusion); }});
   rows.push_back(number_row("KOLO_FUSION_HOLD_SECONDS", "", "seconds", &Config::fusion_hold_seconds,
                             30.0, 0.001, kDay,
                             "A bucket of which a tensor was submitted so long ago and others still "

@@ -35,7 +35,8 @@ const char* name_of(DType dtype) {
 }
 
 const char* name_of(OpKind kind) {
-  static constexpr const char* kNames[kOpKindCount] = {"allreduce", "broadcast"};
+  static constexpr const char* kNames[kOpKindCount] = {
+      "allreduce", "broadcast", "allgather", "alltoall", "reducescatter", "barrier", "join"};
   return kNames[static_cast<int>(kind)];
 }
 

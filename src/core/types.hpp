@@ -24,8 +24,16 @@ enum class DType : std::uint8_t {
 };
 inline constexpr int kDTypeCount = 10;
 
-enum class OpKind : std::uint8_t { kAllreduce = 0, kBroadcast = 1 };
-inline constexpr int kOpKindCount = 2;
+enum class OpKind : std::uint8_t {
+  kAllreduce = 0,
+  kBroadcast = 1,
+  kAllgather = 2,
+  kAlltoall = 3,
+  kReducescatter = 4,
+  kBarrier = 5,
+  kJoin = 6,
+};
+inline constexpr int kOpKindCount = 7;
 inline constexpr int kReduceOpCount = 6;
 
 std::size_t size_of(DType dtype);  // bytes of one element

@@ -165,9 +165,10 @@ void GradientReducer::State::submit(Parameter& parameter) {
   Descriptor descriptor;
   descriptor.op = options.op();
   std::shared_ptr<Operation> operation =
-      make_operation(what, parameter.name, gradient, std::move(descriptor));
+      make_operation(what, parameter.name, {gradient}, std::move(descriptor));
   operation->absent = absent;
-  parameter.reduction = kolo::submit(running, std::move(operation), gradient);
+  parameter.reduction = kolo::submit(running, std::move(operation),
+                                     std::make_shared<const at::Tensor>(std::move(gradient)));
 }
 
 // Parameters that backward() did not reach here, but may have reached on another rank. One that

@@ -3,16 +3,19 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <utility>
 
+#include "kolo/error.h"
 #include "kolo/handle.h"
 #include "torch_ops/session.hpp"
 
 namespace kolo::detail {
 
+template <typename Result>
 struct HandleState {
   std::shared_ptr<Session> session;  // its engine answers even after shutdown()
   std::shared_ptr<Operation> operation;
-  at::Tensor result;
+  std::shared_ptr<const Result> result;  // valid when the operation has ended well
 };
 
 }  // namespace kolo::detail
@@ -20,7 +23,13 @@ struct HandleState {
 namespace kolo {
 
 // Hands the operation to the session's engine; throws if it is refused.
-Handle submit(const std::shared_ptr<Session>& session, std::shared_ptr<Operation> operation,
-              at::Tensor result);
+template <typename Result>
+BasicHandle<Result> submit(const std::shared_ptr<Session>& session,
+                           std::shared_ptr<Operation> operation,
+                           std::shared_ptr<const Result> result) {
+  throw_if_error(session->engine().submit(operation));
+  return BasicHandle<Result>(std::make_unique<detail::HandleState<Result>>(
+      detail::HandleState<Result>{session, std::move(operation), std::move(result)}));
+}
 
 }  // namespace kolo

@@ -1,108 +1,232 @@
 #include "kolo/operations.h"
 
+#include <ATen/ATen.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include "collectives/reduce/reduce.hpp"
-#include "kolo/error.h"
-#include "torch_ops/handle_state.hpp"
-#include "torch_ops/tensor.hpp"
+#include "torch_ops/autograd.hpp"
+#include "torch_ops/call.hpp"
 
 namespace kolo {
 namespace {
 
-// A call of the API: its session and the name its operation goes by.
-struct Call {
-  std::shared_ptr<Session> session;
-  std::string name;
-  std::string what;  // for messages
-  bool transient = false;
-
-  Call(const char* function, const char* operation, const std::string& given)
-      : session(kolo::session(function)),
-        name(given.empty() ? session->unnamed(operation) : given),
-        what(std::string(operation) + " of '" + name + "' on rank " +
-             std::to_string(session->topology().rank)),
-        transient(given.empty()) {}
-};
-
-Handle submit(const Call& call, Descriptor descriptor, const at::Tensor& result) {
-  std::shared_ptr<Operation> operation =
-      make_operation(call.what, call.name, result, std::move(descriptor));
-  operation->transient = call.transient;
-  return kolo::submit(call.session, std::move(operation), result);
-}
-
-Handle submit_allreduce(const Call& call, const at::Tensor& result,
-                        const AllreduceOptions& options) {
-  Descriptor descriptor;
-  descriptor.kind = OpKind::kAllreduce;
-  descriptor.op = options.op();
-  descriptor.prescale = options.prescale_factor();
-  descriptor.postscale = options.postscale_factor();
-  if (result.defined() && result.scalar_type() == at::kBool &&
-      !reduction_supported(DType::kBool, options.op())) {
-    throw InvalidArgumentError(
-        call.what + ": a bool tensor has no " + name_of(options.op()) +
-        "; use Max for \"on any rank\", Min for \"on every rank\", or an integer dtype");
-  }
-  return submit(call, std::move(descriptor), result);
-}
-
-Handle submit_broadcast(const Call& call, const at::Tensor& result, int root_rank) {
-  if (root_rank < 0 || root_rank >= call.session->topology().size) {
-    throw InvalidArgumentError(call.what + ": root rank " + std::to_string(root_rank) +
-                               " is not between 0 and " +
-                               std::to_string(call.session->topology().size - 1));
-  }
-  Descriptor descriptor;
-  descriptor.kind = OpKind::kBroadcast;
-  descriptor.root = root_rank;
-  return submit(call, std::move(descriptor), result);
-}
+using Tensors = std::vector<at::Tensor>;
 
 // Autograd must notice that a tensor it saved for backward() has been changed.
-void note_change(const at::Tensor& tensor) {
-  if (tensor.defined() && !tensor.is_inference()) torch::autograd::impl::bump_version(tensor);
+void note_change(const Tensors& tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.defined() && !tensor.is_inference()) torch::autograd::impl::bump_version(tensor);
+  }
+}
+
+template <typename Result>
+std::shared_ptr<const Result> ready_made(Result result) {
+  return std::make_shared<const Result>(std::move(result));
+}
+
+// The result of a gather, which is made while the operation runs.
+std::shared_ptr<const at::Tensor> first_of(const std::shared_ptr<Gathered>& gathered) {
+  return {gathered, &gathered->tensors[0]};
+}
+std::shared_ptr<const Tensors> all_of(const std::shared_ptr<Gathered>& gathered) {
+  return {gathered, &gathered->tensors};
+}
+
+Handle start_allreduce(const Call& call, at::Tensor result, const AllreduceOptions& options) {
+  std::shared_ptr<Operation> operation = make_allreduce(call, {result}, options);
+  return submit(call.session, std::move(operation), ready_made(std::move(result)));
+}
+GroupHandle start_allreduce(const Call& call, Tensors results, const AllreduceOptions& options) {
+  std::shared_ptr<Operation> operation = make_allreduce(call, results, options);
+  return submit(call.session, std::move(operation), ready_made(std::move(results)));
+}
+Handle start_broadcast(const Call& call, at::Tensor result, int root_rank) {
+  std::shared_ptr<Operation> operation = make_broadcast(call, {result}, root_rank);
+  return submit(call.session, std::move(operation), ready_made(std::move(result)));
+}
+GroupHandle start_broadcast(const Call& call, Tensors results, int root_rank) {
+  std::shared_ptr<Operation> operation = make_broadcast(call, results, root_rank);
+  return submit(call.session, std::move(operation), ready_made(std::move(results)));
 }
 
 }  // namespace
 
-Handle allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options) {
-  const Call call("allreduce", "allreduce", options.name());
-  return submit_allreduce(call, working_copy(call.what, tensor), options);
-}
-
-Handle allreduce_async_(at::Tensor tensor, const AllreduceOptions& options) {
-  const Call call("allreduce_", "allreduce", options.name());
-  note_change(tensor);
-  return submit_allreduce(call, tensor, options);
-}
+// --- allreduce ---
 
 at::Tensor allreduce(const at::Tensor& tensor, const AllreduceOptions& options) {
-  return allreduce_async(tensor, options).wait();
+  const Call call("allreduce", "allreduce", options.name());
+  return differentiable_allreduce(call, {tensor}, options)[0];
 }
 
 at::Tensor allreduce_(at::Tensor tensor, const AllreduceOptions& options) {
   return allreduce_async_(std::move(tensor), options).wait();
 }
 
-Handle broadcast_async(const at::Tensor& tensor, int root_rank, const std::string& name) {
-  const Call call("broadcast", "broadcast", name);
-  return submit_broadcast(call, working_copy(call.what, tensor), root_rank);
+Handle allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options) {
+  const Call call("allreduce_async", "allreduce", options.name());
+  return start_allreduce(call, working_copy(call.what, tensor), options);
 }
 
-Handle broadcast_async_(at::Tensor tensor, int root_rank, const std::string& name) {
-  const Call call("broadcast_", "broadcast", name);
-  note_change(tensor);
-  return submit_broadcast(call, tensor, root_rank);
+Handle allreduce_async_(at::Tensor tensor, const AllreduceOptions& options) {
+  const Call call("allreduce_async_", "allreduce", options.name());
+  note_change({tensor});
+  return start_allreduce(call, std::move(tensor), options);
 }
 
-at::Tensor broadcast(const at::Tensor& tensor, int root_rank, const std::string& name) {
-  return broadcast_async(tensor, root_rank, name).wait();
+Tensors grouped_allreduce(const Tensors& tensors, const AllreduceOptions& options) {
+  const Call call("grouped_allreduce", "grouped_allreduce", options.name());
+  return differentiable_allreduce(call, tensors, options);
 }
 
-at::Tensor broadcast_(at::Tensor tensor, int root_rank, const std::string& name) {
-  return broadcast_async_(std::move(tensor), root_rank, name).wait();
+Tensors grouped_allreduce_(Tensors tensors, const AllreduceOptions& options) {
+  return grouped_allreduce_async_(std::move(tensors), options).wait();
+}
+
+GroupHandle grouped_allreduce_async(const Tensors& tensors, const AllreduceOptions& options) {
+  const Call call("grouped_allreduce_async", "grouped_allreduce", options.name());
+  return start_allreduce(call, working_copies(call, tensors), options);
+}
+
+GroupHandle grouped_allreduce_async_(Tensors tensors, const AllreduceOptions& options) {
+  const Call call("grouped_allreduce_async_", "grouped_allreduce", options.name());
+  note_change(tensors);
+  return start_allreduce(call, std::move(tensors), options);
+}
+
+// --- broadcast ---
+
+at::Tensor broadcast(const at::Tensor& tensor, int root_rank, const OperationOptions& options) {
+  const Call call("broadcast", "broadcast", options.name());
+  return differentiable_broadcast(call, {tensor}, root_rank)[0];
+}
+
+at::Tensor broadcast_(at::Tensor tensor, int root_rank, const OperationOptions& options) {
+  return broadcast_async_(std::move(tensor), root_rank, options).wait();
+}
+
+Handle broadcast_async(const at::Tensor& tensor, int root_rank, const OperationOptions& options) {
+  const Call call("broadcast_async", "broadcast", options.name());
+  return start_broadcast(call, working_copy(call.what, tensor), root_rank);
+}
+
+Handle broadcast_async_(at::Tensor tensor, int root_rank, const OperationOptions& options) {
+  const Call call("broadcast_async_", "broadcast", options.name());
+  note_change({tensor});
+  return start_broadcast(call, std::move(tensor), root_rank);
+}
+
+Tensors grouped_broadcast(const Tensors& tensors, int root_rank, const OperationOptions& options) {
+  const Call call("grouped_broadcast", "grouped_broadcast", options.name());
+  return differentiable_broadcast(call, tensors, root_rank);
+}
+
+Tensors grouped_broadcast_(Tensors tensors, int root_rank, const OperationOptions& options) {
+  return grouped_broadcast_async_(std::move(tensors), root_rank, options).wait();
+}
+
+GroupHandle grouped_broadcast_async(const Tensors& tensors, int root_rank,
+                                    const OperationOptions& options) {
+  const Call call("grouped_broadcast_async", "grouped_broadcast", options.name());
+  return start_broadcast(call, working_copies(call, tensors), root_rank);
+}
+
+GroupHandle grouped_broadcast_async_(Tensors tensors, int root_rank,
+                                     const OperationOptions& options) {
+  const Call call("grouped_broadcast_async_", "grouped_broadcast", options.name());
+  note_change(tensors);
+  return start_broadcast(call, std::move(tensors), root_rank);
+}
+
+// --- allgather ---
+
+at::Tensor allgather(const at::Tensor& tensor, const OperationOptions& options) {
+  const Call call("allgather", "allgather", options.name());
+  return differentiable_allgather(call, {tensor})[0];
+}
+
+Handle allgather_async(const at::Tensor& tensor, const OperationOptions& options) {
+  const Call call("allgather_async", "allgather", options.name());
+  const auto gathered = std::make_shared<Gathered>();
+  std::shared_ptr<Operation> operation = make_allgather(call, {tensor}, gathered);
+  return submit(call.session, std::move(operation), first_of(gathered));
+}
+
+Tensors grouped_allgather(const Tensors& tensors, const OperationOptions& options) {
+  const Call call("grouped_allgather", "grouped_allgather", options.name());
+  return differentiable_allgather(call, tensors);
+}
+
+GroupHandle grouped_allgather_async(const Tensors& tensors, const OperationOptions& options) {
+  const Call call("grouped_allgather_async", "grouped_allgather", options.name());
+  const auto gathered = std::make_shared<Gathered>();
+  std::shared_ptr<Operation> operation = make_allgather(call, tensors, gathered);
+  return submit(call.session, std::move(operation), all_of(gathered));
+}
+
+// --- alltoall ---
+
+AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
+                        const OperationOptions& options) {
+  const Call call("alltoall", "alltoall", options.name());
+  return differentiable_alltoall(call, tensor, splits);
+}
+
+AlltoallHandle alltoall_async(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
+                              const OperationOptions& options) {
+  const Call call("alltoall_async", "alltoall", options.name());
+  const auto result = std::make_shared<AlltoallResult>();
+  std::shared_ptr<Operation> operation = make_alltoall(call, tensor, splits, result);
+  return submit<AlltoallResult>(call.session, std::move(operation), result);
+}
+
+// --- reducescatter ---
+
+at::Tensor reducescatter(const at::Tensor& tensor, const ReducescatterOptions& options) {
+  const Call call("reducescatter", "reducescatter", options.name());
+  return differentiable_reducescatter(call, {tensor}, options)[0];
+}
+
+Handle reducescatter_async(const at::Tensor& tensor, const ReducescatterOptions& options) {
+  const Call call("reducescatter_async", "reducescatter", options.name());
+  Tensors results;
+  std::shared_ptr<Operation> operation = make_reducescatter(call, {tensor}, options, results);
+  return submit(call.session, std::move(operation), ready_made(std::move(results[0])));
+}
+
+Tensors grouped_reducescatter(const Tensors& tensors, const ReducescatterOptions& options) {
+  const Call call("grouped_reducescatter", "grouped_reducescatter", options.name());
+  return differentiable_reducescatter(call, tensors, options);
+}
+
+GroupHandle grouped_reducescatter_async(const Tensors& tensors,
+                                        const ReducescatterOptions& options) {
+  const Call call("grouped_reducescatter_async", "grouped_reducescatter", options.name());
+  Tensors results;
+  std::shared_ptr<Operation> operation = make_reducescatter(call, tensors, options, results);
+  return submit(call.session, std::move(operation), ready_made(std::move(results)));
+}
+
+// --- barrier and join ---
+
+namespace {
+
+// Waits for an operation without tensors.
+std::shared_ptr<Operation> run_plain(const Call& call, OpKind kind) {
+  auto operation = std::make_shared<Operation>();
+  operation->name = call.name;
+  operation->transient = call.transient;
+  operation->descriptor.kind = kind;
+  submit(call.session, operation, ready_made(at::Tensor())).wait();
+  return operation;
+}
+
+}  // namespace
+
+void barrier(const OperationOptions& options) {
+  run_plain(Call("barrier", "barrier", options.name()), OpKind::kBarrier);
+}
+
+int join() {
+  return run_plain(Call("join", "join", "join"), OpKind::kJoin)->last_joined_rank;
 }
 
 }  // namespace kolo

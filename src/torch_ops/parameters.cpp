@@ -9,32 +9,29 @@
 #include "kolo/error.h"
 #include "kolo/init.h"
 #include "kolo/operations.h"
+#include "torch_ops/call.hpp"
 
 namespace kolo {
 namespace {
 
 using Named = std::vector<std::pair<std::string, at::Tensor>>;
 
-// All are submitted before the first is waited for. Every operation is waited for, so that the
-// tensors are the caller's again, whatever happens; then the first error is thrown.
-void broadcast_all(const Named& tensors, int root_rank) {
-  std::vector<Handle> handles;
-  std::exception_ptr first_error;
-  const auto keep_error = [&](const auto& action) {
-    try {
-      action();
-    } catch (...) {
-      if (!first_error) first_error = std::current_exception();
-    }
-  };
-  for (const auto& [name, tensor] : tensors) {
+// In one group, so that it is not a message a tensor.
+void broadcast_all(const Named& named, int root_rank) {
+  std::vector<at::Tensor> tensors;
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : named) {
     if (!tensor.defined()) continue;
-    keep_error([&, &n = name, &t = tensor] {
-      handles.push_back(broadcast_async_(t, root_rank, "broadcast." + n));
-    });
+    tensors.push_back(tensor);
+    names.push_back(name);
   }
-  for (Handle& handle : handles) keep_error([&] { handle.wait(); });
-  if (first_error) std::rethrow_exception(first_error);
+  if (tensors.empty()) return;
+  const Call call("broadcast_parameters", "broadcast", "broadcast_parameters");
+  std::shared_ptr<Operation> operation = make_broadcast(call, tensors, root_rank);
+  for (std::size_t i = 0; i < names.size(); ++i) operation->descriptor.tensors[i].name = names[i];
+  submit(call.session, std::move(operation),
+         std::make_shared<const std::vector<at::Tensor>>(tensors))
+      .wait();
 }
 
 std::string save_to_text(const torch::optim::Optimizer& optimizer) {

@@ -41,10 +41,13 @@ double cores_per_rank(const Topology& topology) {
 
 Engine::Options engine_options(const Config& config, const Topology& topology) {
   Engine::Options options;
-  options.tuning.chunk_bytes = static_cast<std::size_t>(config.chunk_bytes);
-  options.tuning.ring_threshold_bytes = static_cast<std::size_t>(config.ring_threshold_bytes);
+  options.launch.tuning.chunk_bytes = static_cast<std::size_t>(config.chunk_bytes);
+  options.launch.tuning.ring_threshold_bytes =
+      static_cast<std::size_t>(config.ring_threshold_bytes);
   options.limits.bucket_bytes = static_cast<std::size_t>(config.fusion_threshold_bytes);
   options.limits.tensor_bytes = static_cast<std::size_t>(config.fusion_tensor_limit_bytes);
+  options.launch.fusion_tensor_bytes =
+      config.disable_group_fusion ? 0 : options.limits.tensor_bytes;
   options.cache_capacity = static_cast<std::size_t>(config.cache_capacity);
   options.fusion_hold = seconds(config.fusion_hold_seconds);
   options.collective_timeout = seconds(config.collective_timeout_seconds);

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/MemoryOverlap.h>
 
+#include <numeric>
 #include <utility>
 
 #include "kolo/error.h"
@@ -45,6 +46,19 @@ DType dtype_of(const std::string& what, at::ScalarType type) {
              "(complex: at::view_as_real)");
 }
 
+// What an operation works on, kept alive by it.
+struct Kept {
+  std::vector<at::Tensor> works;
+  std::vector<std::pair<at::Tensor, at::Tensor>> copy_back;  // to, from
+};
+
+// "tensor 3 of " in messages about a group.
+std::string which(std::size_t index, std::size_t of) {
+  return of == 1 ? std::string() : "tensor " + std::to_string(index) + " of ";
+}
+
+}  // namespace
+
 void check(const std::string& what, const at::Tensor& tensor) {
   if (!tensor.defined()) refuse(what, "the tensor is undefined");
   if (tensor.layout() != at::kStrided) {
@@ -56,29 +70,70 @@ void check(const std::string& what, const at::Tensor& tensor) {
   }
 }
 
-}  // namespace
-
 std::shared_ptr<Operation> make_operation(const std::string& what, const std::string& name,
-                                          const at::Tensor& tensor, Descriptor descriptor) {
-  check(what, tensor);
-  if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
-    refuse(what,
-           "elements of the tensor share memory (expand()), so it cannot be written in place; "
-           "use tensor.contiguous()");
-  }
+                                          const std::vector<at::Tensor>& tensors,
+                                          Descriptor descriptor) {
   auto operation = std::make_shared<Operation>();
-  descriptor.dtype = dtype_of(what, tensor.scalar_type());
-  descriptor.shape = tensor.sizes().vec();
+  auto kept = std::make_shared<Kept>();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& tensor = tensors[i];
+    const std::string here = which(i, tensors.size()) + what;
+    check(here, tensor);
+    if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
+      refuse(here,
+             "elements of the tensor share memory (expand()), so it cannot be written in place; "
+             "use tensor.contiguous()");
+    }
+    descriptor.tensors.push_back({dtype_of(here, tensor.scalar_type()), tensor.sizes().vec()});
+    // Without history, so that writing does not meet autograd's checks; the storage is the same.
+    const at::Tensor target = tensor.detach();
+    const at::Tensor work = target.contiguous();
+    if (!work.is_same(target) && work.data_ptr() != target.data_ptr())
+      kept->copy_back.emplace_back(target, work);
+    operation->tensors.push_back({work.data_ptr(), 0});
+    kept->works.push_back(work);
+  }
   operation->name = name;
   operation->descriptor = std::move(descriptor);
-  // Without history, so that writing does not meet autograd's checks; the storage is the same.
-  const at::Tensor target = tensor.detach();
-  at::Tensor work = target.contiguous();
-  if (!work.is_same(target) && work.data_ptr() != target.data_ptr()) {
-    operation->finish = [target, work] { target.copy_(work); };
+  if (!kept->copy_back.empty()) {
+    operation->finish = [kept] {
+      for (const auto& [to, from] : kept->copy_back) to.copy_(from);
+    };
   }
-  operation->data = work.data_ptr();
-  operation->keep_alive = std::make_shared<at::Tensor>(std::move(work));
+  operation->keep_alive = std::move(kept);
+  return operation;
+}
+
+std::shared_ptr<Operation> make_gather(const std::string& what, const std::string& name,
+                                       const std::vector<at::Tensor>& tensors, OpKind kind,
+                                       const std::shared_ptr<Gathered>& gathered) {
+  auto operation = std::make_shared<Operation>();
+  auto kept = std::make_shared<Kept>();
+  operation->name = name;
+  operation->descriptor.kind = kind;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::string here = which(i, tensors.size()) + what;
+    check(here, tensors[i]);
+    if (tensors[i].dim() == 0) {
+      refuse(here, "the tensor has no dimension 0 to gather along; use tensor.reshape({1})");
+    }
+    const DType dtype = dtype_of(here, tensors[i].scalar_type());
+    operation->descriptor.tensors.push_back({dtype, tensors[i].sizes().slice(1).vec()});
+    const at::Tensor work = tensors[i].detach().contiguous();
+    operation->tensors.push_back({work.data_ptr(), work.size(0)});
+    kept->works.push_back(work);
+  }
+  gathered->tensors.resize(tensors.size());
+  gathered->rows.resize(tensors.size());
+  operation->make_result = [kept, gathered](std::size_t index,
+                                            const std::vector<std::int64_t>& rows) -> void* {
+    std::vector<std::int64_t> shape = kept->works[index].sizes().vec();
+    shape[0] = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+    gathered->rows[index] = rows;
+    gathered->tensors[index] = at::empty(shape, kept->works[index].options());
+    return gathered->tensors[index].data_ptr();
+  };
+  operation->keep_alive = std::move(kept);
   return operation;
 }
 

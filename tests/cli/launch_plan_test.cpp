@@ -74,9 +74,12 @@ TEST(LaunchPlan, ObeysBindTo) {
   EXPECT_THAT(line_of(request), HasSubstr("--bind-to numa kolo-rank --threads 0 --bound"));
 }
 
-TEST(LaunchPlan, DoesNotOversubscribeGivenHosts) {
+TEST(LaunchPlan, OversubscribesThisHostAlone) {
   LaunchRequest request = request_of(20);
   request.hosts = {{"localhost", 20}};
+  EXPECT_THAT(line_of(request), HasSubstr("--host localhost:20"));
+  EXPECT_THAT(line_of(request), HasSubstr("OVERSUBSCRIBE"));
+  request.hosts = {{"there", 20}};
   EXPECT_THAT(line_of(request), Not(HasSubstr("OVERSUBSCRIBE")));
 }
 

@@ -19,8 +19,7 @@ using ::testing::HasSubstr;
 
 Descriptor shape(std::vector<std::int64_t> extents, DType dtype = DType::kFloat32) {
   Descriptor d;
-  d.shape = std::move(extents);
-  d.dtype = dtype;
+  d.tensors = {{dtype, std::move(extents)}};
   return d;
 }
 
@@ -51,6 +50,14 @@ class World {
     if (busy(rank, name)) participants_[rank].wanted(name);
     collect(rank);
   }
+  void join(int rank) {
+    const Participant::Token token = next_token_++;
+    in_flight_[rank][token] = "join";
+    participants_[rank].join(token);
+    collect(rank);
+  }
+  int stand_ins(int rank) { return stand_ins_[rank]; }
+  int last_joined(int rank) { return last_joined_.count(rank) == 0 ? -1 : last_joined_[rank]; }
   void leave(int rank) {
     participants_[rank].leave();
     collect(rank);
@@ -125,6 +132,10 @@ class World {
         failures_[rank][in_flight_[rank].at(failure->token)] = failure->status;
         in_flight_[rank].erase(failure->token);
       }
+      if (const auto* joined = std::get_if<Participant::Joined>(&action)) {
+        in_flight_[rank].erase(joined->token);
+        last_joined_[rank] = joined->last_rank;
+      }
       if (std::holds_alternative<Participant::Closed>(action)) closed_[rank] = true;
     }
     collect(rank);
@@ -133,8 +144,9 @@ class World {
     EXPECT_EQ(launch.sequence, launches_[rank].size());
     std::vector<std::string> names;
     for (const auto& member : launch.members) {
-      names.push_back(in_flight_[rank].at(member.token) +
-                      (member.absent_everywhere ? " (absent)" : ""));
+      std::string name = member.token == 0 ? member.name : in_flight_[rank].at(member.token);
+      if (member.token == 0) ++stand_ins_[rank];
+      names.push_back(std::move(name) + (member.absent_everywhere ? " (absent)" : ""));
       in_flight_[rank].erase(member.token);
     }
     launches_[rank].push_back(names);
@@ -150,6 +162,8 @@ class World {
   std::vector<std::map<std::string, Status>> failures_;
   std::vector<std::map<Participant::Token, std::string>> in_flight_;
   std::vector<bool> closed_;
+  std::map<int, int> stand_ins_;    // by rank
+  std::map<int, int> last_joined_;  // by rank, what it was told
   Participant::Token next_token_ = 1;
   std::size_t bytes_ = 0;
 };
@@ -493,6 +507,22 @@ TEST(Negotiation, AMismatchNamesTensorRanksAndDifference) {
   }
 }
 
+TEST(Negotiation, GroupsAndGathersAreComparedTensorByTensor) {
+  Descriptor a;
+  a.tensors = {{DType::kFloat32, {4}}, {DType::kFloat32, {2, 3}}};
+  Descriptor b = a;
+  b.tensors[1].shape = {3, 2};
+  EXPECT_EQ(describe_difference({&a, &b}), "shape of tensor 1: [2, 3] on rank 0; [3, 2] on rank 1");
+  b.tensors.pop_back();
+  EXPECT_THAT(describe_difference({&a, &b}),
+              HasSubstr("number of tensors: 2 on rank 0; 1 on rank 1"));
+  a = shape({3});
+  a.kind = OpKind::kAllgather;
+  b = a;
+  b.tensors[0].shape = {};
+  EXPECT_EQ(describe_difference({&a, &b}), "shape: [*, 3] on rank 0; [*] on rank 1");
+}
+
 TEST(Negotiation, EveryFieldIsCompared) {
   const auto difference_of = [](auto change) {
     Descriptor a = shape({4});
@@ -503,7 +533,7 @@ TEST(Negotiation, EveryFieldIsCompared) {
   EXPECT_EQ(difference_of([](Descriptor&) {}), "");
   EXPECT_THAT(difference_of([](Descriptor& d) { d.kind = OpKind::kBroadcast; }),
               HasSubstr("operation: allreduce on rank 0; broadcast on rank 1"));
-  EXPECT_THAT(difference_of([](Descriptor& d) { d.dtype = DType::kInt8; }),
+  EXPECT_THAT(difference_of([](Descriptor& d) { d.tensors[0].dtype = DType::kInt8; }),
               HasSubstr("dtype: float32 on rank 0; int8 on rank 1"));
   EXPECT_THAT(difference_of([](Descriptor& d) { d.op = ReduceOp::Max; }),
               HasSubstr("operator: Sum on rank 0; Max on rank 1"));
@@ -644,6 +674,92 @@ TEST(Negotiation, ARankThatLeavesFailsWhatOthersWaitFor) {
   }
 }
 
+// --- join ---
+
+TEST(Negotiation, JoinedRanksStandInUntilAllHaveJoined) {
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    World world(3, seed);
+    for (int step = 0; step < 4; ++step) train_step(world, {"a", "b"});
+    const auto fused = world.launches(0).back();
+    EXPECT_EQ(fused.size(), 2U);
+    world.join(1);
+    for (int step = 0; step < 2; ++step) {
+      for (const int rank : {0, 2}) {
+        world.submit(rank, "b");
+        world.submit(rank, "a");
+        world.submit(rank, "new");  // rank 1 has never seen it
+        world.submit(rank, "once" + std::to_string(step), shape({4}), false, true);
+      }
+      for (const int rank : {0, 2}) world.wait_begins(rank, "a");
+      world.deliver_all();
+      for (const int rank : {0, 2}) ASSERT_TRUE(world.idle(rank)) << "seed " << seed;
+    }
+    EXPECT_EQ(world.stand_ins(1), 8);
+    EXPECT_EQ(world.last_joined(1), -1);
+    world.join(0);
+    world.submit(2, "a");
+    world.submit(2, "b");
+    world.wait_begins(2, "b");
+    world.deliver_all();
+    ASSERT_TRUE(world.idle(2));
+    world.join(2);
+    world.deliver_all();
+    for (int rank = 0; rank < 3; ++rank) {
+      ASSERT_TRUE(world.idle(rank));
+      EXPECT_EQ(world.last_joined(rank), 2);
+      ASSERT_EQ(world.launches(rank), world.launches(0));
+    }
+    for (int step = 0; step < 2; ++step) train_step(world, {"a", "b", "new"});
+  }
+}
+
+// What a rank submitted before it joined is its own; what it held back is let go.
+TEST(Negotiation, ARankMayJoinWithOperationsInFlight) {
+  World world(2);
+  for (int step = 0; step < 4; ++step) train_step(world, {"a", "b"});
+  world.submit(1, "a");
+  world.join(1);
+  world.submit(0, "a");
+  world.submit(0, "b");
+  world.wait_begins(0, "a");
+  world.deliver_all();
+  EXPECT_TRUE(world.idle(0));
+  EXPECT_EQ(world.stand_ins(1), 1) << "for b alone";
+  world.join(0);
+  world.deliver_all();
+  EXPECT_EQ(world.last_joined(1), 0);
+}
+
+TEST(Negotiation, TheRootOfABroadcastMustNotHaveJoined) {
+  World world(3);
+  Descriptor from_1 = shape({4});
+  from_1.kind = OpKind::kBroadcast;
+  from_1.root = 1;
+  world.join(1);
+  for (const int rank : {0, 2}) world.submit(rank, "w", from_1);
+  world.deliver_all();
+  for (const int rank : {0, 2}) {
+    EXPECT_THAT(world.failures(rank)["w"].message(), HasSubstr("its root, rank 1, has joined"));
+  }
+  EXPECT_FALSE(world.idle(1));
+}
+
+TEST(Negotiation, AJoinedRankAgreesWithWhateverTheOthersSubmit) {
+  World world(3);
+  for (const auto& extents : std::vector<std::vector<std::int64_t>>{{4}, {4}, {7}}) {
+    if (extents[0] == 7) world.join(2);
+    for (int rank = 0; rank < (extents[0] == 7 ? 2 : 3); ++rank)
+      world.submit(rank, "a", shape(extents));
+    world.deliver_all();
+  }
+  EXPECT_TRUE(world.idle(0));
+  EXPECT_TRUE(world.failures(0).empty());
+  world.submit(0, "a", shape({7}));
+  world.submit(1, "a", shape({8}));
+  world.deliver_all();
+  EXPECT_THAT(world.failures(0)["a"].message(), HasSubstr("[8] on rank 1"));
+}
+
 TEST(Negotiation, HeldTensorsAreLetGoByFlush) {
   World world(2);
   for (int step = 0; step < 3; ++step) train_step(world, {"a", "b"});
@@ -670,7 +786,7 @@ TEST(Negotiation, ProtocolErrorsAreErrors) {
   Participant participant(1, 10);
   std::vector<Participant::Action> actions;
   EXPECT_FALSE(participant.apply({wire::Execute{3, {}}}, actions).is_ok());
-  EXPECT_FALSE(participant.apply({wire::Assign{3, "x", false}}, actions).is_ok());
+  EXPECT_FALSE(participant.apply({wire::Assign{3, "x", {}, false}}, actions).is_ok());
   EXPECT_FALSE(participant.apply({wire::Evict{3}}, actions).is_ok());
   EXPECT_FALSE(participant.apply({wire::Bucket{4, {{3, 0}}}}, actions).is_ok());
 }

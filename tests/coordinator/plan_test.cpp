@@ -10,9 +10,8 @@ using Buckets = std::vector<std::vector<std::size_t>>;
 Descriptor tensor(std::int64_t elements, DType dtype = DType::kFloat32,
                   ReduceOp op = ReduceOp::Sum) {
   Descriptor d;
-  d.dtype = dtype;
+  d.tensors = {{dtype, {elements}}};
   d.op = op;
-  d.shape = {elements};
   return d;
 }
 

@@ -7,27 +7,31 @@
 namespace kolo::wire {
 namespace {
 
-Report a_report() {
+Descriptor a_descriptor() {
   Descriptor d;
   d.kind = OpKind::kBroadcast;
-  d.dtype = DType::kBfloat16;
-  d.shape = {3, 0, std::int64_t{1} << 40};
+  d.tensors = {{DType::kBfloat16, {3, 0, std::int64_t{1} << 40}, "w"}, {DType::kInt8, {}, ""}};
   d.op = ReduceOp::Max;
   d.root = 4095;
   d.prescale = 0.25;
   d.postscale = -1e300;
-  return {Announce{"layer1.weight \xc3\xa9", d, true, false},
+  return d;
+}
+
+Report a_report() {
+  return {Announce{"layer1.weight \xc3\xa9", a_descriptor(), true, false},
           Ready{300, {}},
           Ready{1ULL << 63, {0, 127, 128, 0xffffffffU}},
           Flush{7},
           Boundary{},
           Boundary{{{1, 0}, {300, 1ULL << 40}}, {7, 1ULL << 63}},
           Leave{},
+          Join{},
           Abort{"lost"}};
 }
 
 Decisions some_decisions() {
-  return {Assign{1, "", true},
+  return {Assign{1, "", a_descriptor(), true},
           Bucket{9, {{1, 2}, {300, 1ULL << 40}}},
           Execute{9, {1}},
           Execute{1, {}},
@@ -35,6 +39,7 @@ Decisions some_decisions() {
           Dissolve{9},
           Evict{1},
           Bye{},
+          Joined{3},
           Abort{"lost"}};
 }
 

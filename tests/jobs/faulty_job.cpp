@@ -62,6 +62,7 @@ int run(const std::string& what, int who) {
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     std::printf("failed after %.1f s: %s\n", seconds, error.what());
+    std::fflush(stdout);  // the launcher may end this process as soon as another one has exited
     return seconds < 10 ? 4 : 5;
   }
   return 6;

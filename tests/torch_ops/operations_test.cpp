@@ -249,7 +249,7 @@ TEST_F(Operations, AutogradNoticesChangesInPlace) {
   const at::Tensor product = w * x;  // saves x for backward
   allreduce_(x);
   EXPECT_THROW(product.sum().backward(), c10::Error);
-  EXPECT_FALSE(allreduce(w).requires_grad());
+  EXPECT_FALSE(allreduce_async(w, "async").wait().requires_grad());
 }
 
 TEST_F(Operations, AfterShutdownEverythingSaysSo) {

@@ -1,4 +1,5 @@
-// Runs one decision: an allreduce of a tensor where it lies, or of a bucket in its buffer.
+// Runs one decision: the collective of an operation on its tensors where they lie, or of a bucket
+// in its buffer.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +24,23 @@ struct BucketBuffer {
   std::vector<std::size_t> offsets;
 };
 
-// The work of one tensor: in its slot if it was packed there, else in place.
+struct LaunchOptions {
+  Tuning tuning;
+  // Tensors of a group up to this size travel together; larger ones alone, where they lie.
+  std::size_t fusion_tensor_bytes = 128 << 10;
+};
+
+// The work of one operation, or nothing if there is nothing to move.
 std::unique_ptr<Work> launch_single(Transport& transport, Tag tag, const LaunchMember& member,
-                                    const Tuning& tuning);
+                                    const LaunchOptions& options);
 
 // The work of a bucket: packs what is not in the buffer yet, reduces the buffer, unpacks.
 std::unique_ptr<Work> launch_bucket(Transport& transport, Tag tag,
                                     const std::vector<LaunchMember>& members,
-                                    const BucketBuffer& buffer, const Tuning& tuning);
+                                    const BucketBuffer& buffer, const LaunchOptions& options);
+
+// What a rank that has joined gives: neutral values to a reduction, nothing to a gather.
+std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descriptor& descriptor,
+                                         int size);
 
 }  // namespace kolo

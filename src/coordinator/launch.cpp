@@ -1,0 +1,365 @@
+#include "coordinator/launch.hpp"
+
+#include <cstring>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "collectives/reduce/reduce.hpp"
+#include "coordinator/plan.hpp"
+
+namespace kolo {
+namespace {
+
+Reduction reduction_of(const Descriptor& descriptor, DType dtype, int size) {
+  Reduction reduction;
+  reduction.dtype = dtype;
+  reduction.op = descriptor.op;
+  reduction.divisor = descriptor.op == ReduceOp::Average ? size : 1;
+  reduction.postscale = descriptor.postscale;
+  return reduction;
+}
+
+// A tensor and its place in the memory that is worked on.
+struct Placed {
+  LaunchMember member;
+  std::size_t index = 0;  // among the operation's tensors
+  std::byte* at = nullptr;
+
+  const Operation& operation() const { return *member.operation; }
+  const TensorSpec& spec() const { return operation().descriptor.tensors[index]; }
+  std::byte* data() const { return static_cast<std::byte*>(operation().tensors[index].data); }
+  std::size_t bytes() const { return spec().bytes(); }
+
+  void pack() const {
+    const std::optional<Slot>& slot = operation().slot;
+    if (operation().absent || (slot && slot->data() == at)) return;  // packed when it was submitted
+    if (slot) {  // in the place of a bucket that has ended since
+      std::memcpy(at, slot->data(), bytes());
+    } else if (at != data()) {
+      std::memcpy(at, data(), bytes());
+    }
+  }
+  void fill_if_absent() const {
+    if (!operation().absent) return;
+    fill_with_identity(at, spec().count(), spec().dtype, operation().descriptor.op);
+  }
+  void unpack() const {
+    if (at != data() && !member.absent_everywhere) std::memcpy(data(), at, bytes());
+  }
+};
+
+class AllreduceLaunch final : public Work {
+ public:
+  AllreduceLaunch(Transport& transport, Tag tag, std::vector<Placed> members, void* data,
+                  std::size_t bytes, const Tuning& tuning, std::shared_ptr<std::byte[]> buffer)
+      : members_(std::move(members)), buffer_(std::move(buffer)), data_(data) {
+    const Descriptor& first = members_.front().operation().descriptor;
+    dtype_ = members_.front().spec().dtype;
+    count_ = bytes / size_of(dtype_);
+    prescale_ = first.prescale;
+    inner_ = make_allreduce(transport, tag, data, count_,
+                            reduction_of(first, dtype_, transport.size()), tuning);
+  }
+
+  Status start() override {
+    for (const Placed& member : members_) {
+      if (member.bytes() > 0) member.pack();
+    }
+    scale(data_, count_, dtype_, prescale_);
+    for (const Placed& member : members_) member.fill_if_absent();
+    return inner_->start();
+  }
+
+  Progress step(Status& status) override {
+    const Progress progress = inner_->step(status);
+    if (progress != Progress::kDone) return progress;
+    for (const Placed& member : members_) {
+      if (member.bytes() > 0) member.unpack();
+    }
+    return progress;
+  }
+
+ private:
+  std::vector<Placed> members_;
+  const std::shared_ptr<std::byte[]> buffer_;  // of a bucket, which may end while this runs
+  void* const data_;                           // in buffer_, or an operation's
+  DType dtype_ = DType::kFloat32;
+  std::size_t count_ = 0;
+  double prescale_ = 1.0;
+  std::unique_ptr<Work> inner_;
+};
+
+class BroadcastLaunch final : public Work {
+ public:
+  BroadcastLaunch(Transport& transport, Tag tag, std::vector<Placed> members, void* data,
+                  std::size_t bytes, const Tuning& tuning, std::shared_ptr<std::byte[]> buffer)
+      : members_(std::move(members)),
+        buffer_(std::move(buffer)),
+        is_root_(transport.rank() == members_.front().operation().descriptor.root),
+        inner_(make_broadcast(transport, tag, data, bytes,
+                              members_.front().operation().descriptor.root, tuning.chunk_bytes)) {}
+
+  Status start() override {
+    for (const Placed& member : members_) {
+      if (is_root_ && member.bytes() > 0) member.pack();
+    }
+    return inner_->start();
+  }
+
+  Progress step(Status& status) override {
+    const Progress progress = inner_->step(status);
+    if (progress != Progress::kDone || is_root_) return progress;
+    for (const Placed& member : members_) {
+      if (member.bytes() > 0) member.unpack();
+    }
+    return progress;
+  }
+
+ private:
+  std::vector<Placed> members_;
+  const std::shared_ptr<std::byte[]> buffer_;
+  const bool is_root_;
+  std::unique_ptr<Work> inner_;
+};
+
+// One work after the other, each made when it is its turn, for one may depend on what the one
+// before has brought. They share a tag: messages between two ranks keep their order.
+class Sequence final : public Work {
+ public:
+  using Maker = std::function<std::unique_ptr<Work>()>;
+
+  explicit Sequence(std::vector<Maker> makers) : makers_(std::move(makers)) {}
+
+  Status start() override { return begin_next(); }
+
+  Progress step(Status& status) override {
+    if (current_ == nullptr) return Progress::kDone;
+    const Progress progress = current_->step(status);
+    if (progress != Progress::kDone) return progress;
+    status = begin_next();
+    if (!status.is_ok()) return Progress::kFailed;
+    return current_ == nullptr ? Progress::kDone : Progress::kAdvanced;
+  }
+
+ private:
+  // A maker that gives no work had something to do in between.
+  Status begin_next() {
+    current_.reset();
+    while (current_ == nullptr && next_ < makers_.size()) current_ = makers_[next_++]();
+    return current_ == nullptr ? Status::ok() : current_->start();
+  }
+
+  std::vector<Maker> makers_;
+  std::size_t next_ = 0;
+  std::unique_ptr<Work> current_;
+};
+
+// Small tensors of a group that may share a buffer. Tensors of a reduction share only with their
+// dtype.
+std::vector<std::vector<std::size_t>> share_out(const Descriptor& descriptor, std::size_t largest) {
+  std::vector<std::vector<std::size_t>> parts;
+  std::map<int, std::size_t> open;  // by dtype
+  for (std::size_t i = 0; i < descriptor.tensors.size(); ++i) {
+    const TensorSpec& tensor = descriptor.tensors[i];
+    const bool alone = tensor.bytes() > largest || descriptor.op == ReduceOp::Adasum;
+    const int key = descriptor.kind == OpKind::kBroadcast ? 0 : static_cast<int>(tensor.dtype);
+    if (alone) {
+      parts.push_back({i});
+      continue;
+    }
+    const auto [part, is_new] = open.emplace(key, parts.size());
+    if (is_new) parts.emplace_back();
+    parts[part->second].push_back(i);
+  }
+  return parts;
+}
+
+template <typename Launch>
+std::unique_ptr<Work> launch_part(Transport& transport, Tag tag, const LaunchMember& member,
+                                  const std::vector<std::size_t>& part, const Tuning& tuning) {
+  const Operation& operation = *member.operation;
+  const std::vector<TensorSpec>& specs = operation.descriptor.tensors;
+  if (part.size() == 1) {
+    auto* at = operation.slot ? operation.slot->data()
+                              : static_cast<std::byte*>(operation.tensors[part[0]].data);
+    return std::make_unique<Launch>(transport, tag, std::vector<Placed>{{member, part[0], at}}, at,
+                                    specs[part[0]].bytes(), tuning, nullptr);
+  }
+  std::vector<std::size_t> sizes;
+  for (const std::size_t i : part) sizes.push_back(specs[i].bytes());
+  const BucketLayout layout = layout_bucket(sizes);
+  const std::shared_ptr<std::byte[]> buffer(new std::byte[layout.bytes]());
+  std::vector<Placed> placed;
+  for (std::size_t k = 0; k < part.size(); ++k)
+    placed.push_back({member, part[k], buffer.get() + layout.offsets[k]});
+  return std::make_unique<Launch>(transport, tag, std::move(placed), buffer.get(), layout.bytes,
+                                  tuning, buffer);
+}
+
+// An allreduce or broadcast of one tensor or of a group.
+template <typename Launch>
+std::unique_ptr<Work> launch_in_place(Transport& transport, Tag tag, const LaunchMember& member,
+                                      const LaunchOptions& options) {
+  const auto parts = share_out(member.operation->descriptor, options.fusion_tensor_bytes);
+  if (parts.size() == 1)
+    return launch_part<Launch>(transport, tag, member, parts[0], options.tuning);
+  std::vector<Sequence::Maker> makers;
+  for (const std::vector<std::size_t>& part : parts) {
+    makers.emplace_back([&transport, tag, member, part, tuning = options.tuning] {
+      return launch_part<Launch>(transport, tag, member, part, tuning);
+    });
+  }
+  return std::make_unique<Sequence>(std::move(makers));
+}
+
+std::vector<std::size_t> byte_boundaries(const std::vector<std::int64_t>& rows,
+                                         std::size_t row_bytes) {
+  std::vector<std::size_t> boundaries = {0};
+  for (const std::int64_t n : rows)
+    boundaries.push_back(boundaries.back() + static_cast<std::size_t>(n) * row_bytes);
+  return boundaries;
+}
+
+// First all ranks learn how many rows each has of each tensor; then the rows travel, tensor by
+// tensor.
+std::unique_ptr<Work> launch_allgather(Transport& transport, Tag tag, const LaunchMember& member,
+                                       const Tuning& tuning) {
+  const auto ranks = static_cast<std::size_t>(transport.size());
+  const auto rank = static_cast<std::size_t>(transport.rank());
+  const std::size_t tensors = member.operation->tensors.size();
+  const auto rows = std::make_shared<std::vector<std::int64_t>>(tensors * ranks, 0);
+  for (std::size_t i = 0; i < tensors; ++i)
+    (*rows)[i * ranks + rank] = member.operation->tensors[i].rows;
+  std::vector<Sequence::Maker> makers;
+  makers.emplace_back([&transport, tag, rows, tuning] {
+    Reduction sum;
+    sum.dtype = DType::kInt64;
+    return make_allreduce(transport, tag, rows->data(), rows->size(), sum, tuning);
+  });
+  for (std::size_t i = 0; i < tensors; ++i) {
+    makers.emplace_back([&transport, tag, rows, tuning, member, i, ranks, rank] {
+      const Operation& operation = *member.operation;
+      const auto first = rows->begin() + static_cast<std::ptrdiff_t>(i * ranks);
+      const std::vector<std::int64_t> mine(first, first + static_cast<std::ptrdiff_t>(ranks));
+      const std::size_t row_bytes = operation.descriptor.tensors[i].bytes();
+      std::vector<std::size_t> boundaries = byte_boundaries(mine, row_bytes);
+      auto* result = static_cast<std::byte*>(operation.make_result(i, mine));
+      const std::size_t own = boundaries[rank + 1] - boundaries[rank];
+      if (own > 0) std::memcpy(result + boundaries[rank], operation.tensors[i].data, own);
+      return make_allgather(transport, tag, result, std::move(boundaries), tuning.chunk_bytes);
+    });
+  }
+  return std::make_unique<Sequence>(std::move(makers));
+}
+
+// First each pair of ranks exchanges how many rows go between them, then the rows.
+std::unique_ptr<Work> launch_alltoall(Transport& transport, Tag tag, const LaunchMember& member,
+                                      const Tuning& tuning) {
+  const auto ranks = static_cast<std::size_t>(transport.size());
+  const auto received = std::make_shared<std::vector<std::int64_t>>(ranks, 0);
+  std::vector<Sequence::Maker> makers;
+  makers.emplace_back([&transport, tag, member, received, ranks, tuning] {
+    const std::vector<std::size_t> one_each =
+        byte_boundaries(std::vector<std::int64_t>(ranks, 1), sizeof(std::int64_t));
+    return make_alltoall(transport, tag, {member.operation->splits.data(), one_each},
+                         {received->data(), one_each}, tuning.chunk_bytes);
+  });
+  makers.emplace_back([&transport, tag, member, received, tuning] {
+    const Operation& operation = *member.operation;
+    const std::size_t row_bytes = operation.descriptor.tensors[0].bytes();
+    return make_alltoall(
+        transport, tag, {operation.tensors[0].data, byte_boundaries(operation.splits, row_bytes)},
+        {operation.make_result(0, *received), byte_boundaries(*received, row_bytes)},
+        tuning.chunk_bytes);
+  });
+  return std::make_unique<Sequence>(std::move(makers));
+}
+
+// Works on the tensors themselves, which the caller has copied; rows go to ranks as rows_of() says.
+std::unique_ptr<Work> launch_reducescatter(Transport& transport, Tag tag,
+                                           const LaunchMember& member, const Tuning& tuning) {
+  std::vector<Sequence::Maker> makers;
+  for (std::size_t i = 0; i < member.operation->tensors.size(); ++i) {
+    makers.emplace_back([&transport, tag, member, i, tuning] {
+      const Operation& operation = *member.operation;
+      const TensorSpec& spec = operation.descriptor.tensors[i];
+      void* data = operation.tensors[i].data;
+      scale(data, spec.count(), spec.dtype, operation.descriptor.prescale);
+      if (operation.absent) {
+        fill_with_identity(data, spec.count(), spec.dtype, operation.descriptor.op);
+      }
+      const std::int64_t rows = spec.shape[0];
+      const std::size_t row = rows == 0 ? 0 : spec.count() / static_cast<std::size_t>(rows);
+      std::vector<std::size_t> boundaries = {0};
+      for (int rank = 0; rank < transport.size(); ++rank) {
+        const auto share = static_cast<std::size_t>(rows_of(rows, rank, transport.size()));
+        boundaries.push_back(boundaries.back() + share * row);
+      }
+      return make_reducescatter(transport, tag, data, std::move(boundaries),
+                                reduction_of(operation.descriptor, spec.dtype, transport.size()),
+                                tuning.chunk_bytes);
+    });
+  }
+  return std::make_unique<Sequence>(std::move(makers));
+}
+
+}  // namespace
+
+std::unique_ptr<Work> launch_single(Transport& transport, Tag tag, const LaunchMember& member,
+                                    const LaunchOptions& options) {
+  switch (member.operation->descriptor.kind) {
+    case OpKind::kAllreduce:
+      return launch_in_place<AllreduceLaunch>(transport, tag, member, options);
+    case OpKind::kBroadcast:
+      return launch_in_place<BroadcastLaunch>(transport, tag, member, options);
+    case OpKind::kAllgather:
+      return launch_allgather(transport, tag, member, options.tuning);
+    case OpKind::kAlltoall:
+      return launch_alltoall(transport, tag, member, options.tuning);
+    case OpKind::kReducescatter:
+      return launch_reducescatter(transport, tag, member, options.tuning);
+    case OpKind::kBarrier:  // all that there was to do is that every rank has come
+    case OpKind::kJoin:     // never is executed
+      break;
+  }
+  return nullptr;
+}
+
+std::unique_ptr<Work> launch_bucket(Transport& transport, Tag tag,
+                                    const std::vector<LaunchMember>& members,
+                                    const BucketBuffer& buffer, const LaunchOptions& options) {
+  std::vector<Placed> placed;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    placed.push_back({members[i], 0, buffer.data.get() + buffer.offsets[i]});
+  }
+  return std::make_unique<AllreduceLaunch>(transport, tag, std::move(placed), buffer.data.get(),
+                                           buffer.bytes, options.tuning, buffer.data);
+}
+
+std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descriptor& descriptor,
+                                         int size) {
+  auto operation = std::make_shared<Operation>();
+  operation->name = name;
+  operation->descriptor = descriptor;
+  operation->absent = true;
+  operation->stand_in = true;
+  operation->splits.assign(static_cast<std::size_t>(size), 0);
+  const auto memory = std::make_shared<std::vector<std::vector<std::byte>>>();
+  for (const TensorSpec& tensor : descriptor.tensors) {
+    memory->emplace_back(descriptor.has_own_rows() ? 0 : tensor.bytes());
+    operation->tensors.push_back({memory->back().data(), 0});
+  }
+  // What others send is taken and dropped.
+  operation->make_result = [memory, descriptor](std::size_t index,
+                                                const std::vector<std::int64_t>& rows) -> void* {
+    std::int64_t all = 0;
+    for (const std::int64_t n : rows) all += n;
+    (*memory)[index].resize(static_cast<std::size_t>(all) * descriptor.tensors[index].bytes());
+    return (*memory)[index].data();
+  };
+  operation->keep_alive = memory;
+  return operation;
+}
+
+}  // namespace kolo

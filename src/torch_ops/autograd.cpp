@@ -1,0 +1,245 @@
+#include "torch_ops/autograd.hpp"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+#include "kolo/error.h"
+
+namespace kolo {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+template <typename Result>
+Result run(const Call& call, std::shared_ptr<Operation> operation,
+           std::shared_ptr<const Result> result) {
+  return submit<Result>(call.session, std::move(operation), std::move(result)).wait();
+}
+
+// What backward() needs of the call lives in a capsule beside the graph.
+template <typename Saved>
+struct Capsule : torch::CustomClassHolder {
+  explicit Capsule(Saved value) : saved(std::move(value)) {}
+  Saved saved;
+};
+template <typename Saved>
+void save(AutogradContext* ctx, Saved saved) {
+  ctx->saved_data["kolo"] =
+      c10::IValue::make_capsule(c10::make_intrusive<Capsule<Saved>>(std::move(saved)));
+}
+template <typename Saved>
+Saved& saved_in(AutogradContext* ctx) {
+  return static_cast<Capsule<Saved>*>(ctx->saved_data["kolo"].toCapsule().get())->saved;
+}
+
+std::vector<at::Tensor> contiguous(const variable_list& gradients) {
+  std::vector<at::Tensor> list;
+  for (const at::Tensor& gradient : gradients) list.push_back(gradient.contiguous());
+  return list;
+}
+
+// Gradients for the tensors, and nothing for the `others` that follow them in apply().
+variable_list and_nothing_for(std::size_t others, variable_list gradients) {
+  gradients.resize(gradients.size() + others);
+  return gradients;
+}
+
+void check_differentiable(const Call& call, ReduceOp op) {
+  if (op == ReduceOp::Sum || op == ReduceOp::Average) return;
+  throw InvalidArgumentError(call.what + ": " + name_of(op) +
+                             " has no gradient; use Sum or Average, or detach() the tensor");
+}
+
+struct SavedReduction {
+  Call call;
+  AllreduceOptions options;
+};
+
+// y = sum of all x on every rank, so that x has a part in every rank's loss.
+struct Allreduce : Function<Allreduce> {
+  static variable_list forward(AutogradContext* ctx, at::TensorList tensors, const Call& call,
+                               const AllreduceOptions& options) {
+    save(ctx, SavedReduction{call, options});
+    return run_allreduce(call, tensors.vec(), options);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const SavedReduction& saved = saved_in<SavedReduction>(ctx);
+    const Call call = saved.call.gradient();
+    check_differentiable(call, saved.options.op());
+    return and_nothing_for(2, run_allreduce(call, contiguous(gradients), saved.options));
+  }
+};
+
+struct SavedBroadcast {
+  Call call;
+  int root_rank;
+};
+
+struct Broadcast : Function<Broadcast> {
+  static variable_list forward(AutogradContext* ctx, at::TensorList tensors, const Call& call,
+                               int root_rank) {
+    save(ctx, SavedBroadcast{call, root_rank});
+    return run_broadcast(call, tensors.vec(), root_rank);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const SavedBroadcast& saved = saved_in<SavedBroadcast>(ctx);
+    variable_list sums = run_allreduce(saved.call.gradient(), contiguous(gradients), ReduceOp::Sum);
+    if (saved.call.rank() != saved.root_rank) {
+      for (at::Tensor& sum : sums) sum.zero_();
+    }
+    return and_nothing_for(2, std::move(sums));
+  }
+};
+
+struct SavedGather {
+  Call call;
+  std::vector<std::pair<std::int64_t, std::int64_t>> mine;  // first row and number of rows
+};
+
+struct Allgather : Function<Allgather> {
+  static variable_list forward(AutogradContext* ctx, at::TensorList tensors, const Call& call) {
+    const std::shared_ptr<const Gathered> gathered = run_allgather(call, tensors.vec());
+    SavedGather saved{call, {}};
+    for (const std::vector<std::int64_t>& rows : gathered->rows) {
+      std::int64_t begin = 0;
+      for (int rank = 0; rank < call.rank(); ++rank) begin += rows[rank];
+      saved.mine.emplace_back(begin, rows[call.rank()]);
+    }
+    save(ctx, std::move(saved));
+    return gathered->tensors;
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const SavedGather& saved = saved_in<SavedGather>(ctx);
+    variable_list parts =
+        run_allreduce(saved.call.gradient(), contiguous(gradients), ReduceOp::Sum);
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      parts[i] = parts[i].narrow(0, saved.mine[i].first, saved.mine[i].second).clone();
+    return and_nothing_for(1, std::move(parts));
+  }
+};
+
+struct SavedAlltoall {
+  Call call;
+  std::vector<std::int64_t> received_splits;
+};
+
+struct Alltoall : Function<Alltoall> {
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& tensor, const Call& call,
+                               const std::vector<std::int64_t>& splits,
+                               std::vector<std::int64_t>* received_splits) {
+    AlltoallResult result = run_alltoall(call, tensor, splits);
+    save(ctx, SavedAlltoall{call, result.received_splits});
+    *received_splits = std::move(result.received_splits);
+    return {result.output};
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const SavedAlltoall& saved = saved_in<SavedAlltoall>(ctx);
+    return and_nothing_for(
+        3, {run_alltoall(saved.call.gradient(), gradients[0], saved.received_splits).output});
+  }
+};
+
+// A rank's share of the result is in that rank's loss alone.
+struct Reducescatter : Function<Reducescatter> {
+  static variable_list forward(AutogradContext* ctx, at::TensorList tensors, const Call& call,
+                               const ReducescatterOptions& options) {
+    save(ctx, SavedReduction{call, options});
+    return run_reducescatter(call, tensors.vec(), options);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const SavedReduction& saved = saved_in<SavedReduction>(ctx);
+    const Call call = saved.call.gradient();
+    check_differentiable(call, saved.options.op());
+    variable_list whole = run_allgather(call, contiguous(gradients))->tensors;
+    double scale = saved.options.prescale_factor() * saved.options.postscale_factor();
+    if (saved.options.op() == ReduceOp::Average) scale /= call.size();
+    for (at::Tensor& gradient : whole) gradient.mul_(scale);
+    return and_nothing_for(2, std::move(whole));
+  }
+};
+
+}  // namespace
+
+bool needs_gradient(const std::vector<at::Tensor>& tensors) {
+  return at::GradMode::is_enabled() &&
+         std::any_of(tensors.begin(), tensors.end(),
+                     [](const at::Tensor& t) { return t.defined() && t.requires_grad(); });
+}
+
+std::vector<at::Tensor> differentiable_allreduce(const Call& call,
+                                                 const std::vector<at::Tensor>& tensors,
+                                                 const AllreduceOptions& options) {
+  if (!needs_gradient(tensors)) return run_allreduce(call, tensors, options);
+  return Allreduce::apply(at::TensorList(tensors), call, options);
+}
+
+std::vector<at::Tensor> differentiable_broadcast(const Call& call,
+                                                 const std::vector<at::Tensor>& tensors,
+                                                 int root_rank) {
+  if (!needs_gradient(tensors)) return run_broadcast(call, tensors, root_rank);
+  return Broadcast::apply(at::TensorList(tensors), call, root_rank);
+}
+
+std::vector<at::Tensor> differentiable_allgather(const Call& call,
+                                                 const std::vector<at::Tensor>& tensors) {
+  if (!needs_gradient(tensors)) return run_allgather(call, tensors)->tensors;
+  return Allgather::apply(at::TensorList(tensors), call);
+}
+
+AlltoallResult differentiable_alltoall(const Call& call, const at::Tensor& tensor,
+                                       const std::vector<std::int64_t>& splits) {
+  if (!needs_gradient({tensor})) return run_alltoall(call, tensor, splits);
+  AlltoallResult result;
+  result.output = Alltoall::apply(tensor, call, splits, &result.received_splits)[0];
+  return result;
+}
+
+std::vector<at::Tensor> differentiable_reducescatter(const Call& call,
+                                                     const std::vector<at::Tensor>& tensors,
+                                                     const ReducescatterOptions& options) {
+  if (!needs_gradient(tensors)) return run_reducescatter(call, tensors, options);
+  return Reducescatter::apply(at::TensorList(tensors), call, options);
+}
+
+std::vector<at::Tensor> run_allreduce(const Call& call, const std::vector<at::Tensor>& tensors,
+                                      const AllreduceOptions& options) {
+  const auto results =
+      std::make_shared<const std::vector<at::Tensor>>(working_copies(call, tensors));
+  return run(call, make_allreduce(call, *results, options), results);
+}
+
+std::vector<at::Tensor> run_broadcast(const Call& call, const std::vector<at::Tensor>& tensors,
+                                      int root_rank) {
+  const auto results =
+      std::make_shared<const std::vector<at::Tensor>>(working_copies(call, tensors));
+  return run(call, make_broadcast(call, *results, root_rank), results);
+}
+
+std::shared_ptr<const Gathered> run_allgather(const Call& call,
+                                              const std::vector<at::Tensor>& tensors) {
+  const auto gathered = std::make_shared<Gathered>();
+  auto handle = submit<std::vector<at::Tensor>>(
+      call.session, make_allgather(call, tensors, gathered),
+      std::shared_ptr<const std::vector<at::Tensor>>(gathered, &gathered->tensors));
+  handle.wait();
+  return gathered;
+}
+
+AlltoallResult run_alltoall(const Call& call, const at::Tensor& tensor,
+                            const std::vector<std::int64_t>& splits) {
+  const auto result = std::make_shared<AlltoallResult>();
+  return run<AlltoallResult>(call, make_alltoall(call, tensor, splits, result), result);
+}
+
+std::vector<at::Tensor> run_reducescatter(const Call& call, const std::vector<at::Tensor>& tensors,
+                                          const ReducescatterOptions& options) {
+  const auto results = std::make_shared<std::vector<at::Tensor>>();
+  std::shared_ptr<Operation> operation = make_reducescatter(call, tensors, options, *results);
+  return run<std::vector<at::Tensor>>(call, std::move(operation), results);
+}
+
+}  // namespace kolo

@@ -1,0 +1,168 @@
+#include "torch_ops/call.hpp"
+
+#include <ATen/ATen.h>
+
+#include <numeric>
+
+#include "collectives/reduce/reduce.hpp"
+#include "kolo/error.h"
+
+namespace kolo {
+namespace {
+
+std::string on_rank(const std::string& operation, const std::string& name, int rank) {
+  return operation + " of '" + name + "' on rank " + std::to_string(rank);
+}
+
+[[noreturn]] void refuse(const Call& call, const std::string& why) {
+  throw InvalidArgumentError(call.what + ": " + why);
+}
+
+void check_not_empty(const Call& call, const std::vector<at::Tensor>& tensors) {
+  if (tensors.empty()) refuse(call, "the group has no tensors");
+}
+
+Descriptor describe_reduction(const Call& call, OpKind kind, const std::vector<at::Tensor>& tensors,
+                              const AllreduceOptions& options) {
+  check_not_empty(call, tensors);
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.defined()) continue;  // said when the operation is made
+    if (tensor.scalar_type() == at::kBool && !reduction_supported(DType::kBool, options.op())) {
+      refuse(call, std::string("a bool tensor has no ") + name_of(options.op()) +
+                       "; use Max for \"on any rank\", Min for \"on every rank\", or an integer "
+                       "dtype");
+    }
+    if (options.op() == ReduceOp::Adasum && !tensor.is_floating_point()) {
+      refuse(call, std::string("Adasum is for floating point, not for ") +
+                       c10::toString(tensor.scalar_type()));
+    }
+  }
+  Descriptor descriptor;
+  descriptor.kind = kind;
+  descriptor.op = options.op();
+  descriptor.prescale = options.prescale_factor();
+  descriptor.postscale = options.postscale_factor();
+  return descriptor;
+}
+
+std::shared_ptr<Operation> finish_making(const Call& call, std::shared_ptr<Operation> operation) {
+  operation->transient = call.transient;
+  return operation;
+}
+
+}  // namespace
+
+Call::Call(const char* function, const char* operation, const std::string& given)
+    : session(kolo::session(function)),
+      name(given.empty() ? session->unnamed(operation) : given),
+      what(on_rank(operation, name, rank())),
+      transient(given.empty()) {}
+
+Call Call::gradient() const {
+  Call call = *this;
+  call.name += ".gradient";
+  call.what = on_rank("backward()", call.name, rank());
+  return call;
+}
+
+std::shared_ptr<Operation> make_allreduce(const Call& call, const std::vector<at::Tensor>& results,
+                                          const AllreduceOptions& options) {
+  Descriptor descriptor = describe_reduction(call, OpKind::kAllreduce, results, options);
+  return finish_making(call, make_operation(call.what, call.name, results, std::move(descriptor)));
+}
+
+std::shared_ptr<Operation> make_broadcast(const Call& call, const std::vector<at::Tensor>& results,
+                                          int root_rank) {
+  check_not_empty(call, results);
+  if (root_rank < 0 || root_rank >= call.size()) {
+    refuse(call, "root rank " + std::to_string(root_rank) + " is not between 0 and " +
+                     std::to_string(call.size() - 1));
+  }
+  Descriptor descriptor;
+  descriptor.kind = OpKind::kBroadcast;
+  descriptor.root = root_rank;
+  return finish_making(call, make_operation(call.what, call.name, results, std::move(descriptor)));
+}
+
+std::shared_ptr<Operation> make_allgather(const Call& call, const std::vector<at::Tensor>& tensors,
+                                          const std::shared_ptr<Gathered>& gathered) {
+  check_not_empty(call, tensors);
+  return finish_making(call,
+                       make_gather(call.what, call.name, tensors, OpKind::kAllgather, gathered));
+}
+
+std::shared_ptr<Operation> make_alltoall(const Call& call, const at::Tensor& tensor,
+                                         std::vector<std::int64_t> splits,
+                                         const std::shared_ptr<AlltoallResult>& result) {
+  const auto gathered = std::make_shared<Gathered>();
+  std::shared_ptr<Operation> operation =
+      make_gather(call.what, call.name, {tensor}, OpKind::kAlltoall, gathered);
+  const std::int64_t rows = tensor.size(0);
+  const std::int64_t size = call.size();
+  if (splits.empty()) {
+    if (rows % size != 0) {
+      refuse(call, std::to_string(rows) + " rows cannot be split evenly over " +
+                       std::to_string(size) + " ranks; give splits");
+    }
+    splits.assign(static_cast<std::size_t>(size), rows / size);
+  }
+  if (static_cast<std::int64_t>(splits.size()) != size) {
+    refuse(call, "splits " + to_string(splits) + " are " + std::to_string(splits.size()) +
+                     " numbers, but there are " + std::to_string(size) + " ranks");
+  }
+  std::int64_t left = rows;
+  for (const std::int64_t split : splits) {
+    if (split < 0 || split > left) {
+      refuse(call, "splits " + to_string(splits) + " do not share out the tensor's " +
+                       std::to_string(rows) + " rows: each is at least 0, and all add up to that");
+    }
+    left -= split;
+  }
+  if (left != 0) {
+    refuse(call, "splits " + to_string(splits) + " leave " + std::to_string(left) +
+                     " of the tensor's " + std::to_string(rows) + " rows over");
+  }
+  operation->splits = std::move(splits);
+  operation->make_result = [gathered, result, make = std::move(operation->make_result)](
+                               std::size_t index, const std::vector<std::int64_t>& received) {
+    void* memory = make(index, received);
+    result->output = gathered->tensors[0];
+    result->received_splits = received;
+    return memory;
+  };
+  return finish_making(call, std::move(operation));
+}
+
+std::shared_ptr<Operation> make_reducescatter(const Call& call,
+                                              const std::vector<at::Tensor>& tensors,
+                                              const ReducescatterOptions& options,
+                                              std::vector<at::Tensor>& results) {
+  Descriptor descriptor = describe_reduction(call, OpKind::kReducescatter, tensors, options);
+  if (options.op() == ReduceOp::Adasum)
+    refuse(call, "reducescatter has no Adasum, which needs whole tensors; use allreduce");
+  const std::vector<at::Tensor> works = working_copies(call, tensors);
+  std::vector<std::pair<at::Tensor, at::Tensor>> shares;  // result, part of the work
+  for (const at::Tensor& work : works) {
+    if (work.dim() == 0) refuse(call, "a tensor without dimensions cannot be scattered");
+    std::int64_t begin = 0;
+    for (int rank = 0; rank < call.rank(); ++rank)
+      begin += rows_of(work.size(0), rank, call.size());
+    const at::Tensor part = work.narrow(0, begin, rows_of(work.size(0), call.rank(), call.size()));
+    results.push_back(at::empty_like(part));
+    shares.emplace_back(results.back(), part);
+  }
+  std::shared_ptr<Operation> operation =
+      make_operation(call.what, call.name, works, std::move(descriptor));
+  operation->finish = [shares = std::move(shares)] {
+    for (const auto& [result, part] : shares) result.copy_(part);
+  };
+  return finish_making(call, std::move(operation));
+}
+
+std::vector<at::Tensor> working_copies(const Call& call, const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& tensor : tensors) copies.push_back(working_copy(call.what, tensor));
+  return copies;
+}
+
+}  // namespace kolo

@@ -1,0 +1,52 @@
+// From a call of the API to the operation that the engine gets.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kolo/operations.h"
+#include "torch_ops/handle_state.hpp"
+#include "torch_ops/tensor.hpp"
+
+namespace kolo {
+
+// A call: its session and the name its operation goes by.
+struct Call {
+  std::shared_ptr<Session> session;
+  std::string name;
+  std::string what;  // for messages: "allreduce of 'x' on rank 3"
+  bool transient = false;
+
+  // `function` is the API's, for messages; `operation` begins the name if none was given.
+  Call(const char* function, const char* operation, const std::string& given);
+
+  // The call that backward() makes.
+  Call gradient() const;
+
+  int rank() const { return session->topology().rank; }
+  int size() const { return session->topology().size; }
+};
+
+// Each checks its arguments and throws InvalidArgumentError before anything is sent. Works on
+// `results` in place.
+std::shared_ptr<Operation> make_allreduce(const Call& call, const std::vector<at::Tensor>& results,
+                                          const AllreduceOptions& options);
+std::shared_ptr<Operation> make_broadcast(const Call& call, const std::vector<at::Tensor>& results,
+                                          int root_rank);
+std::shared_ptr<Operation> make_allgather(const Call& call, const std::vector<at::Tensor>& tensors,
+                                          const std::shared_ptr<Gathered>& gathered);
+// Without splits every rank gets the same number of rows.
+std::shared_ptr<Operation> make_alltoall(const Call& call, const at::Tensor& tensor,
+                                         std::vector<std::int64_t> splits,
+                                         const std::shared_ptr<AlltoallResult>& result);
+// `results` are made, and filled when the operation ends.
+std::shared_ptr<Operation> make_reducescatter(const Call& call,
+                                              const std::vector<at::Tensor>& tensors,
+                                              const ReducescatterOptions& options,
+                                              std::vector<at::Tensor>& results);
+
+// Copies to work on.
+std::vector<at::Tensor> working_copies(const Call& call, const std::vector<at::Tensor>& tensors);
+
+}  // namespace kolo
