@@ -1,6 +1,10 @@
 // Starting and ending kolo in a process, and where the process stands among the others.
 #pragma once
 
+#include <kolo/process_set.h>
+
+#include <vector>
+
 namespace kolo {
 
 // Collective: every process of the job calls it once, before any other call. Starts MPI if the
@@ -12,6 +16,9 @@ namespace kolo {
 // Throws InvalidArgumentError for a bad setting or an MPI without thread support, InternalError if
 // MPI fails.
 void init();
+
+// Likewise, and makes process sets at once: see add_process_set(). The same sets on every rank.
+std::vector<ProcessSet> init(const std::vector<std::vector<int>>& process_sets);
 
 // Collective. Operations that every rank has submitted are ended, others fail; then the engine's
 // thread ends. init() may follow. MPI that kolo started is finalized at the process' end, and an

@@ -9,4 +9,5 @@
 #include <kolo/optim/adadelta.h>
 #include <kolo/optimizer.h>
 #include <kolo/parameters.h>
+#include <kolo/process_set.h>
 #include <kolo/types.h>

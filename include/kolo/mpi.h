@@ -2,13 +2,10 @@
 // <mpi.h>.
 #pragma once
 
+#include <kolo/mpi_detail.h>
 #include <mpi.h>
 
 namespace kolo {
-
-namespace detail {
-void init_on(const void* mpi_comm);
-}
 
 // Collective over comm: as init() of kolo/init.h, for the ranks of comm. MPI must be running with
 // MPI_THREAD_MULTIPLE, or with MPI_THREAD_SERIALIZED if the program calls no MPI while operations
@@ -16,6 +13,14 @@ void init_on(const void* mpi_comm);
 // it and finalizes MPI itself, after kolo::shutdown().
 inline void init(MPI_Comm comm) {
   detail::init_on(&comm);
+}
+
+// Collective over all ranks of kolo, each with a communicator of its own choice, as MPI_Comm_split
+// gives them, or MPI_COMM_NULL. Every communicator becomes a process set, with its order of ranks;
+// returned is the one that this rank is in (with MPI_COMM_NULL: a set without members). The
+// communicators may be freed afterwards.
+inline ProcessSet add_process_set_from_comm(MPI_Comm comm) {
+  return detail::add_process_set_from_comm(&comm);
 }
 
 }  // namespace kolo

@@ -1,9 +1,10 @@
 // Collective operations on tensors.
 //
-// All are collective: every rank submits the same operation under the same name, in any order among
-// others. Without a name, operations are matched by the order in which a rank makes its unnamed
-// calls, which then must be the same everywhere (a call that throws counts, too). A name may be
-// used again when its operation has ended on this rank.
+// All are collective over the process set of their options, by default all ranks. Ranks are always
+// those among all ranks. Every rank submits the same operation under the same name, in any order
+// among others. Without a name, operations are matched by the order in which a rank makes its
+// unnamed calls, which then must be the same everywhere (a call that throws counts, too). A name
+// may be used again when its operation has ended on this rank.
 //
 // Tensors are dense CPU tensors of any strides, of dtype uint8, int8, int16, int32, int64, float16,
 // bfloat16, float32, float64 or bool; of the same shape and dtype on every rank, but for dimension
@@ -24,6 +25,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <kolo/handle.h>
+#include <kolo/process_set.h>
 #include <kolo/types.h>
 #include <torch/arg.h>
 
@@ -41,6 +43,7 @@ struct OperationOptions {
   /* implicit */ OperationOptions(std::string operation_name) : name_(std::move(operation_name)) {}
 
   TORCH_ARG(std::string, name) = "";
+  TORCH_ARG(ProcessSet, process_set) = ProcessSet();
 };
 
 struct AllreduceOptions {
@@ -54,6 +57,7 @@ struct AllreduceOptions {
   // Multiplied in before and after the reduction; see scale() in docs/architecture.md for integers.
   TORCH_ARG(double, prescale_factor) = 1.0;
   TORCH_ARG(double, postscale_factor) = 1.0;
+  TORCH_ARG(ProcessSet, process_set) = ProcessSet();
 };
 
 using ReducescatterOptions = AllreduceOptions;
@@ -129,7 +133,7 @@ void barrier(const OperationOptions& options = {});
 
 // This rank has no more data: waits until all ranks have called it, and takes part meanwhile in
 // what the others do, with values that change nothing (in a gather: none). Average still divides by
-// the number of all ranks. Returns the rank that was last.
-int join();
+// the number of all ranks. Returns the rank that was last (among all).
+int join(const ProcessSet& process_set = {});
 
 }  // namespace kolo

@@ -1,6 +1,7 @@
 // DistributedOptimizer: any LibTorch optimizer, with gradients that are reduced over all ranks.
 #pragma once
 
+#include <kolo/process_set.h>
 #include <kolo/types.h>
 #include <torch/arg.h>
 #include <torch/optim/optimizer.h>
@@ -17,6 +18,8 @@ struct DistributedOptimizerOptions {
   // Begins the names of the gradients in messages; every optimizer needs another one. Empty:
   // numbers in the order in which optimizers are made, which must be the same on all ranks.
   TORCH_ARG(std::string, name) = "";
+  // Over whose ranks gradients are reduced; only its members make the optimizer.
+  TORCH_ARG(ProcessSet, process_set) = ProcessSet();
 };
 
 namespace detail {

@@ -4,10 +4,10 @@
 
 namespace kolo {
 
-ControlPlane::ControlPlane(Transport& transport, const PlanLimits& limits,
-                           std::size_t cache_capacity)
-    : transport_(transport), participant_(transport.rank(), cache_capacity) {
-  if (transport.rank() == 0) negotiator_.emplace(Negotiator::Options{transport.size(), limits});
+ControlPlane::ControlPlane(Transport& transport, const Options& options)
+    : transport_(transport), participant_(transport.rank(), options.cache_capacity) {
+  if (transport.rank() == 0)
+    negotiator_.emplace(Negotiator::Options{options.ranks, options.limits});
 }
 
 Status ControlPlane::advance(bool& moved, std::vector<Participant::Action>& actions) {
@@ -18,8 +18,10 @@ Status ControlPlane::advance(bool& moved, std::vector<Participant::Action>& acti
   return status;
 }
 
-void ControlPlane::say_bye() {
+std::string ControlPlane::say_bye() {
+  if (!negotiator_) return "other ranks";
   bye_wanted_ = true;
+  return negotiator_->remaining_ranks();
 }
 
 void ControlPlane::say_abort(const std::string& message) {

@@ -22,11 +22,16 @@ class ControlPlane {
   static constexpr Tag kDecisionTag = 1;
   static constexpr Tag kFirstFreeTag = 2;
 
-  ControlPlane(Transport& transport, const PlanLimits& limits, std::size_t cache_capacity);
+  struct Options {
+    std::vector<int> ranks;  // the group's, in the world; for messages
+    PlanLimits limits;
+    std::size_t cache_capacity = 16384;
+  };
+
+  ControlPlane(Transport& transport, const Options& options);
 
   Participant& participant() { return participant_; }
-  // On the coordinator, else null.
-  Negotiator* negotiator() { return negotiator_ ? &*negotiator_ : nullptr; }
+  bool coordinates() const { return negotiator_.has_value(); }
 
   // Sends, receives and decides what can be without waiting. Actions are appended.
   Status advance(bool& moved, std::vector<Participant::Action>& actions);
@@ -38,8 +43,9 @@ class ControlPlane {
   // wait for this rank. Nothing else may be called afterwards.
   void say_abort(const std::string& message);
 
-  // Coordinator: tells everyone that it goes, though not all have left.
-  void say_bye();
+  // Coordinator: tells everyone that it goes, though not all have left. Says which have not, as far
+  // as this rank knows.
+  std::string say_bye();
 
  private:
   using Bytes = std::vector<std::byte>;

@@ -49,25 +49,26 @@ constexpr Field kFieldsOfATensor[] = {
 
 // "shape: a on rank 0; b on ranks 1, 2", or nothing if the field is equal everywhere. What is shown
 // is exact, so equal texts mean equal values.
-std::string field_difference(const std::vector<const Descriptor*>& by_rank, const Field& field,
-                             std::size_t at) {
+std::string field_difference(const std::vector<const Descriptor*>& by_rank,
+                             const std::vector<int>& names, const Field& field, std::size_t at) {
   std::vector<std::pair<std::string, std::vector<int>>> groups;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     const std::string value = field.show(*by_rank[rank], at);
     auto group = groups.begin();
     while (group != groups.end() && group->first != value) ++group;
     if (group == groups.end()) group = groups.insert(groups.end(), {value, {}});
-    group->second.push_back(static_cast<int>(rank));
+    group->second.push_back(names[rank]);
   }
   if (groups.size() < 2) return {};
   std::string text;
-  for (const auto& [value, ranks] : groups) {
+  for (auto& [value, ranks] : groups) {
+    std::sort(ranks.begin(), ranks.end());
     text += (text.empty() ? ": " : "; ") + value + " on " + rank_list(ranks);
   }
   if (!field.of_a_tensor || by_rank[0]->tensors.size() == 1) return field.name + text;
   const std::string& name = by_rank[0]->tensors[at].name;
   return std::string(field.name) + " of tensor " + std::to_string(at) +
-         (name.empty() ? "" : " ('" + name + "' on rank 0)") + text;
+         (name.empty() ? "" : " ('" + name + "' on rank " + std::to_string(names[0]) + ")") + text;
 }
 
 }  // namespace
@@ -88,10 +89,11 @@ std::int64_t rows_of(std::int64_t rows, int rank, int size) {
   return rows / size + (rank < rows % size ? 1 : 0);
 }
 
-std::string describe_difference(const std::vector<const Descriptor*>& by_rank) {
+std::string describe_difference(const std::vector<const Descriptor*>& by_rank,
+                                const std::vector<int>& ranks) {
   std::vector<std::string> differences;
   const auto look_at = [&](const Field& field, std::size_t at) {
-    std::string difference = field_difference(by_rank, field, at);
+    std::string difference = field_difference(by_rank, ranks, field, at);
     if (!difference.empty()) differences.push_back(std::move(difference));
   };
   for (const Field& field : kFieldsOfAll) look_at(field, 0);

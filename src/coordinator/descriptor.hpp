@@ -25,7 +25,7 @@ struct Descriptor {
   OpKind kind = OpKind::kAllreduce;
   std::vector<TensorSpec> tensors;  // one; those of a group, which go together; none for a barrier
   ReduceOp op = ReduceOp::Sum;      // of an allreduce or reducescatter, as the scales
-  std::int32_t root = 0;            // of a broadcast
+  std::int32_t root = 0;            // of a broadcast: a rank of the world
   double prescale = 1.0;
   double postscale = 1.0;
 
@@ -43,8 +43,9 @@ struct Descriptor {
 std::int64_t rows_of(std::int64_t rows, int rank, int size);
 
 // What differs, in words: "shape: [2, 3] on rank 0, [3, 2] on ranks 1, 2". Takes one descriptor a
-// rank; empty if all are equal.
-std::string describe_difference(const std::vector<const Descriptor*>& by_rank);
+// rank, and what these ranks are called; empty if all are equal.
+std::string describe_difference(const std::vector<const Descriptor*>& by_rank,
+                                const std::vector<int>& ranks);
 
 // "rank 3", "ranks 0, 1, 2" or, for many, "ranks 0-5, 7".
 std::string rank_list(const std::vector<int>& ranks);

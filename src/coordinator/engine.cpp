@@ -3,22 +3,18 @@
 #include <pthread.h>
 #include <sys/prctl.h>
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
+#include "collectives/subset/transport.hpp"
 #include "core/log.hpp"
 
 namespace kolo {
 namespace {
 
-// How many large collectives share the links at once: enough for one to pack or reduce while others
-// travel. Small ones pass them and are bounded for memory's sake only. Ranks start work in the
-// order of its sequence, so the oldest unfinished one runs on every rank and the limits cannot
-// lock.
-constexpr int kLargeAtOnce = 4;
-constexpr int kSmallAtOnce = 64;
-
-// How long the coordinator sleeps at most while its own program submits nothing: other ranks may
+// How long a coordinator sleeps at most while its own program submits nothing: other ranks may
 // leave or fail meanwhile.
 constexpr Clock::duration kCoordinatorNap = std::chrono::milliseconds(100);
 
@@ -43,13 +39,6 @@ Status shut_down_status() {
       "kolo was shut down on this rank; call kolo::init() again before further operations");
 }
 
-std::string what_runs(const std::vector<LaunchMember>& members) {
-  const Operation& first = *members.front().operation;
-  std::string text = std::string(name_of(first.descriptor.kind)) + " of '" + first.name + "'";
-  if (members.size() > 1) text += " and " + std::to_string(members.size() - 1) + " more";
-  return text;
-}
-
 }  // namespace
 
 Engine::Engine(std::unique_ptr<Transport> transport, const Options& options)
@@ -57,9 +46,12 @@ Engine::Engine(std::unique_ptr<Transport> transport, const Options& options)
       rank_(transport->rank()),
       size_(transport->size()),
       transport_(std::move(transport)),
-      control_(std::make_unique<ControlPlane>(*transport_, options.limits, options.cache_capacity)),
-      backoff_(options.backoff),
-      thread_([this] { run(); }) {}
+      backoff_(options.backoff) {
+  std::vector<int> everyone(static_cast<std::size_t>(size_));
+  std::iota(everyone.begin(), everyone.end(), 0);
+  make_group(0, sets_[0], everyone);
+  thread_ = std::thread([this] { run(); });
+}
 
 Engine::~Engine() {
   shut_down();
@@ -97,13 +89,12 @@ bool Engine::shut_down() {
   mailbox_.shut_down(shut_down_status());
   thread_.join();
   if (broken_) {
-    leave_to_process_end(std::move(running_));
-    leave_to_process_end(std::move(control_));
+    leave_to_process_end(std::move(sets_));
     leave_to_process_end(std::move(transport_));
   }
   // Here and not with the last handle that refers to this engine: MPI may have been finalized by
   // then.
-  control_.reset();
+  sets_.clear();
   transport_.reset();
   return !broken_;
 }
@@ -123,258 +114,183 @@ void Engine::run() {
 
 bool Engine::turn() {
   bool moved = drain_mailbox();
-  if (!broken_) moved = advance_control() || moved;
-  if (!broken_) moved = start_and_step_work() || moved;
+  if (!broken_) moved = turn_groups() || moved;
   return moved;
 }
 
 bool Engine::drain_mailbox() {
   mailbox_.take(entries_);
   for (const Mailbox::Entry& entry : entries_) {
-    Participant& participant = control_->participant();
     switch (entry.kind) {
-      case Mailbox::Entry::Kind::kSubmit: {
-        if (broken_) {  // accepted while the engine broke
-          complete(entry.operation, broken_status_, false);
-          break;
-        }
-        const Operation& operation = *entry.operation;
-        const Participant::Token token = next_token_++;
-        pending_[token] = entry.operation;
-        if (operation.descriptor.kind == OpKind::kJoin) {
-          participant.join(token);
-          break;
-        }
-        participant.submit({token, operation.name, operation.descriptor, operation.absent,
-                            operation.transient, Clock::now()});
+      case Mailbox::Entry::Kind::kSubmit:
+        submit_to_group(entry.operation);
         break;
-      }
       case Mailbox::Entry::Kind::kBoundary:
-        participant.boundary();
+        if (Group* of = group(entry.process_set)) of->boundary();
         break;
       case Mailbox::Entry::Kind::kWanted:
-        participant.wanted(entry.operation->name);
+        if (Group* of = group(entry.operation->process_set)) of->wanted(entry.operation->name);
         break;
       case Mailbox::Entry::Kind::kShutdown:
-        participant.leave();
-        leave_deadline_ = Clock::now() + options_.shutdown_timeout;
+        leave();
         break;
     }
   }
   return !entries_.empty();
 }
 
-bool Engine::advance_control() {
-  bool moved = false;
-  std::vector<Participant::Action> actions;
-  const Status status = control_->advance(moved, actions);
-  for (const Participant::Action& action : actions) {
-    if (broken_ || closed_) break;  // everything in flight has been ended
-    std::visit([this](const auto& body) { carry_out(body); }, action);
+void Engine::submit_to_group(const std::shared_ptr<Operation>& operation) {
+  Group* const of = group(operation->process_set);
+  if (broken_) {  // accepted while the engine broke
+    world().complete(operation, broken_status_);
+  } else if (of == nullptr) {
+    world().complete(operation, Status::invalid_argument(
+                                    std::string(name_of(operation->descriptor.kind)) + " of '" +
+                                    operation->name + "': process set " +
+                                    std::to_string(operation->process_set) +
+                                    " does not exist any more on rank " + std::to_string(rank_) +
+                                    "; it was removed while the operation was submitted"));
+  } else {
+    of->submit(operation);
   }
-  if (!status.is_ok()) break_down(status);
+}
+
+bool Engine::turn_groups() {
+  bool moved = false;
+  for (auto& [number, set] : sets_) {
+    if (set.group == nullptr) continue;
+    if (const Status status = set.group->turn(moved); !status.is_ok()) {
+      break_down(status);
+      return true;
+    }
+  }
+  change_process_sets();
+  forget_finished_sets();
   return moved;
 }
 
-std::shared_ptr<Operation> Engine::take_pending(Participant::Token token) {
-  const auto found = pending_.find(token);
-  std::shared_ptr<Operation> operation = std::move(found->second);
-  pending_.erase(found);
-  return operation;
+// --- process sets ---
+
+Group* Engine::group(int process_set) {
+  const auto found = sets_.find(process_set);
+  return found == sets_.end() ? nullptr : found->second.group.get();
 }
 
-void Engine::carry_out(const Participant::Launch& launch) {
-  Running running;
-  running.sequence = launch.sequence;
-  std::size_t bytes = 0;
-  bool anything = false;
-  for (const Participant::Member& member : launch.members) {
-    std::shared_ptr<Operation> operation =
-        member.token == 0 ? make_stand_in(member.name, member.descriptor, size_)
-                          : take_pending(member.token);
-    bytes += operation->descriptor.bytes();
-    anything = anything || !member.absent_everywhere;
-    running.members.push_back({std::move(operation), member.absent_everywhere});
-  }
-  if (!anything) return end(running);
-  const Descriptor& first = running.members.front().operation->descriptor;
-  const Tag tags = transport_->max_tag() - ControlPlane::kFirstFreeTag + 1;
-  const Tag tag = ControlPlane::kFirstFreeTag + static_cast<Tag>(launch.sequence % tags);
-  const auto bucket = buckets_.find(launch.unit);
-  running.work =
-      bucket == buckets_.end()
-          ? launch_single(*transport_, tag, running.members.front(), options_.launch)
-          : launch_bucket(*transport_, tag, running.members, bucket->second, options_.launch);
-  if (running.work == nullptr) return end(running);
-  running.small = !first.has_own_rows() && bytes < options_.launch.tuning.ring_threshold_bytes;
-  running.last_moved = Clock::now();
-  running_.push_back(std::move(running));
+void Engine::make_group(int process_set, ProcessSet& set, const std::vector<int>& ranks) {
+  set.group = std::make_unique<Group>(process_set, ranks,
+                                      make_subset_transport(*transport_, ranks, set.slot),
+                                      options_.group, mailbox_);
 }
 
-void Engine::carry_out(const Participant::Failure& failure) {
-  complete(take_pending(failure.token), failure.status, false);
-}
-
-void Engine::carry_out(const Participant::BucketBegins& bucket) {
-  std::vector<std::size_t> sizes;
-  for (const Participant::BucketMember& member : bucket.members)
-    sizes.push_back(member.descriptor.bytes());
-  BucketLayout layout = layout_bucket(sizes);
-  BucketBuffer& buffer = buckets_[bucket.bucket];
-  buffer.data = std::shared_ptr<std::byte[]>(new std::byte[layout.bytes]());
-  buffer.bytes = layout.bytes;
-  buffer.offsets = std::move(layout.offsets);
-  std::vector<std::string>& names = bucket_names_[bucket.bucket];
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    names.push_back(bucket.members[i].name);
-    mailbox_.set_slot(names.back(), Slot{buffer.data, buffer.offsets[i], sizes[i]});
-  }
-}
-
-void Engine::carry_out(const Participant::BucketEnds& bucket) {
-  for (const std::string& name : bucket_names_[bucket.bucket])
-    mailbox_.set_slot(name, std::nullopt);
-  bucket_names_.erase(bucket.bucket);
-  buckets_.erase(bucket.bucket);
-}
-
-void Engine::carry_out(const Participant::Joined& joined) {
-  const std::shared_ptr<Operation> operation = take_pending(joined.token);
-  operation->last_joined_rank = joined.last_rank;
-  complete(operation, Status::ok(), false);
-}
-
-void Engine::carry_out(const Participant::Closed& /*closed*/) {
-  closed_ = true;
-  if (leave_deadline_) return;
-  // The coordinator gave up waiting for this rank: nothing can be agreed upon any more.
-  break_down(
-      Status::peer_lost("rank 0, which coordinates, has shut kolo down; no further operation is "
-                        "possible. Call kolo::shutdown() on every rank at the same point"));
-}
-
-bool Engine::start_and_step_work() {
-  bool moved = false;
-  int small = 0;
-  int large = 0;
-  for (auto running = running_.begin(); running != running_.end() && !broken_;) {
-    int& at_once = running->small ? small : large;
-    if (++at_once > (running->small ? kSmallAtOnce : kLargeAtOnce)) {
-      ++running;
-      continue;
-    }
-    moved = step(*running) || moved;
-    if (running->work != nullptr) {
-      ++running;
+// All ranks see the changes in the same order, so they number the sets alike.
+void Engine::change_process_sets() {
+  for (const std::shared_ptr<Operation>& operation : world().take_changes()) {
+    if (operation->descriptor.kind == OpKind::kAddProcessSet) {
+      add_process_set(operation);
     } else {
-      running = running_.erase(running);
+      remove_process_set(operation);
     }
   }
-  return moved;
 }
 
-Progress Engine::start_or_step(Running& running, Status& status) {
-  try {
-    if (!std::exchange(running.started, true)) {
-      running.last_moved = Clock::now();
-      status = running.work->start();
-    }
-    return status.is_ok() ? running.work->step(status) : Progress::kFailed;
-  } catch (const std::exception& error) {  // memory for a result, say
-    status = Status::internal(error.what());
-    return Progress::kFailed;
+// Tags are taken in turn, so that those of a set that was just removed rest for a while.
+std::optional<int> Engine::free_slot() const {
+  const int slots = subset_slots(*transport_);
+  for (int tried = 0; tried < slots; ++tried) {
+    const int slot = (next_process_set_ + tried) % slots;
+    const bool used = std::any_of(sets_.begin(), sets_.end(),
+                                  [&](const auto& set) { return set.second.slot == slot; });
+    if (!used) return slot;
+  }
+  return std::nullopt;
+}
+
+void Engine::add_process_set(const std::shared_ptr<Operation>& operation) {
+  const std::optional<int> slot = free_slot();
+  if (!slot) {
+    return world().complete(
+        operation,
+        Status::invalid_argument("add_process_set: there are " + std::to_string(sets_.size()) +
+                                 " process sets, and MPI's tags are enough for no more; "
+                                 "remove some"));
+  }
+  const std::vector<std::int64_t>& shape = operation->descriptor.tensors[0].shape;
+  const std::vector<int> ranks(shape.begin(), shape.end());
+  operation->number = next_process_set_++;
+  ProcessSet& set = sets_[operation->number];
+  set.slot = *slot;
+  if (std::find(ranks.begin(), ranks.end(), rank_) != ranks.end())
+    make_group(operation->number, set, ranks);
+  if (set.group != nullptr && leave_deadline_) set.group->leave();
+  world().complete(operation, Status::ok());
+}
+
+// The members' groups end as the world does at shutdown: what all have submitted still is done.
+void Engine::remove_process_set(const std::shared_ptr<Operation>& operation) {
+  const auto number = static_cast<int>(operation->descriptor.tensors[0].shape[0]);
+  const auto found = sets_.find(number);
+  if (found == sets_.end() || number == 0) {
+    return world().complete(
+        operation, Status::invalid_argument("remove_process_set: there is no process set " +
+                                            std::to_string(number)));
+  }
+  found->second.removal = operation;
+  if (found->second.group != nullptr) found->second.group->leave();
+}
+
+void Engine::forget_finished_sets() {
+  for (auto set = sets_.begin(); set != sets_.end();) {
+    const bool ends = set->second.removal != nullptr &&
+                      (set->second.group == nullptr || set->second.group->finished());
+    if (ends) world().complete(set->second.removal, Status::ok());
+    set = ends ? sets_.erase(set) : std::next(set);
   }
 }
 
-// Steps one work and ends it if it is done (then its work is null).
-bool Engine::step(Running& running) {
-  Status status;
-  switch (start_or_step(running, status)) {
-    case Progress::kWaiting:
-      return false;
-    case Progress::kAdvanced:
-      running.last_moved = Clock::now();
-      return true;
-    case Progress::kDone:
-      running.work.reset();
-      end(running);
-      return true;
-    case Progress::kFailed:
-      break;
-  }
-  break_down(Status(status.code(), what_runs(running.members) + ": " + status.message()));
-  return true;
-}
+// --- ends ---
 
-void Engine::end(Running& running) {
-  for (LaunchMember& member : running.members) {
-    complete(member.operation, Status::ok(), member.absent_everywhere);
+void Engine::leave() {
+  for (auto& [number, set] : sets_) {
+    if (set.group != nullptr) set.group->leave();
   }
-}
-
-void Engine::complete(const std::shared_ptr<Operation>& operation, Status status,
-                      bool absent_everywhere) {
-  if (operation->stand_in) return;
-  if (status.is_ok() && operation->finish && !absent_everywhere) {
-    try {
-      operation->finish();
-    } catch (const std::exception& error) {
-      status = Status::internal("finishing tensor '" + operation->name + "': " + error.what());
-    }
-  }
-  mailbox_.release(operation->name);
-  operation->complete(std::move(status), absent_everywhere);
+  leave_deadline_ = Clock::now() + options_.shutdown_timeout;
 }
 
 void Engine::watch_timers() {
-  if (broken_) return;
-  const Clock::time_point now = Clock::now();
-  if (now >= next_look_at_held_) watch_held_tensors(now);
-  for (const Running& running : running_) {
-    if (!running.started || now - running.last_moved <= options_.collective_timeout) continue;
-    break_down(Status::peer_lost(
-        what_runs(running.members) + " started on every rank but moved no byte on rank " +
-        std::to_string(rank_) + " for " + to_text(options_.collective_timeout) +
-        ": a peer or the network is gone. See KOLO_COLLECTIVE_TIMEOUT_SECONDS"));
-    return;
+  for (auto& [number, set] : sets_) {
+    if (broken_) return;
+    if (set.group == nullptr) continue;
+    if (const Status status = set.group->watch_timers(); !status.is_ok()) break_down(status);
   }
-  watch_shutdown();
-}
-
-// A program may wait in ways that this engine does not see: for another rank's message, which that
-// one sends after its own wait.
-void Engine::watch_held_tensors(Clock::time_point now) {
-  next_look_at_held_ = now + options_.fusion_hold / 8;
-  const std::size_t given_up = control_->participant().flush(now - options_.fusion_hold);
-  if (given_up == 0) return;
-  log::warning(std::to_string(given_up) +
-               " bucket(s) were given up, since a tensor was submitted " +
-               to_text(options_.fusion_hold) +
-               " ago and others of its bucket still are not (KOLO_FUSION_HOLD_SECONDS); results "
-               "stay right, but another run may fuse differently");
+  if (!broken_) watch_shutdown();
 }
 
 void Engine::watch_shutdown() {
-  if (!leave_deadline_ || closed_ || Clock::now() < *leave_deadline_) return;
-  Negotiator* negotiator = control_->negotiator();
-  log::warning("shutdown: " +
-               (negotiator != nullptr ? rank_list(negotiator->remaining_ranks())
-                                      : std::string("other ranks")) +
-               " did not shut down within " + to_text(options_.shutdown_timeout) +
+  if (!leave_deadline_ || waits_no_more_ || nothing_to_do() || Clock::now() < *leave_deadline_)
+    return;
+  waits_no_more_ = true;
+  std::string who;
+  for (auto& [number, set] : sets_) {
+    if (set.group == nullptr || set.group->finished()) continue;
+    const std::string waited_for = set.group->stop_waiting();
+    if (who.empty()) who = waited_for;
+  }
+  log::warning("shutdown: " + who + " did not shut down within " +
+               to_text(options_.shutdown_timeout) +
                "; going on without (KOLO_SHUTDOWN_TIMEOUT_SECONDS)");
-  closed_ = true;
-  if (negotiator != nullptr) control_->say_bye();
   const Status status = shut_down_status();
-  for (const auto& [token, operation] : std::exchange(pending_, {}))
-    complete(operation, status, false);
-  if (!running_.empty()) break_down(status);
+  if (any_group([](const Group& group) { return group.has_work_in_flight(); }))
+    return break_down(status);
+  for (auto& [number, set] : sets_) {
+    if (set.group != nullptr) set.group->fail_all(status);
+    if (set.removal != nullptr) world().complete(std::exchange(set.removal, nullptr), status);
+  }
 }
 
 // Ends everything with the status. Work in flight stays where it is, with what it refers to, also
 // beyond shut_down(): messages may still be under way.
 void Engine::break_down(const Status& status) {
   if (std::exchange(broken_, true)) return;
-  control_->say_abort(status.message());
   const Status told(status.code(),
                     status.message() + " [on rank " + std::to_string(rank_) +
                         "; all operations in flight have failed, and further ones will: "
@@ -382,26 +298,35 @@ void Engine::break_down(const Status& status) {
   broken_status_ = told;
   log::error(told.message());
   mailbox_.close(told);
-  for (const auto& [token, operation] : std::exchange(pending_, {}))
-    complete(operation, told, false);
-  for (Running& running : running_) {
-    for (const LaunchMember& member : running.members) complete(member.operation, told, false);
+  for (auto& [number, set] : sets_) {
+    if (set.group != nullptr) set.group->say_abort(status.message());
+    if (set.group != nullptr) set.group->fail_all(told);
+    if (set.removal != nullptr) world().complete(std::exchange(set.removal, nullptr), told);
   }
+}
+
+template <typename Predicate>
+bool Engine::any_group(const Predicate& predicate) const {
+  return std::any_of(sets_.begin(), sets_.end(), [&](const auto& set) {
+    return set.second.group != nullptr && predicate(*set.second.group);
+  });
 }
 
 // While shutting down: whether the thread may end.
 bool Engine::nothing_to_do() const {
-  if (broken_) return true;
-  return closed_ && pending_.empty() && running_.empty() && !control_->sending();
+  return broken_ || !any_group([](const Group& group) { return !group.finished(); });
 }
 
 void Engine::park() {
-  const bool outstanding =
-      !pending_.empty() || !running_.empty() || control_->sending() || leave_deadline_;
+  const bool removing = std::any_of(sets_.begin(), sets_.end(),
+                                    [](const auto& set) { return set.second.removal != nullptr; });
+  const bool outstanding = leave_deadline_ || removing ||
+                           any_group([](const Group& group) { return group.outstanding(); });
   if (broken_ || !outstanding) {
     backoff_.reset();
-    // The coordinator is needed by others also while this rank's program does something else.
-    const bool needed = !broken_ && !closed_ && size_ > 1 && control_->negotiator() != nullptr;
+    // A coordinator is needed by others also while this rank's program does something else.
+    const bool needed =
+        !broken_ && any_group([](const Group& group) { return group.coordinates(); });
     mailbox_.park(needed ? std::optional(Clock::now() + kCoordinatorNap) : std::nullopt);
     return;
   }

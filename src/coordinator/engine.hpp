@@ -1,18 +1,17 @@
-// The engine: one thread a process that owns the transport, the control plane and all work in
+// The engine: one thread a process that owns the transport, the control planes and all work in
 // flight. docs/architecture.md shows the journey of a tensor through it.
 #pragma once
 
 #include <cstdint>
-#include <list>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "coordinator/backoff.hpp"
-#include "coordinator/control_plane.hpp"
-#include "coordinator/launch.hpp"
+#include "coordinator/group.hpp"
 #include "coordinator/mailbox.hpp"
 #include "coordinator/operation.hpp"
 
@@ -21,11 +20,7 @@ namespace kolo {
 class Engine {
  public:
   struct Options {
-    LaunchOptions launch;
-    PlanLimits limits;
-    std::size_t cache_capacity = 16384;
-    Clock::duration fusion_hold = std::chrono::seconds(30);
-    Clock::duration collective_timeout = std::chrono::seconds(300);
+    GroupOptions group;
     Clock::duration shutdown_timeout = std::chrono::seconds(30);
     Backoff::Options backoff;
   };
@@ -44,8 +39,8 @@ class Engine {
 
   // --- any thread ---
 
-  // Hands an operation over. It ends when the same was submitted on every rank. An error means that
-  // it was not taken.
+  // Hands an operation over. It ends when the same was submitted on every rank of its process set.
+  // An error means that it was not taken.
   Status submit(const std::shared_ptr<Operation>& operation);
 
   // Waits for the end, at most `timeout`. Gives the operation's status, or kTimeout: then the
@@ -62,37 +57,33 @@ class Engine {
   bool shut_down();
 
  private:
-  struct Running {
-    std::unique_ptr<Work> work;
-    std::vector<LaunchMember> members;
-    std::uint64_t sequence = 0;
-    bool small = false;
-    bool started = false;
-    Clock::time_point last_moved;
+  struct ProcessSet {                    // one that exists, whether this rank is a member or not
+    int slot = 0;                        // of the transport's tags
+    std::unique_ptr<Group> group;        // null: not a member
+    std::shared_ptr<Operation> removal;  // ends when the group has
   };
 
   void run();
   bool turn();  // one round of the loop; whether something moved
   bool drain_mailbox();
-  bool advance_control();
-  void carry_out(const Participant::Launch& launch);
-  void carry_out(const Participant::Failure& failure);
-  void carry_out(const Participant::BucketBegins& bucket);
-  void carry_out(const Participant::BucketEnds& bucket);
-  void carry_out(const Participant::Joined& joined);
-  void carry_out(const Participant::Closed& closed);
-  std::shared_ptr<Operation> take_pending(Participant::Token token);
-  bool start_and_step_work();
-  bool step(Running& running);
-  static Progress start_or_step(Running& running, Status& status);
-  void end(Running& running);
-  void complete(const std::shared_ptr<Operation>& operation, Status status, bool absent_everywhere);
+  void submit_to_group(const std::shared_ptr<Operation>& operation);
+  bool turn_groups();
+  void change_process_sets();
+  void add_process_set(const std::shared_ptr<Operation>& operation);
+  void remove_process_set(const std::shared_ptr<Operation>& operation);
+  void forget_finished_sets();
+  std::optional<int> free_slot() const;
+  void make_group(int process_set, ProcessSet& set, const std::vector<int>& ranks);
+  void leave();
   void watch_timers();
-  void watch_held_tensors(Clock::time_point now);
   void watch_shutdown();
   void break_down(const Status& status);
   bool nothing_to_do() const;
   void park();
+  Group* group(int process_set);
+  Group& world() { return *sets_.at(0).group; }
+  template <typename Predicate>
+  bool any_group(const Predicate& predicate) const;
 
   // Constant after construction.
   const Options options_;
@@ -104,17 +95,12 @@ class Engine {
 
   // The engine thread's; after it has ended, shut_down()'s.
   std::unique_ptr<Transport> transport_;
-  std::unique_ptr<ControlPlane> control_;
+  std::map<int, ProcessSet> sets_;  // by number; 0 is the world
+  int next_process_set_ = 1;
   Backoff backoff_;
   std::vector<Mailbox::Entry> entries_;
-  std::unordered_map<Participant::Token, std::shared_ptr<Operation>> pending_;  // not launched yet
-  std::list<Running> running_;                                                  // by sequence
-  std::unordered_map<UnitId, BucketBuffer> buckets_;
-  std::unordered_map<UnitId, std::vector<std::string>> bucket_names_;
-  Participant::Token next_token_ = 1;
-  Clock::time_point next_look_at_held_;
   std::optional<Clock::time_point> leave_deadline_;  // set while shutting down
-  bool closed_ = false;                              // all ranks have left
+  bool waits_no_more_ = false;                       // the deadline has passed
   bool broken_ = false;                              // a peer is lost
   Status broken_status_;                             // why
 

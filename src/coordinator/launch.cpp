@@ -1,5 +1,6 @@
 #include "coordinator/launch.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -18,6 +19,10 @@ Reduction reduction_of(const Descriptor& descriptor, DType dtype, int size) {
   reduction.divisor = descriptor.op == ReduceOp::Average ? size : 1;
   reduction.postscale = descriptor.postscale;
   return reduction;
+}
+
+int index_of(const std::vector<int>& ranks, int rank) {
+  return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
 }
 
 // A tensor and its place in the memory that is worked on.
@@ -52,14 +57,15 @@ struct Placed {
 class AllreduceLaunch final : public Work {
  public:
   AllreduceLaunch(Transport& transport, Tag tag, std::vector<Placed> members, void* data,
-                  std::size_t bytes, const Tuning& tuning, std::shared_ptr<std::byte[]> buffer)
+                  std::size_t bytes, const LaunchOptions& options,
+                  std::shared_ptr<std::byte[]> buffer)
       : members_(std::move(members)), buffer_(std::move(buffer)), data_(data) {
     const Descriptor& first = members_.front().operation().descriptor;
     dtype_ = members_.front().spec().dtype;
     count_ = bytes / size_of(dtype_);
     prescale_ = first.prescale;
     inner_ = make_allreduce(transport, tag, data, count_,
-                            reduction_of(first, dtype_, transport.size()), tuning);
+                            reduction_of(first, dtype_, transport.size()), options.tuning);
   }
 
   Status start() override {
@@ -93,12 +99,13 @@ class AllreduceLaunch final : public Work {
 class BroadcastLaunch final : public Work {
  public:
   BroadcastLaunch(Transport& transport, Tag tag, std::vector<Placed> members, void* data,
-                  std::size_t bytes, const Tuning& tuning, std::shared_ptr<std::byte[]> buffer)
+                  std::size_t bytes, const LaunchOptions& options,
+                  std::shared_ptr<std::byte[]> buffer)
       : members_(std::move(members)),
         buffer_(std::move(buffer)),
-        is_root_(transport.rank() == members_.front().operation().descriptor.root),
-        inner_(make_broadcast(transport, tag, data, bytes,
-                              members_.front().operation().descriptor.root, tuning.chunk_bytes)) {}
+        root_(index_of(options.ranks, members_.front().operation().descriptor.root)),
+        is_root_(transport.rank() == root_),
+        inner_(make_broadcast(transport, tag, data, bytes, root_, options.tuning.chunk_bytes)) {}
 
   Status start() override {
     for (const Placed& member : members_) {
@@ -119,6 +126,7 @@ class BroadcastLaunch final : public Work {
  private:
   std::vector<Placed> members_;
   const std::shared_ptr<std::byte[]> buffer_;
+  const int root_;  // in the group
   const bool is_root_;
   std::unique_ptr<Work> inner_;
 };
@@ -177,14 +185,15 @@ std::vector<std::vector<std::size_t>> share_out(const Descriptor& descriptor, st
 
 template <typename Launch>
 std::unique_ptr<Work> launch_part(Transport& transport, Tag tag, const LaunchMember& member,
-                                  const std::vector<std::size_t>& part, const Tuning& tuning) {
+                                  const std::vector<std::size_t>& part,
+                                  const LaunchOptions& options) {
   const Operation& operation = *member.operation;
   const std::vector<TensorSpec>& specs = operation.descriptor.tensors;
   if (part.size() == 1) {
     auto* at = operation.slot ? operation.slot->data()
                               : static_cast<std::byte*>(operation.tensors[part[0]].data);
     return std::make_unique<Launch>(transport, tag, std::vector<Placed>{{member, part[0], at}}, at,
-                                    specs[part[0]].bytes(), tuning, nullptr);
+                                    specs[part[0]].bytes(), options, nullptr);
   }
   std::vector<std::size_t> sizes;
   for (const std::size_t i : part) sizes.push_back(specs[i].bytes());
@@ -194,7 +203,7 @@ std::unique_ptr<Work> launch_part(Transport& transport, Tag tag, const LaunchMem
   for (std::size_t k = 0; k < part.size(); ++k)
     placed.push_back({member, part[k], buffer.get() + layout.offsets[k]});
   return std::make_unique<Launch>(transport, tag, std::move(placed), buffer.get(), layout.bytes,
-                                  tuning, buffer);
+                                  options, buffer);
 }
 
 // An allreduce or broadcast of one tensor or of a group.
@@ -202,12 +211,11 @@ template <typename Launch>
 std::unique_ptr<Work> launch_in_place(Transport& transport, Tag tag, const LaunchMember& member,
                                       const LaunchOptions& options) {
   const auto parts = share_out(member.operation->descriptor, options.fusion_tensor_bytes);
-  if (parts.size() == 1)
-    return launch_part<Launch>(transport, tag, member, parts[0], options.tuning);
+  if (parts.size() == 1) return launch_part<Launch>(transport, tag, member, parts[0], options);
   std::vector<Sequence::Maker> makers;
   for (const std::vector<std::size_t>& part : parts) {
-    makers.emplace_back([&transport, tag, member, part, tuning = options.tuning] {
-      return launch_part<Launch>(transport, tag, member, part, tuning);
+    makers.emplace_back([&transport, tag, member, part, options] {
+      return launch_part<Launch>(transport, tag, member, part, options);
     });
   }
   return std::make_unique<Sequence>(std::move(makers));
@@ -320,7 +328,9 @@ std::unique_ptr<Work> launch_single(Transport& transport, Tag tag, const LaunchM
     case OpKind::kReducescatter:
       return launch_reducescatter(transport, tag, member, options.tuning);
     case OpKind::kBarrier:  // all that there was to do is that every rank has come
-    case OpKind::kJoin:     // never is executed
+    case OpKind::kJoin:     // the others never are executed
+    case OpKind::kAddProcessSet:
+    case OpKind::kRemoveProcessSet:
       break;
   }
   return nullptr;
@@ -334,7 +344,7 @@ std::unique_ptr<Work> launch_bucket(Transport& transport, Tag tag,
     placed.push_back({members[i], 0, buffer.data.get() + buffer.offsets[i]});
   }
   return std::make_unique<AllreduceLaunch>(transport, tag, std::move(placed), buffer.data.get(),
-                                           buffer.bytes, options.tuning, buffer.data);
+                                           buffer.bytes, options, buffer.data);
 }
 
 std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descriptor& descriptor,

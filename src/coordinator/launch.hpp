@@ -25,6 +25,7 @@ struct BucketBuffer {
 };
 
 struct LaunchOptions {
+  std::vector<int> ranks;  // the group's, in the world
   Tuning tuning;
   // Tensors of a group up to this size travel together; larger ones alone, where they lie.
   std::size_t fusion_tensor_bytes = 128 << 10;

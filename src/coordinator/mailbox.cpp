@@ -5,18 +5,27 @@
 
 namespace kolo {
 
+namespace {
+
+std::string key(int process_set, const std::string& name) {
+  return process_set == 0 ? name : std::to_string(process_set) + '\0' + name;
+}
+
+}  // namespace
+
 // Books the name, and finds the operation its slot.
 Status Mailbox::reserve(const std::shared_ptr<Operation>& operation) {
+  const std::string name = key(operation->process_set, operation->name);
   MutexLock lock(mutex_);
   if (!closed_.is_ok()) return closed_;
-  if (!in_flight_.insert(operation->name).second) {
+  if (!in_flight_.insert(name).second) {
     return Status::duplicate_name(
         std::string(name_of(operation->descriptor.kind)) + " of tensor '" + operation->name +
         "': an operation of this name is still in flight on this rank; wait for its handle first, "
         "or "
         "give each operation a name of its own. The first operation is not affected");
   }
-  const auto slot = slots_.find(operation->name);
+  const auto slot = slots_.find(name);
   if (slot != slots_.end() && operation->tensors.size() == 1 &&
       slot->second.bytes == operation->descriptor.bytes()) {
     operation->slot = slot->second;
@@ -31,11 +40,11 @@ Status Mailbox::submit(const std::shared_ptr<Operation>& operation) {
   }
   MutexLock lock(mutex_);
   if (!closed_.is_ok()) {
-    in_flight_.erase(operation->name);
+    in_flight_.erase(key(operation->process_set, operation->name));
     return closed_;
   }
   entries_.push_back({Entry::Kind::kSubmit, operation});
-  submitted_since_boundary_ = true;
+  submitted_since_boundary_.insert(operation->process_set);
   condition_.notify_one();
   return Status::ok();
 }
@@ -45,8 +54,8 @@ void Mailbox::wanted(const std::shared_ptr<Operation>& operation) {
   MutexLock lock(mutex_);
   // The boundary is told even when the operation is done already: where it lies must not depend on
   // how fast the engine was.
-  if (std::exchange(submitted_since_boundary_, false)) {
-    entries_.push_back({Entry::Kind::kBoundary, nullptr});
+  if (submitted_since_boundary_.erase(operation->process_set) > 0) {
+    entries_.push_back({Entry::Kind::kBoundary, nullptr, operation->process_set});
   }
   if (done || std::exchange(operation->wanted, true)) return;
   entries_.push_back({Entry::Kind::kWanted, operation});
@@ -95,9 +104,9 @@ bool Mailbox::somebody_waits() const {
   return waiters_ > 0;
 }
 
-void Mailbox::release(const std::string& name) {
+void Mailbox::release(const Operation& operation) {
   MutexLock lock(mutex_);
-  in_flight_.erase(name);
+  in_flight_.erase(key(operation.process_set, operation.name));
 }
 
 void Mailbox::close(const Status& reason) {
@@ -105,12 +114,12 @@ void Mailbox::close(const Status& reason) {
   if (closed_.is_ok()) closed_ = reason;
 }
 
-void Mailbox::set_slot(const std::string& name, std::optional<Slot> slot) {
+void Mailbox::set_slot(int process_set, const std::string& name, std::optional<Slot> slot) {
   MutexLock lock(mutex_);
   if (slot) {
-    slots_[name] = std::move(*slot);
+    slots_[key(process_set, name)] = std::move(*slot);
   } else {
-    slots_.erase(name);
+    slots_.erase(key(process_set, name));
   }
 }
 

@@ -23,6 +23,7 @@ class Mailbox {
     enum class Kind : std::uint8_t { kSubmit, kBoundary, kWanted, kShutdown };
     Kind kind = Kind::kSubmit;
     std::shared_ptr<Operation> operation;  // of kSubmit and kWanted
+    int process_set = 0;                   // of kBoundary
   };
 
   // --- any thread ---
@@ -53,11 +54,12 @@ class Mailbox {
   void park(std::optional<Clock::time_point> deadline) KOLO_EXCLUDES(mutex_);
   bool somebody_waits() const KOLO_EXCLUDES(mutex_);
   // The operation is over; its name may be used again.
-  void release(const std::string& name) KOLO_EXCLUDES(mutex_);
+  void release(const Operation& operation) KOLO_EXCLUDES(mutex_);
   // From now on submissions fail with `reason`.
   void close(const Status& reason) KOLO_EXCLUDES(mutex_);
   // Says where a tensor of that name is to be packed; an empty slot ends it.
-  void set_slot(const std::string& name, std::optional<Slot> slot) KOLO_EXCLUDES(mutex_);
+  void set_slot(int process_set, const std::string& name, std::optional<Slot> slot)
+      KOLO_EXCLUDES(mutex_);
 
  private:
   Status reserve(const std::shared_ptr<Operation>& operation) KOLO_EXCLUDES(mutex_);
@@ -65,10 +67,11 @@ class Mailbox {
   mutable Mutex mutex_;
   CondVar condition_;
   std::vector<Entry> entries_ KOLO_GUARDED_BY(mutex_);
+  // By key(): each process set has names of its own.
   std::unordered_set<std::string> in_flight_ KOLO_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Slot> slots_ KOLO_GUARDED_BY(mutex_);
   Status closed_ KOLO_GUARDED_BY(mutex_);
-  bool submitted_since_boundary_ KOLO_GUARDED_BY(mutex_) = false;
+  std::unordered_set<int> submitted_since_boundary_ KOLO_GUARDED_BY(mutex_);  // process sets
   int waiters_ KOLO_GUARDED_BY(mutex_) = 0;
   bool wake_ KOLO_GUARDED_BY(mutex_) = false;
 };

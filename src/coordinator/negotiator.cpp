@@ -19,14 +19,21 @@ std::vector<int> ranks_where(const std::vector<bool>& flags, bool wanted) {
 }  // namespace
 
 Negotiator::Negotiator(const Options& options)
-    : options_(options), left_(options.size, false), joined_(options.size, false) {}
+    : options_(options), left_(options.ranks.size(), false), joined_(options.ranks.size(), false) {}
 
 wire::Decisions Negotiator::take_decisions() {
   return std::exchange(decisions_, {});
 }
 
-std::vector<int> Negotiator::remaining_ranks() const {
-  return ranks_where(left_, false);
+std::string Negotiator::remaining_ranks() const {
+  return in_words(ranks_where(left_, false));
+}
+
+// "ranks 0, 3": the group's ranks as the world's.
+std::string Negotiator::in_words(std::vector<int> ranks) const {
+  for (int& rank : ranks) rank = options_.ranks[static_cast<std::size_t>(rank)];
+  std::sort(ranks.begin(), ranks.end());
+  return rank_list(ranks);
 }
 
 Status Negotiator::handle(int rank, const wire::Report& report) {
@@ -122,7 +129,7 @@ Status Negotiator::on(int rank, const wire::Leave& /*record*/) {
   left_[rank] = true;
   left_order_.push_back(rank);
   for (Tensor* tensor : in_flight_without(rank)) fail_for_left_ranks(*tensor);
-  finished_ = remaining_ranks().empty();
+  finished_ = ranks_where(left_, false).empty();
   if (finished_) decisions_.emplace_back(wire::Bye{});
   return Status::ok();
 }
@@ -139,9 +146,9 @@ Status Negotiator::on(int rank, const wire::Join& /*record*/) {
   for (Tensor* tensor : in_flight_without(rank)) {
     if (is_complete(*tensor)) resolve(*tensor);
   }
-  if (joined_count_ < options_.size) return Status::ok();
+  if (joined_count_ < size()) return Status::ok();
   decisions_.emplace_back(wire::Joined{rank});
-  joined_.assign(options_.size, false);
+  joined_.assign(size(), false);
   joined_count_ = 0;
   return Status::ok();
 }
@@ -160,14 +167,14 @@ std::vector<Negotiator::Tensor*> Negotiator::in_flight_without(int rank) const {
 std::vector<int> Negotiator::joined_without(const Tensor& tensor) const {
   std::vector<int> ranks;
   if (joined_count_ == 0) return ranks;
-  for (int rank = 0; rank < options_.size; ++rank) {
+  for (int rank = 0; rank < size(); ++rank) {
     if (joined_[rank] && !tensor.arrived[rank]) ranks.push_back(rank);
   }
   return ranks;
 }
 
 bool Negotiator::is_complete(const Tensor& tensor) const {
-  return tensor.arrivals + static_cast<int>(joined_without(tensor).size()) == options_.size;
+  return tensor.arrivals + static_cast<int>(joined_without(tensor).size()) == size();
 }
 
 bool Negotiator::absent_everywhere(const Tensor& tensor) const {
@@ -179,7 +186,7 @@ Negotiator::Tensor& Negotiator::find_or_create(const std::string& name) {
   if (!tensor) {
     tensor = std::make_unique<Tensor>();
     tensor->name = name;
-    tensor->arrived.assign(options_.size, false);
+    tensor->arrived.assign(size(), false);
   }
   return *tensor;
 }
@@ -189,7 +196,7 @@ void Negotiator::arrive(int rank, Tensor& tensor, bool absent) {
   ++tensor.arrivals;
   if (absent) ++tensor.absent;
   const bool hopeless = [&] {
-    for (int other = 0; other < options_.size; ++other) {
+    for (int other = 0; other < size(); ++other) {
       if (left_[other] && !tensor.arrived[other]) return true;
     }
     return false;
@@ -216,7 +223,9 @@ void Negotiator::resolve(Tensor& tensor) {
   tensor.announced.clear();
   const std::vector<int> joined = joined_without(tensor);
   if (tensor.agreed.kind == OpKind::kBroadcast &&
-      std::find(joined.begin(), joined.end(), tensor.agreed.root) != joined.end()) {
+      std::any_of(joined.begin(), joined.end(), [&](int rank) {
+        return options_.ranks[static_cast<std::size_t>(rank)] == tensor.agreed.root;
+      })) {
     return fail(tensor, StatusCode::kMismatch,
                 "broadcast of '" + tensor.name + "': its root, rank " +
                     std::to_string(tensor.agreed.root) +
@@ -235,9 +244,9 @@ std::string Negotiator::disagreement(const Tensor& tensor) const {
   // Where all have announced it, ranks that have joined mean what the others do.
   const bool all_announced = static_cast<int>(tensor.announced.size()) == tensor.arrivals;
   const Descriptor& unsaid = all_announced ? tensor.announced.begin()->second : tensor.agreed;
-  std::vector<const Descriptor*> by_rank(options_.size, &unsaid);
+  std::vector<const Descriptor*> by_rank(size(), &unsaid);
   for (const auto& [rank, descriptor] : tensor.announced) by_rank[rank] = &descriptor;
-  return describe_difference(by_rank);
+  return describe_difference(by_rank, options_.ranks);
 }
 
 // Gives the tensor a new number, under which ranks know it from now on.
@@ -278,7 +287,7 @@ void Negotiator::execute(BucketState& bucket) {
 }
 
 void Negotiator::clear_arrivals(Tensor& tensor) {
-  tensor.arrived.assign(options_.size, false);
+  tensor.arrived.assign(size(), false);
   tensor.arrivals = 0;
   tensor.absent = 0;
   tensor.announced.clear();
@@ -299,14 +308,13 @@ void Negotiator::fail_for_left_ranks(Tensor& tensor) {
   }
   const int first = missing.front();
   missing.erase(missing.begin());
-  std::sort(missing.begin(), missing.end());
   fail(tensor, StatusCode::kPeerLost,
-       rank_list({first}) + " shut kolo down or exited before submitting tensor '" + tensor.name +
-           "'" + (missing.empty() ? "" : " (so did " + rank_list(missing) + " since)") +
-           ", which " + rank_list(ranks_where(tensor.arrived, true)) +
+       in_words({first}) + " shut kolo down or exited before submitting tensor '" + tensor.name +
+           "'" + (missing.empty() ? "" : " (so did " + in_words(missing) + " since)") + ", which " +
+           in_words(ranks_where(tensor.arrived, true)) +
            " submitted; every rank must take part in every operation: look for an earlier exit, "
            "exception or different number of steps on " +
-           rank_list({first}));
+           in_words({first}));
 }
 
 // Tensors that have arrived from everywhere are executed now; `except` is the caller's affair.

@@ -23,7 +23,7 @@ namespace kolo {
 class Negotiator {
  public:
   struct Options {
-    int size = 1;
+    std::vector<int> ranks;  // the group's, in the world: messages name these
     PlanLimits limits;
   };
 
@@ -38,8 +38,8 @@ class Negotiator {
   // True after every rank has left.
   bool finished() const { return finished_; }
 
-  // For shutdown: which ranks have not left yet.
-  std::vector<int> remaining_ranks() const;
+  // For shutdown: which ranks have not left yet, in words.
+  std::string remaining_ranks() const;
 
  private:
   struct BucketState;
@@ -84,6 +84,8 @@ class Negotiator {
   Status on(int rank, const wire::Abort& record);
   Status on(int rank, const wire::Join& record);
 
+  int size() const { return static_cast<int>(options_.ranks.size()); }
+  std::string in_words(std::vector<int> ranks) const;
   Tensor& find_or_create(const std::string& name);
   void arrive(int rank, Tensor& tensor, bool absent);
   std::vector<int> joined_without(const Tensor& tensor) const;

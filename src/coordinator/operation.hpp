@@ -34,6 +34,7 @@ class Operation {
  public:
   // Constant after submission.
   std::string name;
+  int process_set = 0;  // 0: all ranks
   Descriptor descriptor;
   std::vector<OperationTensor> tensors;  // as descriptor.tensors
   std::vector<std::int64_t> splits;      // of an alltoall: rows for each rank
@@ -47,8 +48,8 @@ class Operation {
   std::function<void()> finish;      // run by the engine after success, before anyone is told
   std::optional<Slot> slot;          // set by the mailbox if the data were packed on submission
 
-  // Engine, before complete(): of a join.
-  int last_joined_rank = -1;
+  // Engine, before complete(): the last rank of a join, the number of a new process set.
+  int number = -1;
 
   // The mailbox's, under its lock: the engine has been told that somebody waits.
   bool wanted = false;

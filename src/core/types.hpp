@@ -32,8 +32,10 @@ enum class OpKind : std::uint8_t {
   kReducescatter = 4,
   kBarrier = 5,
   kJoin = 6,
+  kAddProcessSet = 7,     // the shape of its tensor is the list of ranks
+  kRemoveProcessSet = 8,  // the shape of its tensor is the number of the set
 };
-inline constexpr int kOpKindCount = 7;
+inline constexpr int kOpKindCount = 9;
 inline constexpr int kReduceOpCount = 6;
 
 std::size_t size_of(DType dtype);  // bytes of one element

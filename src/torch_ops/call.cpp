@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "collectives/reduce/reduce.hpp"
@@ -10,8 +11,23 @@
 namespace kolo {
 namespace {
 
-std::string on_rank(const std::string& operation, const std::string& name, int rank) {
-  return operation + " of '" + name + "' on rank " + std::to_string(rank);
+std::string unnamed(Session& session, const ProcessSet& set, const char* operation) {
+  if (!set.state()) return session.unnamed(operation);
+  return std::string(operation) + ".unnamed." + std::to_string(set.state()->unnamed++);
+}
+
+void check_member(const Session& session, const ProcessSet& set, const std::string& function) {
+  if (!set.state()) return;
+  if (set.state()->session.lock().get() != &session) {
+    throw InvalidArgumentError(
+        function + ": process set " + std::to_string(set.id()) +
+        " was made before kolo::shutdown(), or has no members; make it anew");
+  }
+  if (!set.included()) {
+    throw InvalidArgumentError(function + ": rank " + std::to_string(session.topology().rank) +
+                               " is no member of process set " + std::to_string(set.id()) + " (" +
+                               rank_list(set.ranks()) + "); only members may call it");
+  }
 }
 
 [[noreturn]] void refuse(const Call& call, const std::string& why) {
@@ -47,21 +63,31 @@ Descriptor describe_reduction(const Call& call, OpKind kind, const std::vector<a
 
 std::shared_ptr<Operation> finish_making(const Call& call, std::shared_ptr<Operation> operation) {
   operation->transient = call.transient;
+  operation->process_set = call.set.id();
   return operation;
 }
 
 }  // namespace
 
-Call::Call(const char* function, const char* operation, const std::string& given)
-    : session(kolo::session(function)),
-      name(given.empty() ? session->unnamed(operation) : given),
-      what(on_rank(operation, name, rank())),
-      transient(given.empty()) {}
+Call::Call(const char* function, const char* operation, const std::string& given,
+           const ProcessSet& process_set)
+    : session(kolo::session(function)), set(process_set), transient(given.empty()) {
+  check_member(*session, set, function);
+  name = given.empty() ? unnamed(*session, set, operation) : given;
+  what = describe(operation);
+}
+
+std::string Call::describe(const std::string& operation) const {
+  std::string text =
+      operation + " of '" + name + "' on rank " + std::to_string(session->topology().rank);
+  if (set.id() != 0) text += " in process set " + std::to_string(set.id());
+  return text;
+}
 
 Call Call::gradient() const {
   Call call = *this;
   call.name += ".gradient";
-  call.what = on_rank("backward()", call.name, rank());
+  call.what = call.describe("backward()");
   return call;
 }
 
@@ -74,9 +100,9 @@ std::shared_ptr<Operation> make_allreduce(const Call& call, const std::vector<at
 std::shared_ptr<Operation> make_broadcast(const Call& call, const std::vector<at::Tensor>& results,
                                           int root_rank) {
   check_not_empty(call, results);
-  if (root_rank < 0 || root_rank >= call.size()) {
-    refuse(call, "root rank " + std::to_string(root_rank) + " is not between 0 and " +
-                     std::to_string(call.size() - 1));
+  const std::vector<int> ranks = call.set.ranks();
+  if (std::find(ranks.begin(), ranks.end(), root_rank) == ranks.end()) {
+    refuse(call, "root rank " + std::to_string(root_rank) + " is none of the " + rank_list(ranks));
   }
   Descriptor descriptor;
   descriptor.kind = OpKind::kBroadcast;

@@ -7,6 +7,7 @@
 
 #include "kolo/operations.h"
 #include "torch_ops/handle_state.hpp"
+#include "torch_ops/process_set_state.hpp"
 #include "torch_ops/tensor.hpp"
 
 namespace kolo {
@@ -14,18 +15,24 @@ namespace kolo {
 // A call: its session and the name its operation goes by.
 struct Call {
   std::shared_ptr<Session> session;
+  ProcessSet set;
   std::string name;
   std::string what;  // for messages: "allreduce of 'x' on rank 3"
   bool transient = false;
 
   // `function` is the API's, for messages; `operation` begins the name if none was given.
-  Call(const char* function, const char* operation, const std::string& given);
+  // Throws where this rank is no member of the set.
+  Call(const char* function, const char* operation, const std::string& given,
+       const ProcessSet& process_set);
 
   // The call that backward() makes.
   Call gradient() const;
 
-  int rank() const { return session->topology().rank; }
-  int size() const { return session->topology().size; }
+  int rank() const { return set.rank(); }  // in the set
+  int size() const { return set.size(); }
+
+ private:
+  std::string describe(const std::string& operation) const;
 };
 
 // Each checks its arguments and throws InvalidArgumentError before anything is sent. Works on

@@ -97,6 +97,11 @@ GradientReducer::GradientReducer(DistributedOptimizerOptions options)
   if (options.name().empty()) {
     options.name("optimizer" + std::to_string(session("DistributedOptimizer")->next_optimizer()));
   }
+  if (!options.process_set().included()) {
+    throw InvalidArgumentError(options.name() + ": this rank is no member of process set " +
+                               std::to_string(options.process_set().id()) +
+                               "; make the optimizer on its members only");
+  }
   state_->options = std::move(options);
 }
 
@@ -167,6 +172,7 @@ void GradientReducer::State::submit(Parameter& parameter) {
   std::shared_ptr<Operation> operation =
       make_operation(what, parameter.name, {gradient}, std::move(descriptor));
   operation->absent = absent;
+  operation->process_set = options.process_set().id();
   parameter.reduction = kolo::submit(running, std::move(operation),
                                      std::make_shared<const at::Tensor>(std::move(gradient)));
 }
@@ -227,7 +233,8 @@ void GradientReducer::check_no_reduction_in_flight(const char* call) const {
 
 at::Tensor GradientReducer::average_loss(const at::Tensor& loss) {
   if (!loss.defined()) return loss;
-  return allreduce(loss, AllreduceOptions().name(state_->options.name() + ".loss"));
+  return allreduce(loss, AllreduceOptions(state_->options.name() + ".loss")
+                             .process_set(state_->options.process_set()));
 }
 
 void GradientReducer::set_skip(bool skip) {

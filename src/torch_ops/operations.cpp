@@ -53,7 +53,7 @@ GroupHandle start_broadcast(const Call& call, Tensors results, int root_rank) {
 // --- allreduce ---
 
 at::Tensor allreduce(const at::Tensor& tensor, const AllreduceOptions& options) {
-  const Call call("allreduce", "allreduce", options.name());
+  const Call call("allreduce", "allreduce", options.name(), options.process_set());
   return differentiable_allreduce(call, {tensor}, options)[0];
 }
 
@@ -62,18 +62,18 @@ at::Tensor allreduce_(at::Tensor tensor, const AllreduceOptions& options) {
 }
 
 Handle allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options) {
-  const Call call("allreduce_async", "allreduce", options.name());
+  const Call call("allreduce_async", "allreduce", options.name(), options.process_set());
   return start_allreduce(call, working_copy(call.what, tensor), options);
 }
 
 Handle allreduce_async_(at::Tensor tensor, const AllreduceOptions& options) {
-  const Call call("allreduce_async_", "allreduce", options.name());
+  const Call call("allreduce_async_", "allreduce", options.name(), options.process_set());
   note_change({tensor});
   return start_allreduce(call, std::move(tensor), options);
 }
 
 Tensors grouped_allreduce(const Tensors& tensors, const AllreduceOptions& options) {
-  const Call call("grouped_allreduce", "grouped_allreduce", options.name());
+  const Call call("grouped_allreduce", "grouped_allreduce", options.name(), options.process_set());
   return differentiable_allreduce(call, tensors, options);
 }
 
@@ -82,12 +82,14 @@ Tensors grouped_allreduce_(Tensors tensors, const AllreduceOptions& options) {
 }
 
 GroupHandle grouped_allreduce_async(const Tensors& tensors, const AllreduceOptions& options) {
-  const Call call("grouped_allreduce_async", "grouped_allreduce", options.name());
+  const Call call("grouped_allreduce_async", "grouped_allreduce", options.name(),
+                  options.process_set());
   return start_allreduce(call, working_copies(call, tensors), options);
 }
 
 GroupHandle grouped_allreduce_async_(Tensors tensors, const AllreduceOptions& options) {
-  const Call call("grouped_allreduce_async_", "grouped_allreduce", options.name());
+  const Call call("grouped_allreduce_async_", "grouped_allreduce", options.name(),
+                  options.process_set());
   note_change(tensors);
   return start_allreduce(call, std::move(tensors), options);
 }
@@ -95,7 +97,7 @@ GroupHandle grouped_allreduce_async_(Tensors tensors, const AllreduceOptions& op
 // --- broadcast ---
 
 at::Tensor broadcast(const at::Tensor& tensor, int root_rank, const OperationOptions& options) {
-  const Call call("broadcast", "broadcast", options.name());
+  const Call call("broadcast", "broadcast", options.name(), options.process_set());
   return differentiable_broadcast(call, {tensor}, root_rank)[0];
 }
 
@@ -104,18 +106,18 @@ at::Tensor broadcast_(at::Tensor tensor, int root_rank, const OperationOptions& 
 }
 
 Handle broadcast_async(const at::Tensor& tensor, int root_rank, const OperationOptions& options) {
-  const Call call("broadcast_async", "broadcast", options.name());
+  const Call call("broadcast_async", "broadcast", options.name(), options.process_set());
   return start_broadcast(call, working_copy(call.what, tensor), root_rank);
 }
 
 Handle broadcast_async_(at::Tensor tensor, int root_rank, const OperationOptions& options) {
-  const Call call("broadcast_async_", "broadcast", options.name());
+  const Call call("broadcast_async_", "broadcast", options.name(), options.process_set());
   note_change({tensor});
   return start_broadcast(call, std::move(tensor), root_rank);
 }
 
 Tensors grouped_broadcast(const Tensors& tensors, int root_rank, const OperationOptions& options) {
-  const Call call("grouped_broadcast", "grouped_broadcast", options.name());
+  const Call call("grouped_broadcast", "grouped_broadcast", options.name(), options.process_set());
   return differentiable_broadcast(call, tensors, root_rank);
 }
 
@@ -125,13 +127,15 @@ Tensors grouped_broadcast_(Tensors tensors, int root_rank, const OperationOption
 
 GroupHandle grouped_broadcast_async(const Tensors& tensors, int root_rank,
                                     const OperationOptions& options) {
-  const Call call("grouped_broadcast_async", "grouped_broadcast", options.name());
+  const Call call("grouped_broadcast_async", "grouped_broadcast", options.name(),
+                  options.process_set());
   return start_broadcast(call, working_copies(call, tensors), root_rank);
 }
 
 GroupHandle grouped_broadcast_async_(Tensors tensors, int root_rank,
                                      const OperationOptions& options) {
-  const Call call("grouped_broadcast_async_", "grouped_broadcast", options.name());
+  const Call call("grouped_broadcast_async_", "grouped_broadcast", options.name(),
+                  options.process_set());
   note_change(tensors);
   return start_broadcast(call, std::move(tensors), root_rank);
 }
@@ -139,24 +143,25 @@ GroupHandle grouped_broadcast_async_(Tensors tensors, int root_rank,
 // --- allgather ---
 
 at::Tensor allgather(const at::Tensor& tensor, const OperationOptions& options) {
-  const Call call("allgather", "allgather", options.name());
+  const Call call("allgather", "allgather", options.name(), options.process_set());
   return differentiable_allgather(call, {tensor})[0];
 }
 
 Handle allgather_async(const at::Tensor& tensor, const OperationOptions& options) {
-  const Call call("allgather_async", "allgather", options.name());
+  const Call call("allgather_async", "allgather", options.name(), options.process_set());
   const auto gathered = std::make_shared<Gathered>();
   std::shared_ptr<Operation> operation = make_allgather(call, {tensor}, gathered);
   return submit(call.session, std::move(operation), first_of(gathered));
 }
 
 Tensors grouped_allgather(const Tensors& tensors, const OperationOptions& options) {
-  const Call call("grouped_allgather", "grouped_allgather", options.name());
+  const Call call("grouped_allgather", "grouped_allgather", options.name(), options.process_set());
   return differentiable_allgather(call, tensors);
 }
 
 GroupHandle grouped_allgather_async(const Tensors& tensors, const OperationOptions& options) {
-  const Call call("grouped_allgather_async", "grouped_allgather", options.name());
+  const Call call("grouped_allgather_async", "grouped_allgather", options.name(),
+                  options.process_set());
   const auto gathered = std::make_shared<Gathered>();
   std::shared_ptr<Operation> operation = make_allgather(call, tensors, gathered);
   return submit(call.session, std::move(operation), all_of(gathered));
@@ -166,13 +171,13 @@ GroupHandle grouped_allgather_async(const Tensors& tensors, const OperationOptio
 
 AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
                         const OperationOptions& options) {
-  const Call call("alltoall", "alltoall", options.name());
+  const Call call("alltoall", "alltoall", options.name(), options.process_set());
   return differentiable_alltoall(call, tensor, splits);
 }
 
 AlltoallHandle alltoall_async(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
                               const OperationOptions& options) {
-  const Call call("alltoall_async", "alltoall", options.name());
+  const Call call("alltoall_async", "alltoall", options.name(), options.process_set());
   const auto result = std::make_shared<AlltoallResult>();
   std::shared_ptr<Operation> operation = make_alltoall(call, tensor, splits, result);
   return submit<AlltoallResult>(call.session, std::move(operation), result);
@@ -181,25 +186,27 @@ AlltoallHandle alltoall_async(const at::Tensor& tensor, const std::vector<std::i
 // --- reducescatter ---
 
 at::Tensor reducescatter(const at::Tensor& tensor, const ReducescatterOptions& options) {
-  const Call call("reducescatter", "reducescatter", options.name());
+  const Call call("reducescatter", "reducescatter", options.name(), options.process_set());
   return differentiable_reducescatter(call, {tensor}, options)[0];
 }
 
 Handle reducescatter_async(const at::Tensor& tensor, const ReducescatterOptions& options) {
-  const Call call("reducescatter_async", "reducescatter", options.name());
+  const Call call("reducescatter_async", "reducescatter", options.name(), options.process_set());
   Tensors results;
   std::shared_ptr<Operation> operation = make_reducescatter(call, {tensor}, options, results);
   return submit(call.session, std::move(operation), ready_made(std::move(results[0])));
 }
 
 Tensors grouped_reducescatter(const Tensors& tensors, const ReducescatterOptions& options) {
-  const Call call("grouped_reducescatter", "grouped_reducescatter", options.name());
+  const Call call("grouped_reducescatter", "grouped_reducescatter", options.name(),
+                  options.process_set());
   return differentiable_reducescatter(call, tensors, options);
 }
 
 GroupHandle grouped_reducescatter_async(const Tensors& tensors,
                                         const ReducescatterOptions& options) {
-  const Call call("grouped_reducescatter_async", "grouped_reducescatter", options.name());
+  const Call call("grouped_reducescatter_async", "grouped_reducescatter", options.name(),
+                  options.process_set());
   Tensors results;
   std::shared_ptr<Operation> operation = make_reducescatter(call, tensors, options, results);
   return submit(call.session, std::move(operation), ready_made(std::move(results)));
@@ -214,6 +221,7 @@ std::shared_ptr<Operation> run_plain(const Call& call, OpKind kind) {
   auto operation = std::make_shared<Operation>();
   operation->name = call.name;
   operation->transient = call.transient;
+  operation->process_set = call.set.id();
   operation->descriptor.kind = kind;
   submit(call.session, operation, ready_made(at::Tensor())).wait();
   return operation;
@@ -222,11 +230,11 @@ std::shared_ptr<Operation> run_plain(const Call& call, OpKind kind) {
 }  // namespace
 
 void barrier(const OperationOptions& options) {
-  run_plain(Call("barrier", "barrier", options.name()), OpKind::kBarrier);
+  run_plain(Call("barrier", "barrier", options.name(), options.process_set()), OpKind::kBarrier);
 }
 
-int join() {
-  return run_plain(Call("join", "join", "join"), OpKind::kJoin)->last_joined_rank;
+int join(const ProcessSet& process_set) {
+  return run_plain(Call("join", "join", "join", process_set), OpKind::kJoin)->number;
 }
 
 }  // namespace kolo

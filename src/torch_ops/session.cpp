@@ -11,6 +11,7 @@
 #include "core/thread_annotations.hpp"
 #include "kolo/error.h"
 #include "kolo/init.h"
+#include "kolo/mpi_detail.h"
 
 namespace kolo {
 namespace {
@@ -41,16 +42,16 @@ double cores_per_rank(const Topology& topology) {
 
 Engine::Options engine_options(const Config& config, const Topology& topology) {
   Engine::Options options;
-  options.launch.tuning.chunk_bytes = static_cast<std::size_t>(config.chunk_bytes);
-  options.launch.tuning.ring_threshold_bytes =
+  options.group.launch.tuning.chunk_bytes = static_cast<std::size_t>(config.chunk_bytes);
+  options.group.launch.tuning.ring_threshold_bytes =
       static_cast<std::size_t>(config.ring_threshold_bytes);
-  options.limits.bucket_bytes = static_cast<std::size_t>(config.fusion_threshold_bytes);
-  options.limits.tensor_bytes = static_cast<std::size_t>(config.fusion_tensor_limit_bytes);
-  options.launch.fusion_tensor_bytes =
-      config.disable_group_fusion ? 0 : options.limits.tensor_bytes;
-  options.cache_capacity = static_cast<std::size_t>(config.cache_capacity);
-  options.fusion_hold = seconds(config.fusion_hold_seconds);
-  options.collective_timeout = seconds(config.collective_timeout_seconds);
+  options.group.limits.bucket_bytes = static_cast<std::size_t>(config.fusion_threshold_bytes);
+  options.group.limits.tensor_bytes = static_cast<std::size_t>(config.fusion_tensor_limit_bytes);
+  options.group.launch.fusion_tensor_bytes =
+      config.disable_group_fusion ? 0 : options.group.limits.tensor_bytes;
+  options.group.cache_capacity = static_cast<std::size_t>(config.cache_capacity);
+  options.group.fusion_hold = seconds(config.fusion_hold_seconds);
+  options.group.collective_timeout = seconds(config.collective_timeout_seconds);
   options.shutdown_timeout = seconds(config.shutdown_timeout_seconds);
   options.backoff.spin = std::chrono::microseconds(config.spin_microseconds);
   options.backoff.cores_per_rank = cores_per_rank(topology);

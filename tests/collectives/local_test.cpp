@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "collectives/subset/transport.hpp"
 #include "contract.hpp"
 
 namespace kolo {
@@ -23,6 +24,24 @@ TEST_P(LocalContract, Holds) {
   for (const int size : {1, 2, 3, 4, 5, 7, 8}) on_all_ranks(size, GetParam().second);
 }
 
+// Some ranks of a larger group, in another order.
+class SubsetContract : public LocalContract {};
+
+TEST_P(SubsetContract, Holds) {
+  for (const int size : {1, 2, 3, 4, 5}) {
+    std::vector<int> ranks;
+    for (int rank = size - 1; rank >= 0; --rank) ranks.push_back(2 * rank + 1);
+    on_all_ranks(2 * size, [&](Transport& parent) {
+      if (parent.rank() % 2 == 0) return;
+      const auto subset = make_subset_transport(parent, ranks, 5);
+      EXPECT_EQ(subset->rank(), size - 1 - parent.rank() / 2);
+      GetParam().second(*subset);
+    });
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SubsetContract, testing::ValuesIn(contract::cases()),
+                         contract::CaseName());
 INSTANTIATE_TEST_SUITE_P(All, LocalContract, testing::ValuesIn(contract::cases()),
                          contract::CaseName());
 

@@ -12,7 +12,7 @@ constexpr int kRanks = 3;
 
 // The first byte says whose report it is, and where each next one begins.
 void coordinate(const std::vector<std::byte>& bytes) {
-  kolo::Negotiator negotiator({kRanks, {}});
+  kolo::Negotiator negotiator({{0, 1, 2}, {}});
   const std::size_t pieces = 1 + static_cast<std::size_t>(bytes[0]) % 7;
   for (std::size_t i = 0; i < pieces; ++i) {
     const auto begin =

@@ -16,8 +16,8 @@ namespace kolo {
 
 inline Engine::Options test_options() {
   Engine::Options options;
-  options.launch.tuning.chunk_bytes = 1024;
-  options.launch.tuning.ring_threshold_bytes = 2048;
+  options.group.launch.tuning.chunk_bytes = 1024;
+  options.group.launch.tuning.ring_threshold_bytes = 2048;
   options.shutdown_timeout = std::chrono::seconds(20);
   options.backoff.computing_threads = 8;  // never spin: the ranks share two cores
   return options;

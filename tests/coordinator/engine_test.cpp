@@ -237,7 +237,7 @@ TEST(Engine, ARankThatLeavesEarlyFailsTheOthers) {
 TEST(Engine, ALostPeerEndsEverythingInFlight) {
   for (const int victim : {0, 1, 2}) {
     Engine::Options options = test_options();
-    options.collective_timeout = milliseconds(500);
+    options.group.collective_timeout = milliseconds(500);
     options.shutdown_timeout = milliseconds(500);
     on_all_ranks(
         3,
@@ -318,7 +318,7 @@ TEST(Engine, AWaitInsideABucketLetsItGo) {
 // Messages may still be under way when an engine has failed: what they read and write outlives it.
 TEST(Engine, AfterAFailureNothingIsFreedThatAMessageMayUse) {
   Engine::Options options = test_options();
-  options.collective_timeout = milliseconds(300);
+  options.group.collective_timeout = milliseconds(300);
   options.shutdown_timeout = milliseconds(500);
   std::weak_ptr<std::vector<float>> data_of_rank_0;
   on_all_ranks(
@@ -369,7 +369,7 @@ TEST(Engine, OthersLearnThatARankHasLeftWhileRank0IsBusy) {
 // program goes on with others.
 TEST(Engine, AHeldTensorIsLetGoAfterTheHoldTime) {
   Engine::Options options = test_options();
-  options.fusion_hold = milliseconds(50);
+  options.group.fusion_hold = milliseconds(50);
   on_all_ranks(
       2,
       [](Engine& engine, Transport&) {

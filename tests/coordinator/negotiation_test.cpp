@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <numeric>
 #include <random>
 
 #include "coordinator/negotiator.hpp"
@@ -23,10 +24,16 @@ Descriptor shape(std::vector<std::int64_t> extents, DType dtype = DType::kFloat3
   return d;
 }
 
+std::vector<int> everyone(int size) {
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
 class World {
  public:
   explicit World(int size, unsigned seed = 0, std::size_t capacity = 1000, PlanLimits limits = {})
-      : size_(size), random_(seed), negotiator_({size, limits}) {
+      : size_(size), random_(seed), negotiator_({everyone(size), limits}) {
     for (int rank = 0; rank < size; ++rank) participants_.emplace_back(rank, capacity);
     reports_.resize(size);
     decisions_.resize(size);
@@ -512,15 +519,16 @@ TEST(Negotiation, GroupsAndGathersAreComparedTensorByTensor) {
   a.tensors = {{DType::kFloat32, {4}}, {DType::kFloat32, {2, 3}}};
   Descriptor b = a;
   b.tensors[1].shape = {3, 2};
-  EXPECT_EQ(describe_difference({&a, &b}), "shape of tensor 1: [2, 3] on rank 0; [3, 2] on rank 1");
+  EXPECT_EQ(describe_difference({&a, &b}, {0, 1}),
+            "shape of tensor 1: [2, 3] on rank 0; [3, 2] on rank 1");
   b.tensors.pop_back();
-  EXPECT_THAT(describe_difference({&a, &b}),
+  EXPECT_THAT(describe_difference({&a, &b}, {0, 1}),
               HasSubstr("number of tensors: 2 on rank 0; 1 on rank 1"));
   a = shape({3});
   a.kind = OpKind::kAllgather;
   b = a;
   b.tensors[0].shape = {};
-  EXPECT_EQ(describe_difference({&a, &b}), "shape: [*, 3] on rank 0; [*] on rank 1");
+  EXPECT_EQ(describe_difference({&a, &b}, {0, 1}), "shape: [*, 3] on rank 0; [*] on rank 1");
 }
 
 TEST(Negotiation, EveryFieldIsCompared) {
@@ -528,7 +536,7 @@ TEST(Negotiation, EveryFieldIsCompared) {
     Descriptor a = shape({4});
     Descriptor b = a;
     change(b);
-    return describe_difference({&a, &b});
+    return describe_difference({&a, &b}, {0, 1});
   };
   EXPECT_EQ(difference_of([](Descriptor&) {}), "");
   EXPECT_THAT(difference_of([](Descriptor& d) { d.kind = OpKind::kBroadcast; }),
@@ -779,7 +787,7 @@ TEST(Negotiation, HeldTensorsAreLetGoByFlush) {
 }
 
 TEST(Negotiation, ProtocolErrorsAreErrors) {
-  Negotiator negotiator({2, {}});
+  Negotiator negotiator({{0, 1}, {}});
   EXPECT_FALSE(negotiator.handle(1, {wire::Ready{77, {}}}).is_ok());
   EXPECT_TRUE(negotiator.handle(1, {wire::Announce{"a", shape({1}), false, false}}).is_ok());
   EXPECT_FALSE(negotiator.handle(1, {wire::Announce{"a", shape({1}), false, false}}).is_ok());

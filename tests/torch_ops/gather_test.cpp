@@ -156,8 +156,9 @@ TEST_F(Gather, ReducescatterGivesEachRankItsRows) {
 }
 
 TEST_F(Gather, ReducescatterErrors) {
-  EXPECT_THAT(message_of<InvalidArgumentError>([] { reducescatter(at::scalar_tensor(1.0), "scalar"); }),
-              HasSubstr("cannot be scattered"));
+  EXPECT_THAT(
+      message_of<InvalidArgumentError>([] { reducescatter(at::scalar_tensor(1.0), "scalar"); }),
+      HasSubstr("cannot be scattered"));
   EXPECT_THAT(message_of<InvalidArgumentError>([] {
                 reducescatter(at::ones({4}), ReducescatterOptions("adasum").op(ReduceOp::Adasum));
               }),

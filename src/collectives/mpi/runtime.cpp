@@ -101,6 +101,17 @@ Status find_topology(MpiParent given, Topology& topology) {
   return check_mpi(code, "MPI_Allreduce");
 }
 
+Status gather_number(MpiParent given, int number, std::vector<int>& numbers) {
+  const MPI_Comm comm = comm_of(given);
+  numbers.clear();
+  if (comm == MPI_COMM_NULL) return Status::ok();
+  int size = 0;
+  if (Status s = check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size"); !s.is_ok()) return s;
+  numbers.resize(static_cast<std::size_t>(size));
+  return check_mpi(MPI_Allgather(&number, 1, MPI_INT, numbers.data(), 1, MPI_INT, comm),
+                   "MPI_Allgather");
+}
+
 Status share_text(MpiParent given, std::string& text) {
   const MPI_Comm parent = comm_of(given);
   auto length = static_cast<int>(text.size());

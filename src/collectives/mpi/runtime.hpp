@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "collectives/transport.hpp"
 #include "core/status.hpp"
@@ -28,6 +29,9 @@ void finalize_mpi();
 
 // Collective over `parent`. Where this process stands.
 Status find_topology(MpiParent parent, Topology& topology);
+
+// Collective over `comm`: every rank's number, in the order of its ranks. None for MPI_COMM_NULL.
+Status gather_number(MpiParent comm, int number, std::vector<int>& numbers);
 
 // Collective over `parent`: rank 0's text replaces the others'.
 Status share_text(MpiParent parent, std::string& text);

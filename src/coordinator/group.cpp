@@ -1,0 +1,271 @@
+#include "coordinator/group.hpp"
+
+#include <utility>
+
+#include "core/log.hpp"
+
+namespace kolo {
+namespace {
+
+// How many large collectives share the links at once: enough for one to pack or reduce while others
+// travel. Small ones pass them and are bounded for memory's sake only. Ranks start work in the
+// order of its sequence, so the oldest unfinished one runs on every rank and the limits cannot
+// lock.
+constexpr int kLargeAtOnce = 4;
+constexpr int kSmallAtOnce = 64;
+
+std::string what_runs(const std::vector<LaunchMember>& members) {
+  const Operation& first = *members.front().operation;
+  std::string text = std::string(name_of(first.descriptor.kind)) + " of '" + first.name + "'";
+  if (members.size() > 1) text += " and " + std::to_string(members.size() - 1) + " more";
+  return text;
+}
+
+GroupOptions with_ranks(GroupOptions options, std::vector<int> ranks) {
+  options.launch.ranks = std::move(ranks);
+  return options;
+}
+
+bool changes_process_sets(OpKind kind) {
+  return kind == OpKind::kAddProcessSet || kind == OpKind::kRemoveProcessSet;
+}
+
+}  // namespace
+
+Group::Group(int process_set, std::vector<int> ranks, std::unique_ptr<Transport> transport,
+             const GroupOptions& options, Mailbox& mailbox)
+    : process_set_(process_set),
+      size_(transport->size()),
+      options_(with_ranks(options, ranks)),
+      mailbox_(mailbox),
+      transport_(std::move(transport)),
+      control_(*transport_, {std::move(ranks), options.limits, options.cache_capacity}) {}
+
+Group::~Group() {
+  for (const auto& [bucket, names] : bucket_names_) {
+    for (const std::string& name : names) mailbox_.set_slot(process_set_, name, std::nullopt);
+  }
+}
+
+void Group::submit(const std::shared_ptr<Operation>& operation) {
+  const Participant::Token token = next_token_++;
+  pending_[token] = operation;
+  if (operation->descriptor.kind == OpKind::kJoin) return control_.participant().join(token);
+  control_.participant().submit({token, operation->name, operation->descriptor, operation->absent,
+                                 operation->transient, Clock::now()});
+}
+
+void Group::leave() {
+  if (!std::exchange(leaving_, true)) control_.participant().leave();
+}
+
+Status Group::turn(bool& moved) {
+  Status status = advance_control(moved);
+  if (status.is_ok()) status = start_and_step_work(moved);
+  return status;
+}
+
+Status Group::advance_control(bool& moved) {
+  std::vector<Participant::Action> actions;
+  Status status = control_.advance(moved, actions);
+  for (const Participant::Action& action : actions) {
+    if (closed_) break;
+    std::visit([this](const auto& body) { carry_out(body); }, action);
+  }
+  if (status.is_ok() && closed_ && !leaving_) {
+    // Its coordinator gave up waiting for this rank: nothing can be agreed upon any more.
+    status = Status::peer_lost("rank " + std::to_string(options_.launch.ranks[0]) +
+                               ", which coordinates, has shut kolo down; no further operation is "
+                               "possible. Call kolo::shutdown() on every rank at the same point");
+  }
+  return status;
+}
+
+std::shared_ptr<Operation> Group::take_pending(Participant::Token token) {
+  const auto found = pending_.find(token);
+  std::shared_ptr<Operation> operation = std::move(found->second);
+  pending_.erase(found);
+  return operation;
+}
+
+void Group::carry_out(const Participant::Launch& launch) {
+  Running running;
+  running.sequence = launch.sequence;
+  std::size_t bytes = 0;
+  bool anything = false;
+  for (const Participant::Member& member : launch.members) {
+    std::shared_ptr<Operation> operation =
+        member.token == 0 ? make_stand_in(member.name, member.descriptor, size_)
+                          : take_pending(member.token);
+    bytes += operation->descriptor.bytes();
+    anything = anything || !member.absent_everywhere;
+    running.members.push_back({std::move(operation), member.absent_everywhere});
+  }
+  if (!anything) return end(running);
+  const std::shared_ptr<Operation>& first = running.members.front().operation;
+  if (changes_process_sets(first->descriptor.kind)) return changes_.push_back(first);
+  const Tag tags = transport_->max_tag() - ControlPlane::kFirstFreeTag + 1;
+  const Tag tag = ControlPlane::kFirstFreeTag + static_cast<Tag>(launch.sequence % tags);
+  const auto bucket = buckets_.find(launch.unit);
+  running.work =
+      bucket == buckets_.end()
+          ? launch_single(*transport_, tag, running.members.front(), options_.launch)
+          : launch_bucket(*transport_, tag, running.members, bucket->second, options_.launch);
+  if (running.work == nullptr) return end(running);
+  running.small =
+      !first->descriptor.has_own_rows() && bytes < options_.launch.tuning.ring_threshold_bytes;
+  running.last_moved = Clock::now();
+  running_.push_back(std::move(running));
+}
+
+void Group::carry_out(const Participant::Failure& failure) {
+  complete(take_pending(failure.token), failure.status);
+}
+
+void Group::carry_out(const Participant::BucketBegins& bucket) {
+  std::vector<std::size_t> sizes;
+  for (const Participant::BucketMember& member : bucket.members)
+    sizes.push_back(member.descriptor.bytes());
+  BucketLayout layout = layout_bucket(sizes);
+  BucketBuffer& buffer = buckets_[bucket.bucket];
+  buffer.data = std::shared_ptr<std::byte[]>(new std::byte[layout.bytes]());
+  buffer.bytes = layout.bytes;
+  buffer.offsets = std::move(layout.offsets);
+  std::vector<std::string>& names = bucket_names_[bucket.bucket];
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    names.push_back(bucket.members[i].name);
+    mailbox_.set_slot(process_set_, names.back(), Slot{buffer.data, buffer.offsets[i], sizes[i]});
+  }
+}
+
+void Group::carry_out(const Participant::BucketEnds& bucket) {
+  for (const std::string& name : bucket_names_[bucket.bucket])
+    mailbox_.set_slot(process_set_, name, std::nullopt);
+  bucket_names_.erase(bucket.bucket);
+  buckets_.erase(bucket.bucket);
+}
+
+void Group::carry_out(const Participant::Joined& joined) {
+  const std::shared_ptr<Operation> operation = take_pending(joined.token);
+  operation->number = options_.launch.ranks[static_cast<std::size_t>(joined.last_rank)];
+  complete(operation, Status::ok());
+}
+
+void Group::carry_out(const Participant::Closed& /*closed*/) {
+  closed_ = true;
+}
+
+Status Group::start_and_step_work(bool& moved) {
+  int small = 0;
+  int large = 0;
+  for (auto running = running_.begin(); running != running_.end();) {
+    int& at_once = running->small ? small : large;
+    if (++at_once > (running->small ? kSmallAtOnce : kLargeAtOnce)) {
+      ++running;
+      continue;
+    }
+    if (Status status = step(*running, moved); !status.is_ok()) return status;
+    running = running->work != nullptr ? std::next(running) : running_.erase(running);
+  }
+  return Status::ok();
+}
+
+Progress Group::start_or_step(Running& running, Status& status) {
+  try {
+    if (!std::exchange(running.started, true)) {
+      running.last_moved = Clock::now();
+      status = running.work->start();
+    }
+    return status.is_ok() ? running.work->step(status) : Progress::kFailed;
+  } catch (const std::exception& error) {  // memory for a result, say
+    status = Status::internal(error.what());
+    return Progress::kFailed;
+  }
+}
+
+// Steps one work and ends it if it is done (then its work is null).
+Status Group::step(Running& running, bool& moved) {
+  Status status;
+  switch (start_or_step(running, status)) {
+    case Progress::kWaiting:
+      return Status::ok();
+    case Progress::kAdvanced:
+      running.last_moved = Clock::now();
+      moved = true;
+      return Status::ok();
+    case Progress::kDone:
+      running.work.reset();
+      end(running);
+      moved = true;
+      return Status::ok();
+    case Progress::kFailed:
+      break;
+  }
+  return Status(status.code(), what_runs(running.members) + ": " + status.message());
+}
+
+void Group::end(Running& running) {
+  for (LaunchMember& member : running.members)
+    complete(member.operation, Status::ok(), member.absent_everywhere);
+}
+
+void Group::complete(const std::shared_ptr<Operation>& operation, Status status,
+                     bool absent_everywhere) {
+  if (operation->stand_in) return;
+  if (status.is_ok() && operation->finish && !absent_everywhere) {
+    try {
+      operation->finish();
+    } catch (const std::exception& error) {
+      status = Status::internal("finishing tensor '" + operation->name + "': " + error.what());
+    }
+  }
+  mailbox_.release(*operation);
+  operation->complete(std::move(status), absent_everywhere);
+}
+
+Status Group::watch_timers() {
+  const Clock::time_point now = Clock::now();
+  if (now >= next_look_at_held_) watch_held_tensors(now);
+  for (const Running& running : running_) {
+    if (!running.started || now - running.last_moved <= options_.collective_timeout) continue;
+    return Status::peer_lost(
+        what_runs(running.members) + " started on every rank but moved no byte on rank " +
+        std::to_string(options_.launch.ranks[static_cast<std::size_t>(transport_->rank())]) +
+        " for " + to_text(options_.collective_timeout) +
+        ": a peer or the network is gone. See KOLO_COLLECTIVE_TIMEOUT_SECONDS");
+  }
+  return Status::ok();
+}
+
+// A program may wait in ways that this engine does not see: for another rank's message, which that
+// one sends after its own wait.
+void Group::watch_held_tensors(Clock::time_point now) {
+  next_look_at_held_ = now + options_.fusion_hold / 8;
+  const std::size_t given_up = control_.participant().flush(now - options_.fusion_hold);
+  if (given_up == 0) return;
+  log::warning(std::to_string(given_up) +
+               " bucket(s) were given up, since a tensor was submitted " +
+               to_text(options_.fusion_hold) +
+               " ago and others of its bucket still are not (KOLO_FUSION_HOLD_SECONDS); results "
+               "stay right, but another run may fuse differently");
+}
+
+bool Group::finished() const {
+  return closed_ && pending_.empty() && running_.empty() && !control_.sending();
+}
+
+std::string Group::stop_waiting() {
+  closed_ = true;
+  return control_.say_bye();
+}
+
+void Group::fail_all(const Status& status) {
+  for (const auto& [token, operation] : std::exchange(pending_, {})) complete(operation, status);
+  for (const std::shared_ptr<Operation>& operation : std::exchange(changes_, {}))
+    complete(operation, status);
+  for (Running& running : running_) {
+    for (const LaunchMember& member : running.members) complete(member.operation, status);
+  }
+}
+
+}  // namespace kolo

@@ -1,0 +1,116 @@
+// A process set as one of its ranks takes part in it: its control plane and its work in flight.
+// Groups know nothing of each other, so what one waits for holds no other up. Used by the engine
+// thread alone.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "coordinator/control_plane.hpp"
+#include "coordinator/launch.hpp"
+#include "coordinator/mailbox.hpp"
+#include "coordinator/operation.hpp"
+
+namespace kolo {
+
+struct GroupOptions {
+  LaunchOptions launch;
+  PlanLimits limits;
+  std::size_t cache_capacity = 16384;
+  Clock::duration fusion_hold = std::chrono::seconds(30);
+  Clock::duration collective_timeout = std::chrono::seconds(300);
+};
+
+class Group {
+ public:
+  // `ranks` are the members in the world, in the order of their ranks here. The mailbox outlives
+  // this.
+  Group(int process_set, std::vector<int> ranks, std::unique_ptr<Transport> transport,
+        const GroupOptions& options, Mailbox& mailbox);
+  // Nothing may be in flight any more.
+  ~Group();
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+
+  // --- what the program does ---
+  void submit(const std::shared_ptr<Operation>& operation);
+  void boundary() { control_.participant().boundary(); }
+  void wanted(const std::string& name) { control_.participant().wanted(name); }
+  void leave();
+
+  // One round: messages, decisions, work. An error means that the job has failed.
+  Status turn(bool& moved);
+  // Looks at what has waited for too long. Likewise.
+  Status watch_timers();
+
+  // Operations of kAddProcessSet and kRemoveProcessSet that all ranks have submitted, in the order
+  // in which all ranks see them; the caller completes them. (Stand-ins among them, on a rank that
+  // has joined.)
+  std::vector<std::shared_ptr<Operation>> take_changes() { return std::exchange(changes_, {}); }
+
+  // Whether all members have left and all is done that they had begun.
+  bool finished() const;
+  bool outstanding() const { return !pending_.empty() || !running_.empty() || control_.sending(); }
+  // Whether others need this rank while its own program does something else.
+  bool coordinates() const { return size_ > 1 && !closed_ && control_.coordinates(); }
+  bool has_work_in_flight() const { return !running_.empty(); }
+
+  // Gives up waiting for members that have not left; says which.
+  std::string stop_waiting();
+  // Ends every operation with the status. Work in flight stays where it is: messages may still be
+  // under way.
+  void fail_all(const Status& status);
+  void say_abort(const std::string& message) { control_.say_abort(message); }
+
+  // Ends one operation and tells its waiter.
+  void complete(const std::shared_ptr<Operation>& operation, Status status,
+                bool absent_everywhere = false);
+
+ private:
+  struct Running {
+    std::unique_ptr<Work> work;
+    std::vector<LaunchMember> members;
+    std::uint64_t sequence = 0;
+    bool small = false;
+    bool started = false;
+    Clock::time_point last_moved;
+  };
+
+  void carry_out(const Participant::Launch& launch);
+  void carry_out(const Participant::Failure& failure);
+  void carry_out(const Participant::BucketBegins& bucket);
+  void carry_out(const Participant::BucketEnds& bucket);
+  void carry_out(const Participant::Joined& joined);
+  void carry_out(const Participant::Closed& closed);
+  Status advance_control(bool& moved);
+  Status start_and_step_work(bool& moved);
+  Status step(Running& running, bool& moved);
+  static Progress start_or_step(Running& running, Status& status);
+  std::shared_ptr<Operation> take_pending(Participant::Token token);
+  void end(Running& running);
+  void watch_held_tensors(Clock::time_point now);
+
+  // Constant after construction.
+  const int process_set_;
+  const int size_;
+  const GroupOptions options_;
+  Mailbox& mailbox_;  // outlives this
+
+  const std::unique_ptr<Transport> transport_;
+  ControlPlane control_;
+  std::unordered_map<Participant::Token, std::shared_ptr<Operation>> pending_;  // not launched yet
+  std::list<Running> running_;                                                  // by sequence
+  std::vector<std::shared_ptr<Operation>> changes_;
+  std::unordered_map<UnitId, BucketBuffer> buckets_;
+  std::unordered_map<UnitId, std::vector<std::string>> bucket_names_;
+  Participant::Token next_token_ = 1;
+  Clock::time_point next_look_at_held_;
+  bool leaving_ = false;
+  bool closed_ = false;  // all members have left, or are not waited for any more
+};
+
+}  // namespace kolo

@@ -1,0 +1,133 @@
+#include "kolo/process_set.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "collectives/mpi/runtime.hpp"
+#include "kolo/error.h"
+#include "kolo/init.h"
+#include "kolo/mpi_detail.h"
+#include "kolo/operations.h"
+#include "torch_ops/handle_state.hpp"
+#include "torch_ops/process_set_state.hpp"
+
+namespace kolo {
+namespace {
+
+// Runs an operation of the engine that changes process sets.
+std::shared_ptr<Operation> run_change(const std::shared_ptr<Session>& session, OpKind kind,
+                                      std::vector<std::int64_t> numbers) {
+  auto operation = std::make_shared<Operation>();
+  operation->name = name_of(kind);
+  operation->descriptor.kind = kind;
+  operation->descriptor.tensors = {{DType::kInt64, std::move(numbers)}};
+  operation->tensors.emplace_back();
+  submit(session, operation, std::make_shared<const at::Tensor>()).wait();
+  return operation;
+}
+
+void check_ranks(const std::vector<int>& ranks, int size) {
+  const auto refuse = [](const std::string& why) {
+    throw InvalidArgumentError("add_process_set: " + why);
+  };
+  if (ranks.empty()) refuse("a process set needs a rank at least");
+  std::vector<bool> seen(static_cast<std::size_t>(size), false);
+  for (const int rank : ranks) {
+    if (rank < 0 || rank >= size) {
+      refuse("rank " + std::to_string(rank) + " is not between 0 and " + std::to_string(size - 1));
+    }
+    if (seen[static_cast<std::size_t>(rank)])
+      refuse("rank " + std::to_string(rank) + " comes twice");
+    seen[static_cast<std::size_t>(rank)] = true;
+  }
+}
+
+}  // namespace
+
+ProcessSet::ProcessSet(std::shared_ptr<const detail::ProcessSetState> state)
+    : state_(std::move(state)) {}
+
+int ProcessSet::id() const {
+  return state_ ? state_->id : 0;
+}
+
+std::vector<int> ProcessSet::ranks() const {
+  if (state_) return state_->ranks;
+  std::vector<int> all(static_cast<std::size_t>(kolo::size()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+int ProcessSet::size() const {
+  return state_ ? static_cast<int>(state_->ranks.size()) : kolo::size();
+}
+
+bool ProcessSet::included() const {
+  if (!state_) return true;
+  return std::find(state_->ranks.begin(), state_->ranks.end(), kolo::rank()) != state_->ranks.end();
+}
+
+int ProcessSet::rank() const {
+  if (!state_) return kolo::rank();
+  const auto found = std::find(state_->ranks.begin(), state_->ranks.end(), kolo::rank());
+  if (found != state_->ranks.end()) return static_cast<int>(found - state_->ranks.begin());
+  throw InvalidArgumentError("rank " + std::to_string(kolo::rank()) +
+                             " is no member of process set " + std::to_string(id()));
+}
+
+ProcessSet add_process_set(const std::vector<int>& ranks) {
+  const std::shared_ptr<Session> running = session("add_process_set");
+  check_ranks(ranks, running->topology().size);
+  const auto operation = run_change(running, OpKind::kAddProcessSet, {ranks.begin(), ranks.end()});
+  auto state = std::make_shared<detail::ProcessSetState>();
+  state->session = running;
+  state->id = operation->number;
+  state->ranks = ranks;
+  return ProcessSet(std::move(state));
+}
+
+void remove_process_set(const ProcessSet& process_set) {
+  if (process_set.id() <= 0)
+    throw InvalidArgumentError("remove_process_set: all ranks are no set that can be removed");
+  run_change(session("remove_process_set"), OpKind::kRemoveProcessSet, {process_set.id()});
+}
+
+std::vector<ProcessSet> init(const std::vector<std::vector<int>>& process_sets) {
+  init();
+  std::vector<ProcessSet> sets;
+  for (const std::vector<int>& ranks : process_sets) sets.push_back(add_process_set(ranks));
+  return sets;
+}
+
+namespace detail {
+
+// Ranks may come with different communicators, as MPI_Comm_split gives them; each becomes a set.
+ProcessSet add_process_set_from_comm(const void* mpi_comm) {
+  const std::shared_ptr<Session> running = session("add_process_set");
+  const int rank = running->topology().rank;
+  std::vector<int> mine;
+  throw_if_error(gather_number(MpiParent{mpi_comm}, rank, mine));
+  const at::Tensor list =
+      at::tensor(std::vector<std::int64_t>(mine.begin(), mine.end()), at::kLong);
+  const at::Tensor length = at::full({1}, list.numel(), at::kLong);
+  const auto all = grouped_allgather({list, length}, "add_process_set.ranks");
+  const auto* ranks = all[0].const_data_ptr<std::int64_t>();
+  const auto* lengths = all[1].const_data_ptr<std::int64_t>();
+  std::vector<bool> covered(static_cast<std::size_t>(running->topology().size), false);
+  ProcessSet own(std::make_shared<ProcessSetState>());
+  for (std::size_t r = 0; r < covered.size(); ranks += lengths[r], ++r) {
+    if (lengths[r] == 0 || covered[r]) continue;
+    const std::vector<int> members(ranks, ranks + lengths[r]);
+    const ProcessSet set = add_process_set(members);
+    for (const int member : members) covered[static_cast<std::size_t>(member)] = true;
+    if (set.included()) own = set;
+  }
+  return own;
+}
+
+}  // namespace detail
+}  // namespace kolo
