@@ -128,6 +128,11 @@ std::vector<at::Tensor> grouped_reducescatter(const std::vector<at::Tensor>& ten
 GroupHandle grouped_reducescatter_async(const std::vector<at::Tensor>& tensors,
                                         const ReducescatterOptions& options = {});
 
+// The reduction (Sum or Average) of sparse COO tensors of the same size: the elements that any rank
+// has, as a coalesced tensor. Ranks exchange indices and values.
+at::Tensor sparse_allreduce(const at::Tensor& tensor, const AllreduceOptions& options = {});
+Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options = {});
+
 // Waits until every rank has called it.
 void barrier(const OperationOptions& options = {});
 

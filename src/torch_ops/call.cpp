@@ -84,6 +84,13 @@ std::string Call::describe(const std::string& operation) const {
   return text;
 }
 
+int Call::root_in_set(int root_rank) const {
+  const std::vector<int> ranks = set.ranks();
+  const auto found = std::find(ranks.begin(), ranks.end(), root_rank);
+  if (found != ranks.end()) return static_cast<int>(found - ranks.begin());
+  refuse(*this, "root rank " + std::to_string(root_rank) + " is none of the " + rank_list(ranks));
+}
+
 Call Call::gradient() const {
   Call call = *this;
   call.name += ".gradient";
@@ -100,10 +107,7 @@ std::shared_ptr<Operation> make_allreduce(const Call& call, const std::vector<at
 std::shared_ptr<Operation> make_broadcast(const Call& call, const std::vector<at::Tensor>& results,
                                           int root_rank) {
   check_not_empty(call, results);
-  const std::vector<int> ranks = call.set.ranks();
-  if (std::find(ranks.begin(), ranks.end(), root_rank) == ranks.end()) {
-    refuse(call, "root rank " + std::to_string(root_rank) + " is none of the " + rank_list(ranks));
-  }
+  call.root_in_set(root_rank);
   Descriptor descriptor;
   descriptor.kind = OpKind::kBroadcast;
   descriptor.root = root_rank;

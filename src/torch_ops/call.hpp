@@ -30,6 +30,8 @@ struct Call {
 
   int rank() const { return set.rank(); }  // in the set
   int size() const { return set.size(); }
+  // The position in the set of a rank among all; throws if it is no member.
+  int root_in_set(int root_rank) const;
 
  private:
   std::string describe(const std::string& operation) const;

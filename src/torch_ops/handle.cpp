@@ -30,7 +30,7 @@ Result BasicHandle<Result>::wait(std::optional<Seconds> timeout) {
   std::optional<Clock::duration> limit;
   if (timeout) limit = seconds(timeout->count());
   throw_if_error(state.session->engine().wait(state.operation, limit));
-  return *state.result;
+  return state.result();
 }
 
 template <typename Result>

@@ -8,7 +8,7 @@
 
 #include "kolo/error.h"
 #include "kolo/init.h"
-#include "kolo/operations.h"
+#include "kolo/objects.h"
 #include "torch_ops/call.hpp"
 
 namespace kolo {
@@ -42,10 +42,9 @@ std::string save_to_text(const torch::optim::Optimizer& optimizer) {
   return stream.str();
 }
 
-void load_from_bytes(const at::Tensor& bytes, torch::optim::Optimizer& optimizer) {
+void load_from_text(const std::string& text, torch::optim::Optimizer& optimizer) {
   torch::serialize::InputArchive archive;
-  archive.load_from(static_cast<const char*>(bytes.const_data_ptr()),
-                    static_cast<std::size_t>(bytes.numel()));
+  archive.load_from(text.data(), text.size());
   optimizer.load(archive);
 }
 
@@ -76,17 +75,11 @@ void broadcast_parameters(const std::vector<at::Tensor>& tensors, int root_rank,
 
 void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root_rank,
                                const ProcessSet& process_set) {
-  const auto options = [&](const char* name) {
-    return OperationOptions(name).process_set(process_set);
-  };
   const bool root = rank() == root_rank;
-  const std::string text = root ? save_to_text(optimizer) : std::string();
-  at::Tensor size = at::full({1}, static_cast<std::int64_t>(text.size()), at::kLong);
-  size = broadcast(size, root_rank, options("broadcast_optimizer_state.size"));
-  at::Tensor bytes = at::empty({size.item<std::int64_t>()}, at::kByte);
-  if (root) std::copy(text.begin(), text.end(), static_cast<char*>(bytes.data_ptr()));
-  bytes = broadcast_(bytes, root_rank, options("broadcast_optimizer_state"));
-  if (!root) load_from_bytes(bytes, optimizer);
+  const std::string mine = root ? save_to_text(optimizer) : std::string();
+  const std::string text = detail::broadcast_bytes(
+      mine, root_rank, OperationOptions("broadcast_optimizer_state").process_set(process_set));
+  if (!root) load_from_text(text, optimizer);
 }
 
 }  // namespace kolo

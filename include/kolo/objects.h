@@ -1,0 +1,162 @@
+// Objects that are no tensors, between ranks.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <kolo/error.h>
+#include <kolo/init.h>
+#include <kolo/operations.h>
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <string>
+#include <type_traits>
+#include <typeinfo>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace kolo {
+
+// How an object of type T becomes bytes and is made of them again. Known are numbers, std::string,
+// at::Tensor, c10::IValue, and std::pair, std::vector, std::map and std::unordered_map of what is
+// known. For a type of your own specialise it, with
+//   static std::string encode(const T& object);
+//   static T decode(const std::string& bytes);   // throws DataError for bytes that are no T
+template <typename T, typename = void>
+struct Codec;
+
+namespace detail {
+
+std::string broadcast_bytes(const std::string& bytes, int root_rank,
+                            const OperationOptions& options);
+std::vector<std::string> allgather_bytes(const std::string& bytes, const OperationOptions& options);
+
+// Pieces of bytes, each with its length, one after the other.
+std::string join_pieces(const std::vector<std::string>& pieces);
+std::vector<std::string> split_pieces(const std::string& bytes);  // throws DataError
+
+// What travels: the type, for ranks must mean the same one, and the object.
+template <typename T>
+std::string pack(const T& object) {
+  return join_pieces({typeid(T).name(), Codec<T>::encode(object)});
+}
+template <typename T>
+T unpack(const std::string& bytes) {
+  const std::vector<std::string> pieces = split_pieces(bytes);
+  if (pieces.size() != 2 || pieces[0] != typeid(T).name()) {
+    throw DataError(
+        std::string("another rank gave an object of another type than this one expects, ") +
+        typeid(T).name());
+  }
+  return Codec<T>::decode(pieces[1]);
+}
+
+template <typename Map>
+struct MapCodec {
+  using Key = typename Map::key_type;
+  using Value = typename Map::mapped_type;
+  static std::string encode(const Map& map) {
+    std::vector<std::string> pieces;
+    for (const auto& [key, value] : map) {
+      pieces.push_back(Codec<Key>::encode(key));
+      pieces.push_back(Codec<Value>::encode(value));
+    }
+    return join_pieces(pieces);
+  }
+  static Map decode(const std::string& bytes) {
+    const std::vector<std::string> pieces = split_pieces(bytes);
+    if (pieces.size() % 2 != 0) throw DataError("a map with a key that has no value");
+    Map map;
+    for (std::size_t i = 0; i < pieces.size(); i += 2)
+      map.emplace(Codec<Key>::decode(pieces[i]), Codec<Value>::decode(pieces[i + 1]));
+    return map;
+  }
+};
+
+}  // namespace detail
+
+// Collective over the process set of the options. The object of rank `root_rank` (among all). All
+// ranks use the same type (DataError otherwise). Other ranks' `object` is not looked at.
+template <typename T>
+T broadcast_object(const T& object, int root_rank = 0, const OperationOptions& options = {}) {
+  const bool root = rank() == root_rank;
+  const std::string bytes = root ? detail::pack(object) : std::string();
+  return detail::unpack<T>(detail::broadcast_bytes(bytes, root_rank, options));
+}
+
+// Likewise: the objects of all ranks of the process set, in the order of its ranks. Ranks that have
+// joined give none.
+template <typename T>
+std::vector<T> allgather_object(const T& object, const OperationOptions& options = {}) {
+  std::vector<T> objects;
+  for (const std::string& bytes : detail::allgather_bytes(detail::pack(object), options))
+    if (!bytes.empty()) objects.push_back(detail::unpack<T>(bytes));
+  return objects;
+}
+
+template <typename T>
+struct Codec<T, std::enable_if_t<std::is_arithmetic_v<T> || std::is_enum_v<T>>> {
+  static std::string encode(T value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  static T decode(const std::string& bytes) {
+    T value{};
+    if (bytes.size() != sizeof value) throw DataError("bytes that are no number");
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  }
+};
+
+template <>
+struct Codec<std::string> {
+  static std::string encode(const std::string& text) { return text; }
+  static std::string decode(const std::string& bytes) { return bytes; }
+};
+
+template <>
+struct Codec<at::Tensor> {
+  static std::string encode(const at::Tensor& tensor);
+  static at::Tensor decode(const std::string& bytes);
+};
+
+template <>
+struct Codec<c10::IValue> {
+  static std::string encode(const c10::IValue& value);
+  static c10::IValue decode(const std::string& bytes);
+};
+
+template <typename First, typename Second>
+struct Codec<std::pair<First, Second>> {
+  static std::string encode(const std::pair<First, Second>& pair) {
+    return detail::join_pieces(
+        {Codec<First>::encode(pair.first), Codec<Second>::encode(pair.second)});
+  }
+  static std::pair<First, Second> decode(const std::string& bytes) {
+    const std::vector<std::string> pieces = detail::split_pieces(bytes);
+    if (pieces.size() != 2) throw DataError("a pair that is none");
+    return {Codec<First>::decode(pieces[0]), Codec<Second>::decode(pieces[1])};
+  }
+};
+
+template <typename T>
+struct Codec<std::vector<T>> {
+  static std::string encode(const std::vector<T>& list) {
+    std::vector<std::string> pieces;
+    for (const T& item : list) pieces.push_back(Codec<T>::encode(item));
+    return detail::join_pieces(pieces);
+  }
+  static std::vector<T> decode(const std::string& bytes) {
+    std::vector<T> list;
+    for (const std::string& piece : detail::split_pieces(bytes))
+      list.push_back(Codec<T>::decode(piece));
+    return list;
+  }
+};
+
+template <typename Key, typename Value>
+struct Codec<std::map<Key, Value>> : detail::MapCodec<std::map<Key, Value>> {};
+template <typename Key, typename Value>
+struct Codec<std::unordered_map<Key, Value>> : detail::MapCodec<std::unordered_map<Key, Value>> {};
+
+}  // namespace kolo

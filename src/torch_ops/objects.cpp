@@ -1,0 +1,102 @@
+#include "kolo/objects.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/jit/serialization/pickle.h>
+
+#include <cstring>
+
+#include "torch_ops/autograd.hpp"
+#include "torch_ops/call.hpp"
+
+namespace kolo {
+namespace {
+
+at::Tensor tensor_of(const std::string& bytes) {
+  at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
+  if (!bytes.empty()) std::memcpy(tensor.data_ptr(), bytes.data(), bytes.size());
+  return tensor;
+}
+
+std::vector<std::string> gather(const Call& call, const std::string& bytes) {
+  const std::shared_ptr<const Gathered> gathered = run_allgather(call, {tensor_of(bytes)});
+  std::vector<std::string> all;
+  const auto* at = static_cast<const char*>(gathered->tensors[0].const_data_ptr());
+  for (const std::int64_t length : gathered->rows[0]) {
+    all.emplace_back(at, static_cast<std::size_t>(length));
+    at += length;
+  }
+  return all;
+}
+
+}  // namespace
+
+namespace detail {
+
+// An allgather to which the root alone gives something: its size needs no message of its own.
+std::string broadcast_bytes(const std::string& bytes, int root_rank,
+                            const OperationOptions& options) {
+  const Call call("broadcast_object", "broadcast_object", options.name(), options.process_set());
+  const int root = call.root_in_set(root_rank);
+  std::vector<std::string> all = gather(call, bytes);
+  if (!all[static_cast<std::size_t>(root)].empty())
+    return std::move(all[static_cast<std::size_t>(root)]);
+  throw MismatchError(call.what + ": its root, rank " + std::to_string(root_rank) +
+                      ", has joined or meant another root");
+}
+
+std::vector<std::string> allgather_bytes(const std::string& bytes,
+                                         const OperationOptions& options) {
+  return gather(Call("allgather_object", "allgather_object", options.name(), options.process_set()),
+                bytes);
+}
+
+std::string join_pieces(const std::vector<std::string>& pieces) {
+  std::string bytes;
+  for (const std::string& piece : pieces) {
+    const std::uint64_t length = piece.size();
+    bytes.append(reinterpret_cast<const char*>(&length), sizeof length);
+    bytes += piece;
+  }
+  return bytes;
+}
+
+std::vector<std::string> split_pieces(const std::string& bytes) {
+  std::vector<std::string> pieces;
+  for (std::size_t at = 0; at < bytes.size();) {
+    std::uint64_t length = 0;
+    if (bytes.size() - at < sizeof length) throw DataError("an object that was cut off");
+    std::memcpy(&length, bytes.data() + at, sizeof length);
+    at += sizeof length;
+    if (length > bytes.size() - at) throw DataError("an object that was cut off");
+    pieces.push_back(bytes.substr(at, length));
+    at += length;
+  }
+  return pieces;
+}
+
+}  // namespace detail
+
+std::string Codec<c10::IValue>::encode(const c10::IValue& value) {
+  const std::vector<char> bytes = torch::jit::pickle_save(value);
+  return {bytes.begin(), bytes.end()};
+}
+
+c10::IValue Codec<c10::IValue>::decode(const std::string& bytes) {
+  try {
+    return torch::jit::pickle_load({bytes.begin(), bytes.end()});
+  } catch (const c10::Error& error) {
+    throw DataError(std::string("bytes that are no IValue: ") + error.what_without_backtrace());
+  }
+}
+
+std::string Codec<at::Tensor>::encode(const at::Tensor& tensor) {
+  return Codec<c10::IValue>::encode(tensor.defined() ? tensor.detach() : tensor);
+}
+
+at::Tensor Codec<at::Tensor>::decode(const std::string& bytes) {
+  const c10::IValue value = Codec<c10::IValue>::decode(bytes);
+  if (value.isTensor()) return value.toTensor();
+  throw DataError("an object that is no tensor");
+}
+
+}  // namespace kolo
