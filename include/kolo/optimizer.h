@@ -6,6 +6,7 @@
 #include <torch/arg.h>
 #include <torch/optim/optimizer.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,11 +14,32 @@
 
 namespace kolo {
 
+// In what dtype gradients of float32 and float64 travel.
+enum class Compression : std::uint8_t { None = 0, Fp16 = 1, Bf16 = 2 };
+
 struct DistributedOptimizerOptions {
   TORCH_ARG(ReduceOp, op) = ReduceOp::Average;
   // Begins the names of the gradients in messages; every optimizer needs another one. Empty:
   // numbers in the order in which optimizers are made, which must be the same on all ranks.
   TORCH_ARG(std::string, name) = "";
+  // Names for gradients, as model->named_parameters().pairs() gives them, instead of positions: for
+  // messages, and where ranks have their parameters in different order. All parameters, no name
+  // twice.
+  using NamedParameters = std::vector<std::pair<std::string, at::Tensor>>;
+  TORCH_ARG(NamedParameters, named_parameters) = {};
+  // A gradient is reduced when it was accumulated so many times; step() comes after as many
+  // backward(). Gradients are added up, not averaged, over these.
+  TORCH_ARG(int, backward_passes_per_step) = 1;
+  // Of an Average: gradients are divided by this before they are added up and by size / this after
+  // it, to keep sums small in float16.
+  TORCH_ARG(double, gradient_predivide_factor) = 1.0;
+  TORCH_ARG(Compression, compression) = Compression::None;
+  // Parameters whose gradients go together, once all of them are there: lists of parameters, or a
+  // number of groups into which all are cut. The others go one by one.
+  TORCH_ARG(std::vector<std::vector<at::Tensor>>, groups) = {};
+  TORCH_ARG(int, num_groups) = 0;
+  // Makes sparse gradients dense instead of exchanging what they have.
+  TORCH_ARG(bool, sparse_as_dense) = false;
   // Over whose ranks gradients are reduced; only its members make the optimizer.
   TORCH_ARG(ProcessSet, process_set) = ProcessSet();
 };
@@ -42,6 +64,7 @@ class GradientReducer {
   void check_no_reduction_in_flight(const char* call) const;
   at::Tensor average_loss(const at::Tensor& loss);
   void set_skip(bool skip);
+  void set_no_sync(bool no_sync);
 
  private:
   struct State;
@@ -52,15 +75,17 @@ class GradientReducer {
 
 // Is a Base (torch::optim::SGD, Adam, ...): schedulers, torch::save and add_param_group() take it
 // as one. backward() reduces each gradient while it goes on; step() waits for the reductions and
-// then does Base's step, so every rank makes the same step. One backward() a step() is meant: a
-// gradient that is accumulated a second time before step() is an error.
+// then does Base's step, so every rank makes the same step. backward() comes as often as
+// backward_passes_per_step says: a gradient that is accumulated once more before step() is an
+// error.
 //
 //   kolo::DistributedOptimizer<torch::optim::SGD> optimizer(model->parameters(),
 //   torch::optim::SGDOptions(0.1));
 //
 // A parameter whose gradient is undefined on some ranks (it was not used there) counts as zeros
-// there; undefined everywhere it stays undefined. Parameters may turn trainable or frozen later, on
-// all ranks alike. Sparse gradients are an error.
+// there; undefined everywhere it stays undefined (in a group: if that holds for all of the group).
+// Parameters may turn trainable or frozen later, on all ranks alike. Sparse gradients are reduced
+// as sparse_allreduce() does; they must be sparse on all ranks.
 //
 // synchronize() and step() are collective; backward() need not reach parameters in the same order.
 template <class Base>
@@ -117,6 +142,22 @@ class DistributedOptimizer : public Base {
     detail::GradientReducer* reducer_;  // the optimizer's, which outlives the guard
   };
   SkipSynchronize skip_synchronize() { return SkipSynchronize(reducer_); }
+
+  // While the returned object lives, backward() only accumulates; the first one after it reduces
+  // what has come together.
+  class [[nodiscard]] NoSync {
+   public:
+    explicit NoSync(detail::GradientReducer& reducer) : reducer_(&reducer) {
+      reducer_->set_no_sync(true);
+    }
+    ~NoSync() { reducer_->set_no_sync(false); }
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    detail::GradientReducer* reducer_;  // the optimizer's, which outlives the guard
+  };
+  NoSync no_sync() { return NoSync(reducer_); }
 
  private:
   detail::GradientReducer reducer_;

@@ -1,0 +1,198 @@
+// The options of DistributedOptimizer, and that all of them work together.
+#include "fixture.hpp"
+
+namespace kolo {
+namespace {
+
+using ::testing::HasSubstr;
+using testing_support::message_of;
+using testing_support::WithKolo;
+
+using DistributedSgd = DistributedOptimizer<torch::optim::SGD>;
+using OptimizerOptions = WithKolo;
+
+// A model with everything that gradients come in: sparse ones, dense ones, one that no rank has,
+// and one that not all ranks have.
+struct Model : torch::nn::Module {
+  Model() {
+    torch::manual_seed(3);
+    embedding = register_module(
+        "embedding", torch::nn::Embedding(torch::nn::EmbeddingOptions(12, 4).sparse(true)));
+    linear = register_module("linear", torch::nn::Linear(4, 3));
+    sometimes = register_parameter("sometimes", torch::randn({3}));
+    never = register_parameter("never", torch::randn({2}));
+    for (int i = 0; i < 3; ++i)
+      many.push_back(register_parameter("many" + std::to_string(i), torch::randn({5})));
+  }
+  // Another loss on every rank and in every pass.
+  at::Tensor loss(int pass) {
+    const at::Tensor rows = torch::tensor({rank(), rank() + pass + 1, 3});
+    at::Tensor out = linear(embedding(rows)).pow(2).sum() * (rank() + 1 + pass);
+    if (rank() != 0 || pass > 0) out = out + (sometimes * (rank() + 2)).sum();
+    for (const at::Tensor& p : many) out = out + (p * p).sum() * (rank() + pass);
+    return out / 16;
+  }
+
+  torch::nn::Embedding embedding{nullptr};
+  torch::nn::Linear linear{nullptr};
+  at::Tensor sometimes;
+  at::Tensor never;
+  std::vector<at::Tensor> many;
+};
+
+at::Tensor dense(const at::Tensor& gradient) {
+  return gradient.is_sparse() ? gradient.to_dense() : gradient;
+}
+
+struct Case {
+  ReduceOp op;
+  double predivide;
+  Compression compression;
+  int passes;
+  bool sparse_as_dense;
+  int grouping;  // 0: none, 1: three groups, 2: a list
+  bool named;
+};
+
+std::string describe(const Case& c) {
+  return std::string("op ") + std::to_string(static_cast<int>(c.op)) + " predivide " +
+         std::to_string(c.predivide) + " compression " +
+         std::to_string(static_cast<int>(c.compression)) + " passes " + std::to_string(c.passes) +
+         " sparse_as_dense " + std::to_string(c.sparse_as_dense) + " grouping " +
+         std::to_string(c.grouping) + " named " + std::to_string(c.named);
+}
+
+// What every gradient must be: the sum of all ranks' own ones, or their mean.
+std::vector<at::Tensor> expected_gradients(const Case& c) {
+  Model model;
+  for (int pass = 0; pass < c.passes; ++pass) model.loss(pass).backward();
+  std::vector<at::Tensor> gradients;
+  for (const at::Tensor& p : model.parameters()) {
+    const at::Tensor mine = p.grad().defined() ? dense(p.grad()) : at::zeros_like(p);
+    gradients.push_back(allreduce(mine, c.op));
+  }
+  return gradients;
+}
+
+void check(const Case& c) {
+  SCOPED_TRACE(describe(c));
+  const std::vector<at::Tensor> expected = expected_gradients(c);
+  Model model;
+  DistributedOptimizerOptions options;
+  options.op(c.op)
+      .gradient_predivide_factor(c.predivide)
+      .compression(c.compression)
+      .backward_passes_per_step(c.passes)
+      .sparse_as_dense(c.sparse_as_dense);
+  if (c.grouping == 1) options.num_groups(3);
+  if (c.grouping == 2) options.groups({{model.linear->weight, model.sometimes, model.many[1]}});
+  if (c.named) options.named_parameters(model.named_parameters().pairs());
+  DistributedSgd optimizer(model.parameters(), torch::optim::SGDOptions(0.0), options);
+  for (int step = 0; step < 4; ++step) {  // by name, by number, in buckets
+    for (int pass = 0; pass < c.passes; ++pass) model.loss(pass).backward();
+    optimizer.synchronize();
+    const auto parameters = model.parameters();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const at::Tensor gradient = parameters[i].grad();
+      if (!gradient.defined()) {
+        EXPECT_TRUE(expected[i].equal(at::zeros_like(expected[i])));
+        continue;
+      }
+      const double tolerance = c.compression == Compression::None   ? 1e-5
+                               : c.compression == Compression::Fp16 ? 4e-3
+                                                                    : 3e-2;
+      EXPECT_TRUE(dense(gradient).allclose(expected[i], tolerance, tolerance))
+          << "parameter " << i << " step " << step << "\n"
+          << dense(gradient) << "\n"
+          << expected[i];
+    }
+    optimizer.step();
+    optimizer.zero_grad();
+  }
+}
+
+TEST_F(OptimizerOptions, AllTogether) {
+  for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Average}) {
+    for (const Compression compression :
+         {Compression::None, Compression::Fp16, Compression::Bf16}) {
+      for (const int passes : {1, 2}) {
+        for (const bool sparse_as_dense : {false, true}) {
+          for (const int grouping : {0, 1, 2}) {
+            const double predivide = op == ReduceOp::Average && passes == 2 ? 4.0 : 1.0;
+            check({op, predivide, compression, passes, sparse_as_dense, grouping,
+                   (grouping + passes) % 2 == 0});
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(OptimizerOptions, NoSyncAccumulates) {
+  const at::Tensor p = torch::zeros({3}).requires_grad_();
+  DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
+  for (int step = 0; step < 4; ++step) {
+    optimizer.zero_grad();
+    {
+      const auto guard = optimizer.no_sync();
+      for (int i = 0; i < 3; ++i) (p.sum() * (rank() + 1)).backward();
+      EXPECT_TRUE(p.grad().equal(torch::full({3}, 3.0F * static_cast<float>(rank() + 1))));
+    }
+    (p.sum() * (rank() + 1)).backward();
+    optimizer.synchronize();
+    EXPECT_TRUE(p.grad().allclose(torch::full({3}, 4 * (size() + 1) / 2.0F)));
+    optimizer.step();
+  }
+}
+
+TEST_F(OptimizerOptions, OnePassMoreThanSaidIsAnError) {
+  const at::Tensor p = torch::zeros({3}).requires_grad_();
+  DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0),
+                           DistributedOptimizerOptions().backward_passes_per_step(2));
+  p.sum().backward();
+  p.sum().backward();
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { p.sum().backward(); }),
+              HasSubstr("backward_passes_per_step"));
+  optimizer.step();
+  p.sum().backward();  // a step with fewer passes reduces what is there
+  optimizer.step();
+}
+
+// Ranks have their parameters in different order; names say which is which.
+TEST_F(OptimizerOptions, NamesMatchParametersInAnyOrder) {
+  const at::Tensor a = torch::zeros({3}).requires_grad_();
+  const at::Tensor b = torch::zeros({3}).requires_grad_();
+  const bool swap = rank() % 2 == 1;
+  DistributedOptimizerOptions options;
+  options.op(ReduceOp::Sum).named_parameters({{"a", a}, {"b", b}});
+  DistributedSgd optimizer(swap ? std::vector<at::Tensor>{b, a} : std::vector<at::Tensor>{a, b},
+                           torch::optim::SGDOptions(1.0), options);
+  (a.sum() + 10 * b.sum()).backward();
+  optimizer.step();
+  EXPECT_TRUE(a.grad().equal(torch::full({3}, static_cast<float>(size()))));
+  EXPECT_TRUE(b.grad().equal(torch::full({3}, 10.0F * static_cast<float>(size()))));
+}
+
+TEST_F(OptimizerOptions, WrongOptions) {
+  const at::Tensor p = torch::zeros({3}).requires_grad_();
+  const auto message = [&](const DistributedOptimizerOptions& options) {
+    return message_of<InvalidArgumentError>([&] {
+      DistributedSgd(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0), options);
+    });
+  };
+  using Options = DistributedOptimizerOptions;
+  EXPECT_THAT(message(Options().backward_passes_per_step(0)), HasSubstr("at least 1"));
+  EXPECT_THAT(message(Options().op(ReduceOp::Sum).gradient_predivide_factor(2)),
+              HasSubstr("belongs to Average, not to Sum"));
+  EXPECT_THAT(message(Options().num_groups(1).groups({{p}})), HasSubstr("not both"));
+  EXPECT_THAT(message(Options().named_parameters({{"p", p}, {"p", p}})), HasSubstr("'p' twice"));
+  EXPECT_THAT(message(Options().named_parameters({{"q", torch::zeros({1})}})),
+              HasSubstr("is not in named_parameters"));
+  // None of them has left a hook behind.
+  DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
+  p.sum().backward();
+  optimizer.step();
+}
+
+}  // namespace
+}  // namespace kolo
