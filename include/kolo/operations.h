@@ -133,6 +133,25 @@ GroupHandle grouped_reducescatter_async(const std::vector<at::Tensor>& tensors,
 at::Tensor sparse_allreduce(const at::Tensor& tensor, const AllreduceOptions& options = {});
 Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options = {});
 
+// --- between two ranks; the others take no part ---
+//
+// A send and a receive belong together when source, destination and name are the same; without
+// names, in the order in which the two ranks make them. Same shape and dtype on both. Autograd goes
+// through the plain forms: send() gives a scalar 0 on which the sending rank calls backward() (or
+// which it adds to its loss) to receive its tensor's gradient, while the receiving rank's
+// backward() sends it. recv() takes part in autograd if `like` requires a gradient.
+
+// Waits until the other rank has it.
+at::Tensor send(const at::Tensor& tensor, int destination, const OperationOptions& options = {});
+// A new tensor, of the shape and dtype of `like`, whose values are not looked at.
+at::Tensor recv(const at::Tensor& like, int source, const OperationOptions& options = {});
+at::Tensor recv_(at::Tensor tensor, int source, const OperationOptions& options = {});
+Handle send_async(const at::Tensor& tensor, int destination, const OperationOptions& options = {});
+Handle recv_async_(at::Tensor tensor, int source, const OperationOptions& options = {});
+// Both at once, so that ranks in a ring need no order. Not differentiable.
+at::Tensor sendrecv(const at::Tensor& tensor, int destination, const at::Tensor& like, int source,
+                    const OperationOptions& options = {});
+
 // Waits until every rank has called it.
 void barrier(const OperationOptions& options = {});
 

@@ -35,6 +35,7 @@ constexpr Field kFieldsOfAll[] = {
     {"reduce operator",
      [](const Descriptor& d, std::size_t) { return std::string(name_of(d.op)); }},
     {"root rank", [](const Descriptor& d, std::size_t) { return std::to_string(d.root); }},
+    {"destination", [](const Descriptor& d, std::size_t) { return std::to_string(d.destination); }},
     {"prescale factor", [](const Descriptor& d, std::size_t) { return show_number(d.prescale); }},
     {"postscale factor", [](const Descriptor& d, std::size_t) { return show_number(d.postscale); }},
 };

@@ -25,7 +25,8 @@ struct Descriptor {
   OpKind kind = OpKind::kAllreduce;
   std::vector<TensorSpec> tensors;  // one; those of a group, which go together; none for a barrier
   ReduceOp op = ReduceOp::Sum;      // of an allreduce or reducescatter, as the scales
-  std::int32_t root = 0;            // of a broadcast: a rank of the world
+  std::int32_t root = 0;            // of a broadcast, or who sends: a rank of the world
+  std::int32_t destination = 0;     // of a send: likewise
   double prescale = 1.0;
   double postscale = 1.0;
 
@@ -34,6 +35,9 @@ struct Descriptor {
   // Each rank has an extent of its own in dimension 0, so that shapes stand here without it: those
   // of one row.
   bool has_own_rows() const { return kind == OpKind::kAllgather || kind == OpKind::kAlltoall; }
+
+  // Whether only two ranks take part: who sends, and who receives.
+  bool is_between_two() const { return kind == OpKind::kSend; }
 
   std::size_t bytes() const;  // of all tensors
 };

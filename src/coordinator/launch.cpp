@@ -312,6 +312,16 @@ std::unique_ptr<Work> launch_reducescatter(Transport& transport, Tag tag,
   return std::make_unique<Sequence>(std::move(makers));
 }
 
+std::unique_ptr<Work> launch_send(Transport& transport, Tag tag, const LaunchMember& member,
+                                  const LaunchOptions& options) {
+  const Operation& operation = *member.operation;
+  const int source = index_of(options.ranks, operation.descriptor.root);
+  const int destination = index_of(options.ranks, operation.descriptor.destination);
+  const bool sending = source == transport.rank();
+  return make_transfer(transport, tag, operation.tensors[0].data, operation.descriptor.bytes(),
+                       sending ? destination : source, sending, options.tuning.chunk_bytes);
+}
+
 }  // namespace
 
 std::unique_ptr<Work> launch_single(Transport& transport, Tag tag, const LaunchMember& member,
@@ -327,6 +337,8 @@ std::unique_ptr<Work> launch_single(Transport& transport, Tag tag, const LaunchM
       return launch_alltoall(transport, tag, member, options.tuning);
     case OpKind::kReducescatter:
       return launch_reducescatter(transport, tag, member, options.tuning);
+    case OpKind::kSend:
+      return launch_send(transport, tag, member, options);
     case OpKind::kBarrier:  // all that there was to do is that every rank has come
     case OpKind::kJoin:     // the others never are executed
     case OpKind::kAddProcessSet:

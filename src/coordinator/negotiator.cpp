@@ -128,7 +128,9 @@ void Negotiator::plan(const std::vector<wire::Submitted>& together) {
 Status Negotiator::on(int rank, const wire::Leave& /*record*/) {
   left_[rank] = true;
   left_order_.push_back(rank);
-  for (Tensor* tensor : in_flight_without(rank)) fail_for_left_ranks(*tensor);
+  for (Tensor* tensor : in_flight_without(rank)) {
+    if (needs(*tensor, rank)) fail_for_left_ranks(*tensor);
+  }
   finished_ = ranks_where(left_, false).empty();
   if (finished_) decisions_.emplace_back(wire::Bye{});
   return Status::ok();
@@ -144,7 +146,7 @@ Status Negotiator::on(int rank, const wire::Join& /*record*/) {
   joined_[rank] = true;
   ++joined_count_;
   for (Tensor* tensor : in_flight_without(rank)) {
-    if (is_complete(*tensor)) resolve(*tensor);
+    if (needs(*tensor, rank) && is_complete(*tensor)) resolve(*tensor);
   }
   if (joined_count_ < size()) return Status::ok();
   decisions_.emplace_back(wire::Joined{rank});
@@ -173,8 +175,35 @@ std::vector<int> Negotiator::joined_without(const Tensor& tensor) const {
   return ranks;
 }
 
+// What the ranks that have come so far mean, as far as they agree.
+const Descriptor& Negotiator::meant(const Tensor& tensor) const {
+  return tensor.announced.empty() ? tensor.agreed : tensor.announced.begin()->second;
+}
+
+// Whether the operation takes place with this rank.
+bool Negotiator::needs(const Tensor& tensor, int rank) const {
+  const Descriptor& descriptor = meant(tensor);
+  const int name = options_.ranks[static_cast<std::size_t>(rank)];
+  return !descriptor.is_between_two() || descriptor.root == name || descriptor.destination == name;
+}
+
 bool Negotiator::is_complete(const Tensor& tensor) const {
+  if (meant(tensor).is_between_two()) {
+    for (int rank = 0; rank < size(); ++rank) {
+      if (needs(tensor, rank) && !tensor.arrived[rank] && !joined_[rank]) return false;
+    }
+    return true;
+  }
   return tensor.arrivals + static_cast<int>(joined_without(tensor).size()) == size();
+}
+
+// Two ranks that do not mean the same pair would wait for different others: they are told at once.
+bool Negotiator::pairs_differ(const Tensor& tensor) const {
+  if (tensor.arrivals < 2) return false;
+  bool pair = meant(tensor).is_between_two();
+  for (const auto& [rank, descriptor] : tensor.announced)
+    pair = pair || descriptor.is_between_two();
+  return pair && !disagreement(tensor).empty();
 }
 
 bool Negotiator::absent_everywhere(const Tensor& tensor) const {
@@ -197,13 +226,13 @@ void Negotiator::arrive(int rank, Tensor& tensor, bool absent) {
   if (absent) ++tensor.absent;
   const bool hopeless = [&] {
     for (int other = 0; other < size(); ++other) {
-      if (left_[other] && !tensor.arrived[other]) return true;
+      if (left_[other] && !tensor.arrived[other] && needs(tensor, other)) return true;
     }
     return false;
   }();
   if (hopeless) {
     fail_for_left_ranks(tensor);
-  } else if (is_complete(tensor)) {
+  } else if (is_complete(tensor) || pairs_differ(tensor)) {
     resolve(tensor);
   }
 }
@@ -231,6 +260,12 @@ void Negotiator::resolve(Tensor& tensor) {
                     std::to_string(tensor.agreed.root) +
                     ", has joined and gives nothing; choose a root that still takes part");
   }
+  if (tensor.agreed.is_between_two() && tensor.arrivals < 2) {
+    return fail(tensor, StatusCode::kMismatch,
+                "send '" + tensor.name + "' from rank " + std::to_string(tensor.agreed.root) +
+                    " to rank " + std::to_string(tensor.agreed.destination) +
+                    ": one of them has joined and takes part no more");
+  }
   if (!tensor.in_bucket()) {
     execute(tensor);
   } else if (BucketState* bucket = tensor.bucket; ++bucket->complete == bucket->members.size()) {
@@ -241,12 +276,15 @@ void Negotiator::resolve(Tensor& tensor) {
 // What differs between ranks; a rank that came with the id meant the agreed descriptor.
 std::string Negotiator::disagreement(const Tensor& tensor) const {
   if (tensor.announced.empty()) return {};
-  // Where all have announced it, ranks that have joined mean what the others do.
-  const bool all_announced = static_cast<int>(tensor.announced.size()) == tensor.arrivals;
-  const Descriptor& unsaid = all_announced ? tensor.announced.begin()->second : tensor.agreed;
-  std::vector<const Descriptor*> by_rank(size(), &unsaid);
-  for (const auto& [rank, descriptor] : tensor.announced) by_rank[rank] = &descriptor;
-  return describe_difference(by_rank, options_.ranks);
+  std::vector<const Descriptor*> meanings;
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (!tensor.arrived[rank]) continue;
+    const auto announced = tensor.announced.find(rank);
+    meanings.push_back(announced == tensor.announced.end() ? &tensor.agreed : &announced->second);
+    ranks.push_back(options_.ranks[static_cast<std::size_t>(rank)]);
+  }
+  return describe_difference(meanings, ranks);
 }
 
 // Gives the tensor a new number, under which ranks know it from now on.
@@ -304,7 +342,7 @@ void Negotiator::fail(Tensor& tensor, StatusCode code, const std::string& messag
 void Negotiator::fail_for_left_ranks(Tensor& tensor) {
   std::vector<int> missing;
   for (const int rank : left_order_) {
-    if (!tensor.arrived[rank]) missing.push_back(rank);
+    if (!tensor.arrived[rank] && needs(tensor, rank)) missing.push_back(rank);
   }
   const int first = missing.front();
   missing.erase(missing.begin());

@@ -89,7 +89,10 @@ class Negotiator {
   Tensor& find_or_create(const std::string& name);
   void arrive(int rank, Tensor& tensor, bool absent);
   std::vector<int> joined_without(const Tensor& tensor) const;
+  const Descriptor& meant(const Tensor& tensor) const;
+  bool needs(const Tensor& tensor, int rank) const;
   bool is_complete(const Tensor& tensor) const;
+  bool pairs_differ(const Tensor& tensor) const;
   bool absent_everywhere(const Tensor& tensor) const;
   std::vector<Tensor*> in_flight_without(int rank) const;
   void resolve(Tensor& tensor);

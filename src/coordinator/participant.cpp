@@ -174,7 +174,7 @@ Status Participant::on(const wire::Assign& record, std::vector<Action>& /*action
     entry->name = record.name;
   }
   Tensor& tensor = *entry;
-  if (!tensor.in_flight() && join_ == 0) {
+  if (!tensor.in_flight() && join_ == 0 && !record.descriptor.is_between_two()) {
     return broken_protocol("gave a number to '" + record.name + "', which is not in flight here");
   }
   if (record.id == 0 || is_known(record.id) || tensor.id != 0) {
@@ -242,8 +242,8 @@ Status Participant::on(const wire::Execute& record, std::vector<Action>& actions
     if (position >= launch.members.size()) return broken_protocol("names a member that is none");
     launch.members[position].absent_everywhere = true;
   }
-  actions.emplace_back(std::move(launch));
-  if (members.front()->transient) {
+  if (!launch.members.empty()) actions.emplace_back(std::move(launch));
+  if (members.front()->transient && !members.front()->in_flight()) {
     by_id_.erase(members.front()->id);
     tensors_.erase(std::string(members.front()->name));
   }
@@ -251,8 +251,13 @@ Status Participant::on(const wire::Execute& record, std::vector<Action>& actions
 }
 
 Status Participant::take_part(Tensor& tensor, Launch& launch) {
-  Member& member = launch.members.emplace_back();
-  if (tensor.phase == Phase::kReported) {
+  const bool reported = tensor.phase == Phase::kReported;
+  if (tensor.descriptor.is_between_two() && (!reported || tensor.submitted != tensor.descriptor)) {
+    ++tensor.executions;  // other ranks' affair
+    return Status::ok();
+  }
+  Member member;
+  if (reported) {
     member.token = tensor.token;
   } else if (tensor.phase == Phase::kIdle && join_ != 0) {
     member.name = tensor.name;
@@ -260,6 +265,7 @@ Status Participant::take_part(Tensor& tensor, Launch& launch) {
   } else {
     return broken_protocol("executes '" + tensor.name + "', which was not reported here");
   }
+  launch.members.push_back(std::move(member));
   end_submission(tensor);
   return Status::ok();
 }

@@ -104,6 +104,7 @@ void write(Writer& w, const Descriptor& d) {
   w.u8(static_cast<std::uint8_t>(d.kind));
   w.u8(static_cast<std::uint8_t>(d.op));
   w.number(static_cast<std::uint64_t>(d.root));
+  w.number(static_cast<std::uint64_t>(d.destination));
   w.real(d.prescale);
   w.real(d.postscale);
   w.number(d.tensors.size());
@@ -119,6 +120,7 @@ Descriptor read_descriptor(Reader& r) {
   d.kind = static_cast<OpKind>(r.u8_below(kOpKindCount));
   d.op = static_cast<ReduceOp>(r.u8_below(kReduceOpCount));
   d.root = static_cast<std::int32_t>(r.number_up_to(kLargestInt32));
+  d.destination = static_cast<std::int32_t>(r.number_up_to(kLargestInt32));
   d.prescale = r.real();
   d.postscale = r.real();
   d.tensors.resize(r.count());

@@ -15,7 +15,7 @@
 //   leave     = 5
 //   abort     = 6 message:text
 //   join      = 7
-//   descriptor = kind:u8 op:u8 root:number prescale:real postscale:real
+//   descriptor = kind:u8 op:u8 root:number destination:number prescale:real postscale:real
 //                count:number (dtype:u8 shape:numbers name:text){count}
 // Decisions, from the coordinator to every rank, in one order:
 //   assign    = 1 id:number name:text descriptor transient:u8

@@ -5,7 +5,6 @@
 
 #include <cstring>
 
-#include "torch_ops/autograd.hpp"
 #include "torch_ops/call.hpp"
 
 namespace kolo {
@@ -17,8 +16,12 @@ at::Tensor tensor_of(const std::string& bytes) {
   return tensor;
 }
 
-std::vector<std::string> gather(const Call& call, const std::string& bytes) {
-  const std::shared_ptr<const Gathered> gathered = run_allgather(call, {tensor_of(bytes)});
+// `root` is what ranks must agree on.
+std::vector<std::string> gather(const Call& call, const std::string& bytes, int root) {
+  const auto gathered = std::make_shared<Gathered>();
+  std::shared_ptr<Operation> operation = make_allgather(call, {tensor_of(bytes)}, gathered);
+  operation->descriptor.root = root;
+  submit(call.session, std::move(operation), std::make_shared<const at::Tensor>()).wait();
   std::vector<std::string> all;
   const auto* at = static_cast<const char*>(gathered->tensors[0].const_data_ptr());
   for (const std::int64_t length : gathered->rows[0]) {
@@ -37,17 +40,17 @@ std::string broadcast_bytes(const std::string& bytes, int root_rank,
                             const OperationOptions& options) {
   const Call call("broadcast_object", "broadcast_object", options.name(), options.process_set());
   const int root = call.root_in_set(root_rank);
-  std::vector<std::string> all = gather(call, bytes);
+  std::vector<std::string> all = gather(call, bytes, root_rank);
   if (!all[static_cast<std::size_t>(root)].empty())
     return std::move(all[static_cast<std::size_t>(root)]);
   throw MismatchError(call.what + ": its root, rank " + std::to_string(root_rank) +
-                      ", has joined or meant another root");
+                      ", has joined and gives nothing");
 }
 
 std::vector<std::string> allgather_bytes(const std::string& bytes,
                                          const OperationOptions& options) {
   return gather(Call("allgather_object", "allgather_object", options.name(), options.process_set()),
-                bytes);
+                bytes, 0);
 }
 
 std::string join_pieces(const std::vector<std::string>& pieces) {

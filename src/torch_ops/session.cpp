@@ -121,6 +121,11 @@ std::string Session::unnamed(const char* operation) {
   return std::string(operation) + ".unnamed." + std::to_string(unnamed_++);
 }
 
+std::string Session::unnamed_between(int process_set, int source, int destination) {
+  const MutexLock lock(mutex_);
+  return "unnamed." + std::to_string(between_[{process_set, source, destination}]++);
+}
+
 std::shared_ptr<Session> session(const char* call) {
   MutexLock lock(session_mutex);
   if (current) return current;

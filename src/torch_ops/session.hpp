@@ -1,13 +1,16 @@
 // What kolo::init() makes and kolo::shutdown() ends. The one mutable state at namespace scope.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
 #include "coordinator/engine.hpp"
 #include "core/config.hpp"
+#include "core/thread_annotations.hpp"
 #include "core/topology.hpp"
 
 namespace kolo {
@@ -21,6 +24,8 @@ class Session {
 
   // "allreduce.unnamed.3": the same on every rank for the same call.
   std::string unnamed(const char* operation);
+  // The same for what goes between two ranks, whose calls are counted for themselves.
+  std::string unnamed_between(int process_set, int source, int destination);
   // Numbers DistributedOptimizers.
   std::uint64_t next_optimizer() { return optimizers_++; }
 
@@ -28,6 +33,8 @@ class Session {
   const Topology topology_;
   std::atomic<std::uint64_t> unnamed_{0};
   std::atomic<std::uint64_t> optimizers_{0};
+  Mutex mutex_;
+  std::map<std::array<int, 3>, std::uint64_t> between_ KOLO_GUARDED_BY(mutex_);
   Engine engine_;
 };
 

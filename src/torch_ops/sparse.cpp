@@ -46,6 +46,8 @@ Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& 
   operation->descriptor.tensors[0].name =
       "indices of a tensor of size " + to_string(mine.sizes().vec());
   operation->descriptor.op = options.op();
+  operation->descriptor.prescale = options.prescale_factor();
+  operation->descriptor.postscale = options.postscale_factor();
   double factor = options.prescale_factor() * options.postscale_factor();
   if (options.op() == ReduceOp::Average) factor /= call.size();
   return submit_for<at::Tensor>(

@@ -401,6 +401,28 @@ inline void alltoall(Transport& t) {
   }
 }
 
+// Every rank to its right neighbour, all at once.
+inline void transfer(Transport& t) {
+  if (t.size() == 1) return;
+  Tag tag = 100;
+  for (const std::size_t bytes : kCounts) {
+    std::vector<std::uint8_t> out(bytes, static_cast<std::uint8_t>(t.rank()));
+    std::vector<std::uint8_t> in(bytes, 99);
+    const int right = (t.rank() + 1) % t.size();
+    const int left = (t.rank() + t.size() - 1) % t.size();
+    const auto send = make_transfer(t, tag, out.data(), bytes, right, true, 64);
+    const auto receive = make_transfer(t, tag, in.data(), bytes, left, false, 64);
+    ++tag;
+    Status status;
+    for (bool sent = false, received = false; !sent || !received; std::this_thread::yield()) {
+      sent = sent || send->step(status) == Progress::kDone;
+      received = received || receive->step(status) == Progress::kDone;
+      ASSERT_TRUE(status.is_ok()) << status.message();
+    }
+    EXPECT_EQ(in, std::vector<std::uint8_t>(bytes, static_cast<std::uint8_t>(left)));
+  }
+}
+
 // Orthogonal tensors are added, equal ones averaged; for any number of ranks.
 inline void adasum_of_all(Transport& t) {
   Tag tag = 100;
@@ -478,6 +500,7 @@ inline std::vector<std::pair<std::string, Case>> cases() {
           {"Allgather", allgather},
           {"Alltoall", alltoall},
           {"Adasum", adasum_of_all},
+          {"Transfer", transfer},
           {"SeveralInFlight", several_in_flight}};
 }
 

@@ -307,6 +307,89 @@ TEST(EngineOperations, JoinedRanksGiveNeutralValues) {
   }
 }
 
+// --- send ---
+
+std::shared_ptr<Operation> send(const std::string& name, int from, int to,
+                                std::vector<float>& data) {
+  auto operation = allreduce(name, data);
+  operation->descriptor.kind = OpKind::kSend;
+  operation->descriptor.root = from;
+  operation->descriptor.destination = to;
+  return operation;
+}
+
+TEST(EngineOperations, SendsBetweenTwoRanksWhileOthersDoSomethingElse) {
+  for (const int size : {2, 3, 4}) {
+    on_all_ranks(size, [](Engine& engine, Transport&) {
+      for (int step = 0; step < 5; ++step) {
+        for (const std::size_t count : {0, 3, 9000}) {
+          const std::string name = "x" + std::to_string(count);
+          std::vector<float> data(count, static_cast<float>(engine.rank() + 1));
+          if (engine.rank() < 2) {  // from 1 to 0
+            const Status status = submit_and_wait(engine, send(name, 1, 0, data));
+            ASSERT_TRUE(status.is_ok()) << status.message();
+            EXPECT_EQ(data, std::vector<float>(count, 2.0F));
+          }
+        }
+        // A ring of all, in flight at once.
+        const int right = (engine.rank() + 1) % engine.size();
+        const int left = (engine.rank() + engine.size() - 1) % engine.size();
+        std::vector<float> out(500, static_cast<float>(engine.rank()));
+        std::vector<float> in(500, -1.0F);
+        const auto sending =
+            send("ring" + std::to_string(engine.rank()), engine.rank(), right, out);
+        const auto receiving = send("ring" + std::to_string(left), left, engine.rank(), in);
+        ASSERT_TRUE(engine.submit(sending).is_ok());
+        ASSERT_TRUE(engine.submit(receiving).is_ok());
+        ASSERT_TRUE(engine.wait(sending, std::chrono::seconds(20)).is_ok());
+        ASSERT_TRUE(engine.wait(receiving, std::chrono::seconds(20)).is_ok());
+        EXPECT_EQ(in, std::vector<float>(500, static_cast<float>(left)));
+        std::vector<float> all(3, 1.0F);
+        ASSERT_TRUE(submit_and_wait(engine, allreduce("all", all)).is_ok());
+      }
+    });
+  }
+}
+
+TEST(EngineOperations, SendsThatDoNotFitAreErrorsOnBoth) {
+  on_all_ranks(3, [](Engine& engine, Transport&) {
+    std::vector<float> data(engine.rank() == 0 ? 4 : 5, 1.0F);
+    if (engine.rank() < 2) {
+      const Status status = submit_and_wait(engine, send("w", 0, 1, data));
+      EXPECT_EQ(status.code(), StatusCode::kMismatch);
+      EXPECT_THAT(status.message(), HasSubstr("shape: [4] on rank 0; [5] on rank 1"));
+    }
+    // Rank 0 sends to 1, which waits for 2.
+    if (engine.rank() < 2) {
+      const Status status = submit_and_wait(engine, send("p", engine.rank() == 0 ? 0 : 2, 1, data));
+      EXPECT_EQ(status.code(), StatusCode::kMismatch);
+      EXPECT_THAT(status.message(), HasSubstr("root rank: 0 on rank 0; 2 on rank 1"));
+    }
+    std::vector<float> all(3, 1.0F);
+    ASSERT_TRUE(submit_and_wait(engine, allreduce("all", all)).is_ok());
+    // A rank that leaves fails those alone who wait for it.
+    if (engine.rank() == 2) return;
+    std::vector<float> fine(4, 1.0F);
+    EXPECT_TRUE(submit_and_wait(engine, send("fine", 0, 1, fine)).is_ok());
+    if (engine.rank() == 0) {
+      const Status status = submit_and_wait(engine, send("gone", 0, 2, fine));
+      EXPECT_EQ(status.code(), StatusCode::kPeerLost);
+      EXPECT_THAT(status.message(), HasSubstr("rank 2 shut kolo down"));
+    }
+  });
+}
+
+TEST(EngineOperations, ASendToARankThatHasJoinedIsAnError) {
+  on_all_ranks(2, [](Engine& engine, Transport&) {
+    std::vector<float> data(4, 1.0F);
+    if (engine.rank() == 0) {
+      const Status status = submit_and_wait(engine, send("w", 0, 1, data));
+      EXPECT_THAT(status.message(), HasSubstr("one of them has joined"));
+    }
+    ASSERT_TRUE(submit_and_wait(engine, plain(OpKind::kJoin, "join")).is_ok());
+  });
+}
+
 // --- process sets ---
 
 std::shared_ptr<Operation> add_set(const std::vector<std::int64_t>& ranks,

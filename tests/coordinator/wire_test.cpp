@@ -13,6 +13,7 @@ Descriptor a_descriptor() {
   d.tensors = {{DType::kBfloat16, {3, 0, std::int64_t{1} << 40}, "w"}, {DType::kInt8, {}, ""}};
   d.op = ReduceOp::Max;
   d.root = 4095;
+  d.destination = 7;
   d.prescale = 0.25;
   d.postscale = -1e300;
   return d;

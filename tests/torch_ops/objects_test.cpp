@@ -84,6 +84,8 @@ TEST_F(Objects, ErrorsAndProcessSets) {
     EXPECT_EQ(all, (std::vector<int>{size() - 1}));
   }
   if (size() == 1) return;
+  EXPECT_THAT(message_of<MismatchError>([] { broadcast_object(1, rank() == 0 ? 0 : 1, "root"); }),
+              HasSubstr("root rank: 0 on rank 0; 1 on rank"));
   EXPECT_THAT(message_of<DataError>([] {
                 if (rank() == 0) broadcast_object(std::string("x"), 1, "type");
                 if (rank() != 0) broadcast_object(1, 1, "type");

@@ -76,6 +76,11 @@ struct AlltoallSide {
 std::unique_ptr<Work> make_alltoall(Transport& transport, Tag tag, const AlltoallSide& from,
                                     const AlltoallSide& to, std::size_t chunk_bytes);
 
+// A message between two ranks in pieces of chunk_bytes: `sending` to the peer, or receiving from
+// it.
+std::unique_ptr<Work> make_transfer(Transport& transport, Tag tag, void* data, std::size_t bytes,
+                                    int peer, bool sending, std::size_t chunk_bytes);
+
 // Binomial tree from root; pieces of chunk_bytes are pipelined through it. log2(n) steps for the
 // first piece.
 std::unique_ptr<Work> make_broadcast(Transport& transport, Tag tag, void* data, std::size_t bytes,

@@ -1,0 +1,163 @@
+// send and recv, and autograd through them.
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "kolo/error.h"
+#include "kolo/operations.h"
+#include "torch_ops/autograd.hpp"
+#include "torch_ops/call.hpp"
+
+namespace kolo {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Function;
+using torch::autograd::variable_list;
+
+// A message from one rank to another.
+struct Message {
+  Call call;
+  int source;
+  int destination;
+
+  Message(const char* function, const OperationOptions& options, int from, int to)
+      : call(function, "send", name(function, options, from, to), options.process_set()),
+        source(from),
+        destination(to) {
+    call.transient = options.name().empty();
+    call.root_in_set(from);
+    call.root_in_set(to);
+    if (from != to) return;
+    throw InvalidArgumentError(call.what + ": a rank cannot send to itself");
+  }
+
+  static Message to(const char* function, const OperationOptions& options, int destination) {
+    return Message(function, options, world_rank(function), destination);
+  }
+  static Message from(const char* function, const OperationOptions& options, int source) {
+    return Message(function, options, source, world_rank(function));
+  }
+
+  // Its gradient goes the other way.
+  Message gradient() const {
+    Message back = *this;
+    back.call = call.gradient();
+    std::swap(back.source, back.destination);
+    return back;
+  }
+
+  Handle start(const at::Tensor& tensor) const {
+    Descriptor descriptor;
+    descriptor.kind = OpKind::kSend;
+    descriptor.root = source;
+    descriptor.destination = destination;
+    std::shared_ptr<Operation> operation =
+        make_operation(call.what, call.name, {tensor}, std::move(descriptor));
+    operation->transient = call.transient;
+    operation->process_set = call.set.id();
+    return submit(call.session, std::move(operation), std::make_shared<const at::Tensor>(tensor));
+  }
+
+ private:
+  static int world_rank(const char* function) { return session(function)->topology().rank; }
+  static std::string name(const char* function, const OperationOptions& options, int from, int to) {
+    const std::string pair = "." + std::to_string(from) + "." + std::to_string(to);
+    if (!options.name().empty()) return options.name() + pair;
+    return "send." + session(function)->unnamed_between(options.process_set().id(), from, to) +
+           pair;
+  }
+};
+
+void run_send(const Message& message, const at::Tensor& tensor) {
+  check(message.call.what, tensor);
+  message.start(tensor.detach().contiguous()).wait();
+}
+
+at::Tensor run_recv(const Message& message, const at::Tensor& like) {
+  check(message.call.what, like);
+  return message.start(at::empty(like.sizes(), like.options().requires_grad(false))).wait();
+}
+
+struct SavedMessage : torch::CustomClassHolder {
+  SavedMessage(Message m, at::Tensor shape) : message(std::move(m)), like(std::move(shape)) {}
+  Message message;
+  at::Tensor like;  // without memory: for shape and dtype
+};
+
+void save(AutogradContext* ctx, const Message& message, const at::Tensor& tensor) {
+  const at::Tensor like =
+      at::empty({1}, tensor.options().requires_grad(false)).expand(tensor.sizes());
+  ctx->saved_data["kolo"] =
+      c10::IValue::make_capsule(c10::make_intrusive<SavedMessage>(message, like));
+}
+const SavedMessage& saved_in(AutogradContext* ctx) {
+  return *static_cast<SavedMessage*>(ctx->saved_data["kolo"].toCapsule().get());
+}
+
+struct Send : Function<Send> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& tensor,
+                            const Message& message) {
+    save(ctx, message, tensor);
+    run_send(message, tensor);
+    return at::zeros({}, tensor.options().requires_grad(false));
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& /*gradients*/) {
+    const SavedMessage& saved = saved_in(ctx);
+    return {run_recv(saved.message.gradient(), saved.like), at::Tensor()};
+  }
+};
+
+struct Recv : Function<Recv> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& like, const Message& message) {
+    save(ctx, message, like);
+    return run_recv(message, like);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const SavedMessage& saved = saved_in(ctx);
+    run_send(saved.message.gradient(), gradients[0]);
+    return {at::zeros_like(saved.like), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor send(const at::Tensor& tensor, int destination, const OperationOptions& options) {
+  const Message message = Message::to("send", options, destination);
+  if (needs_gradient({tensor})) return Send::apply(tensor, message);
+  run_send(message, tensor);
+  return at::zeros({}, tensor.options());
+}
+
+at::Tensor recv(const at::Tensor& like, int source, const OperationOptions& options) {
+  const Message message = Message::from("recv", options, source);
+  return needs_gradient({like}) ? Recv::apply(like, message) : run_recv(message, like);
+}
+
+at::Tensor recv_(at::Tensor tensor, int source, const OperationOptions& options) {
+  return recv_async_(std::move(tensor), source, options).wait();
+}
+
+Handle send_async(const at::Tensor& tensor, int destination, const OperationOptions& options) {
+  const Message message = Message::to("send_async", options, destination);
+  return message.start(working_copy(message.call.what, tensor));
+}
+
+Handle recv_async_(at::Tensor tensor, int source, const OperationOptions& options) {
+  const Message message = Message::from("recv_async_", options, source);
+  if (tensor.defined() && !tensor.is_inference()) torch::autograd::impl::bump_version(tensor);
+  return message.start(tensor);
+}
+
+at::Tensor sendrecv(const at::Tensor& tensor, int destination, const at::Tensor& like, int source,
+                    const OperationOptions& options) {
+  const Message out = Message::to("sendrecv", options, destination);
+  const Message in = Message::from("sendrecv", options, source);
+  check(in.call.what, like);
+  Handle sent = out.start(working_copy(out.call.what, tensor));
+  Handle received = in.start(at::empty(like.sizes(), like.options().requires_grad(false)));
+  sent.wait();
+  return received.wait();
+}
+
+}  // namespace kolo
