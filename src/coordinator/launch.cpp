@@ -196,6 +196,7 @@ std::unique_ptr<Work> launch_part(Transport& transport, Tag tag, const LaunchMem
                                     specs[part[0]].bytes(), options, nullptr);
   }
   std::vector<std::size_t> sizes;
+  sizes.reserve(part.size());
   for (const std::size_t i : part) sizes.push_back(specs[i].bytes());
   const BucketLayout layout = layout_bucket(sizes);
   const std::shared_ptr<std::byte[]> buffer(new std::byte[layout.bytes]());
@@ -213,6 +214,7 @@ std::unique_ptr<Work> launch_in_place(Transport& transport, Tag tag, const Launc
   const auto parts = share_out(member.operation->descriptor, options.fusion_tensor_bytes);
   if (parts.size() == 1) return launch_part<Launch>(transport, tag, member, parts[0], options);
   std::vector<Sequence::Maker> makers;
+  makers.reserve(parts.size());
   for (const std::vector<std::size_t>& part : parts) {
     makers.emplace_back([&transport, tag, member, part, options] {
       return launch_part<Launch>(transport, tag, member, part, options);

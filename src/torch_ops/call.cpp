@@ -191,6 +191,7 @@ std::shared_ptr<Operation> make_reducescatter(const Call& call,
 
 std::vector<at::Tensor> working_copies(const Call& call, const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> copies;
+  copies.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) copies.push_back(working_copy(call.what, tensor));
   return copies;
 }

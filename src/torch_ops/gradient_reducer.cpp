@@ -1,4 +1,5 @@
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -140,13 +141,15 @@ void check(const DistributedOptimizerOptions& options) {
   const auto refuse = [&](const std::string& why) {
     throw InvalidArgumentError("DistributedOptimizer '" + options.name() + "': " + why);
   };
-  if (options.backward_passes_per_step() < 1)
+  if (options.backward_passes_per_step() < 1) {
     refuse("backward_passes_per_step is " + std::to_string(options.backward_passes_per_step()) +
            ", but at least 1 is meant");
+  }
   if (options.gradient_predivide_factor() <= 0) refuse("gradient_predivide_factor must be above 0");
-  if (options.gradient_predivide_factor() != 1.0 && options.op() != ReduceOp::Average)
+  if (options.gradient_predivide_factor() != 1.0 && options.op() != ReduceOp::Average) {
     refuse("gradient_predivide_factor belongs to Average, not to " +
            std::string(name_of(options.op())));
+  }
   if (options.num_groups() < 0) refuse("num_groups must be 0 or more");
   if (options.num_groups() > 0 && !options.groups().empty())
     refuse("give groups or num_groups, not both");

@@ -47,7 +47,7 @@ struct Message {
     return back;
   }
 
-  Handle start(const at::Tensor& tensor) const {
+  Handle start(at::Tensor tensor) const {
     Descriptor descriptor;
     descriptor.kind = OpKind::kSend;
     descriptor.root = source;
@@ -56,7 +56,8 @@ struct Message {
         make_operation(call.what, call.name, {tensor}, std::move(descriptor));
     operation->transient = call.transient;
     operation->process_set = call.set.id();
-    return submit(call.session, std::move(operation), std::make_shared<const at::Tensor>(tensor));
+    return submit(call.session, std::move(operation),
+                  std::make_shared<const at::Tensor>(std::move(tensor)));
   }
 
  private:
@@ -146,7 +147,7 @@ Handle send_async(const at::Tensor& tensor, int destination, const OperationOpti
 Handle recv_async_(at::Tensor tensor, int source, const OperationOptions& options) {
   const Message message = Message::from("recv_async_", options, source);
   if (tensor.defined() && !tensor.is_inference()) torch::autograd::impl::bump_version(tensor);
-  return message.start(tensor);
+  return message.start(std::move(tensor));
 }
 
 at::Tensor sendrecv(const at::Tensor& tensor, int destination, const at::Tensor& like, int source,

@@ -99,6 +99,7 @@ void remove_process_set(const ProcessSet& process_set) {
 std::vector<ProcessSet> init(const std::vector<std::vector<int>>& process_sets) {
   init();
   std::vector<ProcessSet> sets;
+  sets.reserve(process_sets.size());
   for (const std::vector<int>& ranks : process_sets) sets.push_back(add_process_set(ranks));
   return sets;
 }

@@ -13,9 +13,10 @@ void check_sparse(const Call& call, const at::Tensor& tensor, const AllreduceOpt
   };
   if (!tensor.defined() || tensor.layout() != at::kSparse)
     refuse("the tensor is not sparse (COO); use allreduce()");
-  if (options.op() != ReduceOp::Sum && options.op() != ReduceOp::Average)
+  if (options.op() != ReduceOp::Sum && options.op() != ReduceOp::Average) {
     refuse(std::string("sparse tensors have no ") + name_of(options.op()) +
            ", for what is not there counts as 0; use Sum or Average, or tensor.to_dense()");
+  }
   if (tensor.scalar_type() == at::kBool) refuse("a sparse bool tensor cannot be added up");
 }
 
