@@ -157,7 +157,8 @@ void barrier(const OperationOptions& options = {});
 
 // This rank has no more data: waits until all ranks have called it, and takes part meanwhile in
 // what the others do, with values that change nothing (in a gather: none). Average still divides by
-// the number of all ranks. Returns the rank that was last (among all).
+// the number of all ranks. Returns the rank that was last (among all). PeerLostError
+// if a rank shuts kolo down without joining.
 int join(const ProcessSet& process_set = {});
 
 }  // namespace kolo

@@ -131,6 +131,7 @@ Status Negotiator::on(int rank, const wire::Leave& /*record*/) {
   for (Tensor* tensor : in_flight_without(rank)) {
     if (needs(*tensor, rank)) fail_for_left_ranks(*tensor);
   }
+  if (joined_count_ > 0) fail_join();
   finished_ = ranks_where(left_, false).empty();
   if (finished_) decisions_.emplace_back(wire::Bye{});
   return Status::ok();
@@ -148,11 +149,26 @@ Status Negotiator::on(int rank, const wire::Join& /*record*/) {
   for (Tensor* tensor : in_flight_without(rank)) {
     if (needs(*tensor, rank) && is_complete(*tensor)) resolve(*tensor);
   }
-  if (joined_count_ < size()) return Status::ok();
-  decisions_.emplace_back(wire::Joined{rank});
-  joined_.assign(size(), false);
-  joined_count_ = 0;
+  if (!left_order_.empty()) {
+    fail_join();
+  } else if (joined_count_ == size()) {
+    end_join(rank, {});
+  }
   return Status::ok();
+}
+
+void Negotiator::end_join(int last_rank, const std::string& error) {
+  decisions_.emplace_back(wire::Joined{last_rank, error});
+  joined_.assign(static_cast<std::size_t>(size()), false);
+  joined_count_ = 0;
+}
+
+// Who has joined would wait for a rank that has left for ever.
+void Negotiator::fail_join() {
+  end_join(0,
+           "join: " + in_words({left_order_.front()}) +
+               " shut kolo down or exited and will not join; every rank must call join(), also one "
+               "without any data");
 }
 
 // Sorted by name: the map has no order that is the same in every run.

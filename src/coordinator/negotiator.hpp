@@ -103,6 +103,8 @@ class Negotiator {
   void clear_arrivals(Tensor& tensor);
   void fail(Tensor& tensor, StatusCode code, const std::string& message);
   void fail_for_left_ranks(Tensor& tensor);
+  void end_join(int last_rank, const std::string& error);
+  void fail_join();
   void dissolve(BucketState& bucket, const Tensor* except);
   void plan(const std::vector<wire::Submitted>& together);
   void make_bucket(const std::vector<Candidate>& members);

@@ -315,6 +315,12 @@ Status Participant::on(const wire::Evict& record, std::vector<Action>& /*actions
 }
 
 Status Participant::on(const wire::Joined& record, std::vector<Action>& actions) {
+  if (!record.error.empty()) {
+    if (join_ != 0) {
+      actions.emplace_back(Failure{std::exchange(join_, 0), Status::peer_lost(record.error)});
+    }
+    return Status::ok();
+  }
   if (join_ == 0) return broken_protocol("says that all have joined, but this rank has not");
   actions.emplace_back(Joined{std::exchange(join_, 0), record.last_rank});
   return Status::ok();

@@ -251,9 +251,11 @@ void read(Reader& /*r*/, Join& /*m*/) {}
 
 void write(Writer& w, const Joined& m) {
   w.number(static_cast<std::uint64_t>(m.last_rank));
+  w.text(m.error);
 }
 void read(Reader& r, Joined& m) {
   m.last_rank = static_cast<int>(r.number_up_to(kLargestInt32));
+  m.error = r.text();
 }
 
 void write(Writer& /*w*/, const Bye& /*m*/) {}

@@ -26,7 +26,7 @@
 //   evict     = 6 tensor:number
 //   bye       = 7
 //   abort     = 8 message:text
-//   joined    = 9 last_rank:number
+//   joined    = 9 last_rank:number error:text   not all ranks can join, if there is an error
 #pragma once
 
 #include <cstddef>
@@ -125,8 +125,9 @@ struct Evict {
 struct Bye {  // all ranks have left
   bool operator==(const Bye&) const = default;
 };
-struct Joined {  // all ranks have joined; they go on as before
+struct Joined {  // all ranks have joined, or cannot any more; those that have go on as before
   int last_rank = 0;
+  std::string error;
   bool operator==(const Joined&) const = default;
 };
 using DecisionRecord =

@@ -55,4 +55,12 @@ inline Status submit_and_wait(Engine& engine, const std::shared_ptr<Operation>& 
   return engine.wait(operation, std::chrono::seconds(30));
 }
 
+// An operation without tensors.
+inline std::shared_ptr<Operation> plain(OpKind kind, const std::string& name) {
+  auto operation = std::make_shared<Operation>();
+  operation->name = name;
+  operation->descriptor.kind = kind;
+  return operation;
+}
+
 }  // namespace kolo

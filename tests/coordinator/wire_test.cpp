@@ -40,7 +40,8 @@ Decisions some_decisions() {
           Dissolve{9},
           Evict{1},
           Bye{},
-          Joined{3},
+          Joined{3, ""},
+          Joined{0, "one has left"},
           Abort{"lost"}};
 }
 
