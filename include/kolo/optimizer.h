@@ -7,6 +7,7 @@
 #include <torch/optim/optimizer.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -18,6 +19,7 @@ namespace kolo {
 enum class Compression : std::uint8_t { None = 0, Fp16 = 1, Bf16 = 2 };
 
 struct DistributedOptimizerOptions {
+  // With Adasum the optimizer's steps are reduced instead of gradients; see DistributedOptimizer.
   TORCH_ARG(ReduceOp, op) = ReduceOp::Average;
   // Begins the names of the gradients in messages; every optimizer needs another one. Empty:
   // numbers in the order in which optimizers are made, which must be the same on all ranks.
@@ -63,6 +65,8 @@ class GradientReducer {
   void synchronize_unless_done();
   void check_no_reduction_in_flight(const char* call) const;
   at::Tensor average_loss(const at::Tensor& loss);
+  bool reduces_steps() const;
+  at::Tensor step_and_reduce(const std::function<at::Tensor()>& step);
   void set_skip(bool skip);
   void set_no_sync(bool no_sync);
 
@@ -86,6 +90,12 @@ class GradientReducer {
 // there; undefined everywhere it stays undefined (in a group: if that holds for all of the group).
 // Parameters may turn trainable or frozen later, on all ranks alike. Sparse gradients are reduced
 // as sparse_allreduce() does; they must be sparse on all ranks.
+//
+// With ReduceOp::Adasum, as the paper has it (see kolo/types.h), gradients stay this rank's own:
+// step() makes Base's step with them, and what that changed in each parameter is reduced. So clip
+// before step(), accumulate as often as you like, and know that nothing is reduced during
+// backward(). synchronize() does nothing then, and skip_synchronize() is an error. With one rank it
+// is Base's step.
 //
 // synchronize() and step() are collective; backward() need not reach parameters in the same order.
 template <class Base>
@@ -111,6 +121,8 @@ class DistributedOptimizer : public Base {
   // optimizers that decide by it (LBFGS) decide the same everywhere.
   at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override {
     reducer_.attach(this->param_groups());
+    if (reducer_.reduces_steps())
+      return reducer_.step_and_reduce([&] { return Base::step(closure); });
     if (closure == nullptr) {
       reducer_.synchronize_unless_done();
       return Base::step(nullptr);

@@ -1,3 +1,5 @@
+#include "torch_ops/gradient_reducer.hpp"
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/function_hook.h>
@@ -5,97 +7,11 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
-#include <optional>
-#include <set>
 
-#include "core/thread_annotations.hpp"
 #include "kolo/error.h"
-#include "kolo/operations.h"
-#include "kolo/optimizer.h"
 #include "torch_ops/call.hpp"
 
 namespace kolo::detail {
-
-namespace {
-
-// Of several things that are done one after the other, all are tried; then the first error is
-// thrown.
-class FirstError {
- public:
-  template <typename Function>
-  void catch_from(Function&& function) {
-    try {
-      function();
-    } catch (...) {
-      if (!first_) first_ = std::current_exception();
-    }
-  }
-  void rethrow() {
-    if (first_) std::rethrow_exception(first_);
-  }
-
- private:
-  std::exception_ptr first_;
-};
-
-}  // namespace
-
-struct GradientReducer::State {
-  struct Parameter {
-    at::Tensor tensor;
-    std::string name;
-    std::size_t unit = 0;
-    int passes = 0;           // accumulations since the last reduction
-    bool was_sparse = false;  // its gradient, once
-  };
-
-  // A dense gradient on its way.
-  struct Travelling {
-    std::size_t parameter = 0;
-    at::Tensor work;  // what is reduced: the gradient, or a copy in another dtype, or zeros
-    bool was_undefined = false;
-  };
-
-  // Parameters whose gradients are reduced together.
-  struct Unit {
-    std::string name;
-    std::vector<std::size_t> members;
-    // In flight.
-    std::optional<GroupHandle> reduction;
-    std::vector<Travelling> dense;
-    std::vector<std::pair<std::size_t, Handle>> sparse;  // by parameter
-
-    bool in_flight() const { return reduction.has_value() || !sparse.empty(); }
-  };
-
-  DistributedOptimizerOptions options;  // constant after construction
-
-  // Hooks may run on several threads at once: autograd has one a device.
-  Mutex mutex;
-  std::vector<Parameter> parameters KOLO_GUARDED_BY(mutex);
-  std::vector<Unit> units KOLO_GUARDED_BY(mutex);
-  bool synchronized KOLO_GUARDED_BY(mutex) = false;  // no gradient was accumulated since
-  bool skip KOLO_GUARDED_BY(mutex) = false;
-  bool no_sync KOLO_GUARDED_BY(mutex) = false;
-
-  void add_units(std::size_t first) KOLO_REQUIRES(mutex);
-  void name_parameters(std::size_t first) KOLO_REQUIRES(mutex);
-  void gradient_ready(std::size_t index) KOLO_EXCLUDES(mutex);
-  bool is_ready(const Unit& unit) const KOLO_REQUIRES(mutex);
-  bool is_trainable(const Unit& unit) const KOLO_REQUIRES(mutex);
-  void submit(Unit& unit) KOLO_REQUIRES(mutex);
-  void submit_sparse(Unit& unit, std::size_t index, const at::Tensor& gradient)
-      KOLO_REQUIRES(mutex);
-  void submit_dense(Unit& unit, std::vector<Travelling> dense) KOLO_REQUIRES(mutex);
-  at::Tensor reducible_gradient(Parameter& parameter) const;
-  at::Tensor compressed(const at::Tensor& gradient) const;
-  AllreduceOptions reduction(const std::string& name) const;
-  void submit_missing(FirstError& error) KOLO_REQUIRES(mutex);
-  void wait_for_all(FirstError& error) KOLO_REQUIRES(mutex);
-  void finish_dense(Unit& unit) KOLO_REQUIRES(mutex);
-  void finish_sparse(Unit& unit, FirstError& error) KOLO_REQUIRES(mutex);
-};
 
 namespace {
 
@@ -135,32 +51,6 @@ ReduceHook* hook_of(const at::Tensor& parameter) {
 
 }  // namespace
 
-namespace {
-
-void check(const DistributedOptimizerOptions& options) {
-  const auto refuse = [&](const std::string& why) {
-    throw InvalidArgumentError("DistributedOptimizer '" + options.name() + "': " + why);
-  };
-  if (options.backward_passes_per_step() < 1) {
-    refuse("backward_passes_per_step is " + std::to_string(options.backward_passes_per_step()) +
-           ", but at least 1 is meant");
-  }
-  if (options.gradient_predivide_factor() <= 0) refuse("gradient_predivide_factor must be above 0");
-  if (options.gradient_predivide_factor() != 1.0 && options.op() != ReduceOp::Average) {
-    refuse("gradient_predivide_factor belongs to Average, not to " +
-           std::string(name_of(options.op())));
-  }
-  if (options.num_groups() < 0) refuse("num_groups must be 0 or more");
-  if (options.num_groups() > 0 && !options.groups().empty())
-    refuse("give groups or num_groups, not both");
-  std::set<std::string> names;
-  for (const auto& [name, parameter] : options.named_parameters()) {
-    if (!names.insert(name).second) refuse("named_parameters has '" + name + "' twice");
-  }
-}
-
-}  // namespace
-
 GradientReducer::GradientReducer(DistributedOptimizerOptions options)
     : state_(std::make_shared<State>()) {
   if (options.name().empty()) {
@@ -171,7 +61,7 @@ GradientReducer::GradientReducer(DistributedOptimizerOptions options)
                                std::to_string(options.process_set().id()) +
                                "; make the optimizer on its members only");
   }
-  check(options);
+  check_options(options);
   state_->options = std::move(options);
 }
 
@@ -212,66 +102,11 @@ void GradientReducer::attach(const std::vector<torch::optim::OptimizerParamGroup
   state_->add_units(known);
 }
 
-void GradientReducer::State::name_parameters(std::size_t first) {
-  for (std::size_t i = first; i < parameters.size(); ++i) {
-    const auto named =
-        std::find_if(options.named_parameters().begin(), options.named_parameters().end(),
-                     [&](const auto& entry) { return entry.second.is_same(parameters[i].tensor); });
-    const bool has_name = named != options.named_parameters().end();
-    // Parameters of a group that is added later cannot have been named.
-    if (!has_name && first == 0 && !options.named_parameters().empty()) {
-      throw InvalidArgumentError("DistributedOptimizer '" + options.name() + "': parameter " +
-                                 std::to_string(i) + ", shape " +
-                                 to_string(parameters[i].tensor.sizes().vec()) +
-                                 ", is not in named_parameters; name all or none");
-    }
-    parameters[i].name =
-        options.name() + ".gradient." + (has_name ? named->first : std::to_string(i));
-  }
-}
-
-// Units for the parameters from `first` on.
-void GradientReducer::State::add_units(std::size_t first) {
-  std::vector<bool> placed(parameters.size(), false);
-  const auto add = [&](std::vector<std::size_t> members) {
-    if (members.empty()) return;
-    Unit& unit = units.emplace_back();
-    unit.name = members.size() == 1 ? parameters[members[0]].name
-                                    : options.name() + ".group." + std::to_string(units.size() - 1);
-    for (const std::size_t member : members) {
-      parameters[member].unit = units.size() - 1;
-      placed[member] = true;
-    }
-    unit.members = std::move(members);
-  };
-  for (const std::vector<at::Tensor>& group : options.groups()) {
-    std::vector<std::size_t> members;
-    for (std::size_t i = first; i < parameters.size(); ++i) {
-      const bool listed = std::any_of(group.begin(), group.end(), [&](const at::Tensor& tensor) {
-        return tensor.is_same(parameters[i].tensor);
-      });
-      if (listed && !placed[i]) members.push_back(i);
-    }
-    add(std::move(members));
-  }
-  if (first == 0 && options.num_groups() > 0) {
-    const std::size_t count = parameters.size();
-    const auto groups = static_cast<std::size_t>(options.num_groups());
-    for (std::size_t g = 0; g < groups; ++g) {
-      std::vector<std::size_t> members(count * (g + 1) / groups - count * g / groups);
-      std::iota(members.begin(), members.end(), count * g / groups);
-      add(std::move(members));
-    }
-  }
-  for (std::size_t i = first; i < parameters.size(); ++i) {
-    if (!placed[i]) add({i});
-  }
-}
-
 void GradientReducer::State::gradient_ready(std::size_t index) {
   MutexLock lock(mutex);
   Parameter& parameter = parameters[index];
   Unit& unit = units[parameter.unit];
+  if (reduces_steps()) return;
   if (unit.in_flight()) {
     throw InvalidArgumentError(
         "the gradient of " + parameter.name + ", shape " +
@@ -388,13 +223,18 @@ void GradientReducer::State::submit_missing(FirstError& error) {
   }
 }
 
-void GradientReducer::State::finish_dense(Unit& unit) {
+// Waits, and gives what is reduced: nothing if no rank had any of it.
+std::vector<GradientReducer::State::Travelling> GradientReducer::State::arrived(Unit& unit) {
   GroupHandle handle = std::move(*unit.reduction);
   unit.reduction.reset();
-  const std::vector<Travelling> dense = std::exchange(unit.dense, {});
+  std::vector<Travelling> dense = std::exchange(unit.dense, {});
   handle.wait();
-  if (handle.absent_everywhere()) return;
-  for (const Travelling& one : dense) {
+  if (handle.absent_everywhere()) dense.clear();
+  return dense;
+}
+
+void GradientReducer::State::finish_dense(Unit& unit) {
+  for (const Travelling& one : arrived(unit)) {
     at::Tensor& parameter = parameters[one.parameter].tensor;
     const at::Tensor gradient = parameter.grad();
     if (!gradient.defined()) {
@@ -423,6 +263,7 @@ void GradientReducer::State::wait_for_all(FirstError& error) {
 }
 
 void GradientReducer::synchronize() {
+  if (state_->reduces_steps()) return;
   MutexLock lock(state_->mutex);
   FirstError error;
   state_->submit_missing(error);
@@ -460,6 +301,12 @@ at::Tensor GradientReducer::average_loss(const at::Tensor& loss) {
 }
 
 void GradientReducer::set_skip(bool skip) {
+  if (state_->reduces_steps()) {
+    throw InvalidArgumentError(state_->options.name() +
+                               ": skip_synchronize() with Adasum, where step() itself is what is "
+                               "reduced; without it ranks would part. Gradients are this rank's "
+                               "own: clip them before step()");
+  }
   MutexLock lock(state_->mutex);
   state_->skip = skip;
 }

@@ -223,37 +223,6 @@ TEST_F(Group, OneWrongTensorFailsAll) {
   EXPECT_TRUE(grouped_allreduce({at::ones({2})}, "group")[0].equal(at::ones({2})));
 }
 
-TEST_F(Group, Adasum) {
-  at::Tensor orthogonal = at::zeros({8});
-  orthogonal[rank()] = rank() + 1;
-  const auto results = grouped_allreduce({orthogonal, at::full({3}, 2.0)}, ReduceOp::Adasum);
-  for (int r = 0; r < size(); ++r) EXPECT_EQ(results[0][r].item<float>(), r + 1);
-  EXPECT_TRUE(results[1].equal(at::full({3}, 2.0)));
-  EXPECT_THAT(message_of<InvalidArgumentError>(
-                  [] { allreduce(at::ones({2}, at::kInt), ReduceOp::Adasum); }),
-              HasSubstr("floating point"));
-}
-
-// The definition, rank by rank: pairs first, then pairs of pairs; extra ranks fold in before.
-at::Tensor adasum_of(const at::Tensor& a, const at::Tensor& b) {
-  const double dot = a.dot(b).item<double>();
-  return a * (1 - dot / (2 * a.dot(a).item<double>())) +
-         b * (1 - dot / (2 * b.dot(b).item<double>()));
-}
-
-TEST_F(Group, AdasumOfAnything) {
-  std::vector<at::Tensor> all;
-  for (int r = 0; r < size(); ++r) {
-    torch::manual_seed(static_cast<std::uint64_t>(r + 5));
-    all.push_back(torch::randn({100}, at::kDouble));
-  }
-  at::Tensor wanted = all[0];
-  if (size() == 2) wanted = adasum_of(all[0], all[1]);
-  if (size() == 3) wanted = adasum_of(adasum_of(all[0], all[1]), all[2]);
-  if (size() == 4) wanted = adasum_of(adasum_of(all[0], all[1]), adasum_of(all[2], all[3]));
-  EXPECT_TRUE(allreduce(all[rank()], ReduceOp::Adasum).allclose(wanted, 1e-12, 1e-12));
-}
-
 TEST_F(Group, BroadcastAllgatherAndReducescatter) {
   const std::vector<at::Tensor> inputs = {at::full({3}, rank(), at::kLong),
                                           at::full({40000}, rank(), at::kFloat),

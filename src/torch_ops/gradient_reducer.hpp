@@ -1,0 +1,106 @@
+// What a DistributedOptimizer knows of its parameters, and what is in flight.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/thread_annotations.hpp"
+#include "kolo/operations.h"
+#include "kolo/optimizer.h"
+
+namespace kolo::detail {
+
+// Of several things that are done one after the other, all are tried; then the first error is
+// thrown.
+class FirstError {
+ public:
+  template <typename Function>
+  void catch_from(Function&& function) {
+    try {
+      function();
+    } catch (...) {
+      if (!first_) first_ = std::current_exception();
+    }
+  }
+  void rethrow() {
+    if (first_) std::rethrow_exception(first_);
+  }
+
+ private:
+  std::exception_ptr first_;
+};
+
+// Throws InvalidArgumentError for what cannot be meant.
+void check_options(const DistributedOptimizerOptions& options);
+
+struct GradientReducer::State {
+  struct Parameter {
+    at::Tensor tensor;
+    std::string name;
+    std::size_t unit = 0;
+    int passes = 0;           // accumulations since the last reduction
+    bool was_sparse = false;  // its gradient, once
+    at::Tensor start;         // its values before the step, where steps are reduced
+  };
+
+  // A dense gradient, or a step, on its way.
+  struct Travelling {
+    std::size_t parameter = 0;
+    at::Tensor work;  // what is reduced: the gradient, or a copy in another dtype, or zeros
+    bool was_undefined = false;
+  };
+
+  // Parameters whose gradients are reduced together.
+  struct Unit {
+    std::string name;
+    std::vector<std::size_t> members;
+    // In flight.
+    std::optional<GroupHandle> reduction;
+    std::vector<Travelling> dense;
+    std::vector<std::pair<std::size_t, Handle>> sparse;  // by parameter
+
+    bool in_flight() const { return reduction.has_value() || !sparse.empty(); }
+  };
+
+  DistributedOptimizerOptions options;  // constant after construction
+
+  // Hooks may run on several threads at once: autograd has one a device.
+  Mutex mutex;
+  std::vector<Parameter> parameters KOLO_GUARDED_BY(mutex);
+  std::vector<Unit> units KOLO_GUARDED_BY(mutex);
+  bool synchronized KOLO_GUARDED_BY(mutex) = false;  // no gradient was accumulated since
+  bool skip KOLO_GUARDED_BY(mutex) = false;
+  bool no_sync KOLO_GUARDED_BY(mutex) = false;
+
+  bool reduces_steps() const { return options.op() == ReduceOp::Adasum; }
+  void add_units(std::size_t first) KOLO_REQUIRES(mutex);
+  void name_parameters(std::size_t first) KOLO_REQUIRES(mutex);
+  void gradient_ready(std::size_t index) KOLO_EXCLUDES(mutex);
+  bool is_ready(const Unit& unit) const KOLO_REQUIRES(mutex);
+  bool is_trainable(const Unit& unit) const KOLO_REQUIRES(mutex);
+  void submit(Unit& unit) KOLO_REQUIRES(mutex);
+  void submit_sparse(Unit& unit, std::size_t index, const at::Tensor& gradient)
+      KOLO_REQUIRES(mutex);
+  void submit_dense(Unit& unit, std::vector<Travelling> dense) KOLO_REQUIRES(mutex);
+  at::Tensor reducible_gradient(Parameter& parameter) const;
+  at::Tensor compressed(const at::Tensor& gradient) const;
+  AllreduceOptions reduction(const std::string& name) const;
+  void submit_missing(FirstError& error) KOLO_REQUIRES(mutex);
+  void wait_for_all(FirstError& error) KOLO_REQUIRES(mutex);
+  std::vector<Travelling> arrived(Unit& unit) KOLO_REQUIRES(mutex);
+  void finish_dense(Unit& unit) KOLO_REQUIRES(mutex);
+  void finish_sparse(Unit& unit, FirstError& error) KOLO_REQUIRES(mutex);
+
+  // Where steps are reduced, not gradients.
+  void remember_parameters() KOLO_REQUIRES(mutex);
+  void submit_steps(FirstError& error) KOLO_REQUIRES(mutex);
+  void finish_steps(FirstError& error) KOLO_REQUIRES(mutex);
+};
+
+}  // namespace kolo::detail

@@ -1,0 +1,69 @@
+// With Adasum each rank makes a step with the gradients that it has, and the steps are reduced in
+// their place.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <functional>
+
+#include "torch_ops/gradient_reducer.hpp"
+
+namespace kolo::detail {
+
+bool GradientReducer::reduces_steps() const {
+  return state_->reduces_steps();
+}
+
+at::Tensor GradientReducer::step_and_reduce(const std::function<at::Tensor()>& step) {
+  if (state_->options.process_set().size() == 1) return step();
+  {
+    MutexLock lock(state_->mutex);
+    state_->remember_parameters();
+  }
+  const at::Tensor loss = step();
+  {
+    MutexLock lock(state_->mutex);
+    FirstError error;
+    state_->submit_steps(error);
+    state_->finish_steps(error);
+    error.rethrow();
+  }
+  return average_loss(loss);
+}
+
+void GradientReducer::State::remember_parameters() {
+  for (Parameter& parameter : parameters) parameter.start = parameter.tensor.detach().clone();
+}
+
+// Every parameter goes back to where it was, so that after an error none has moved alone. The step
+// of a frozen one, which may still have a gradient of this rank alone, is forgotten.
+void GradientReducer::State::submit_steps(FirstError& error) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> steps;
+  steps.reserve(parameters.size());
+  for (Parameter& parameter : parameters) {
+    const at::Tensor start = std::exchange(parameter.start, {});
+    steps.push_back(parameter.tensor.detach() - start);
+    parameter.tensor.copy_(start);
+  }
+  for (Unit& unit : units) {
+    std::vector<Travelling> dense;
+    for (const std::size_t member : unit.members) {
+      const at::Tensor& parameter = parameters[member].tensor;
+      if (!parameter.requires_grad()) continue;
+      dense.push_back({member, compressed(steps[member]), !parameter.grad().defined()});
+    }
+    if (!dense.empty()) error.catch_from([&] { submit_dense(unit, std::move(dense)); });
+  }
+}
+
+void GradientReducer::State::finish_steps(FirstError& error) {
+  const at::NoGradGuard no_grad;
+  for (Unit& unit : units) {
+    if (!unit.reduction) continue;
+    error.catch_from([&] {
+      for (const Travelling& one : arrived(unit)) parameters[one.parameter].tensor.add_(one.work);
+    });
+  }
+}
+
+}  // namespace kolo::detail
