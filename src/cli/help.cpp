@@ -1,7 +1,8 @@
-// `kolo help`, `kolo help config [--markdown]`, `kolo --version`.
+// `kolo help`, `kolo help config|horovod [--markdown]`, `kolo --version`.
 #include <iostream>
 
 #include "cli/commands.hpp"
+#include "cli/horovod.hpp"
 #include "cli/usage_error.hpp"
 #include "core/config.hpp"
 
@@ -19,7 +20,8 @@ constexpr const char* kUsage =
     "  run     start a program on several ranks (kolorun is the same)\n"
     "  doctor  what was built in, what this machine has, and what is wrong with it\n"
     "  bench   measure collectives against plain MPI\n"
-    "  help    this; 'kolo help config' lists all settings of the environment\n\n"
+    "  help    this; 'kolo help config' lists all settings of the environment,\n"
+    "          'kolo help horovod' says what Horovod's calls, options and variables are here\n\n"
     "'kolo COMMAND --help' explains a command; 'kolo --version' shows the version.\n";
 
 void show_settings() {
@@ -49,6 +51,10 @@ int help_command(const Arguments& arguments) {
     show_settings();
   } else if (arguments == Arguments{"config", "--markdown"}) {
     std::cout << configuration_page();
+  } else if (arguments == Arguments{"horovod"}) {
+    std::cout << horovod_text();
+  } else if (arguments == Arguments{"horovod", "--markdown"}) {
+    std::cout << horovod_page();
   } else if (arguments.size() == 1 && arguments[0] == "run") {
     return run_command({"--help"});
   } else if (arguments.size() == 1 && arguments[0] == "doctor") {
@@ -57,7 +63,7 @@ int help_command(const Arguments& arguments) {
     return bench_command({"--help"});
   } else {
     throw UsageError("no help on '" + arguments.back() +
-                     "'; topics: run, doctor, bench, config [--markdown]");
+                     "'; topics: run, doctor, bench, config [--markdown], horovod [--markdown]");
   }
   return 0;
 }

@@ -257,6 +257,11 @@ kolo help config
 check "help config lists settings" has "$out" "KOLO_FUSION_THRESHOLD = "
 kolo help config --markdown
 check "and as a page" has "$out" "| \`KOLO_FUSION_THRESHOLD\`"
+kolo help horovod
+check "help horovod maps Horovod's names" has "$out" "HOROVOD_FUSION_THRESHOLD
+    kolo: KOLO_FUSION_THRESHOLD"
+kolo help horovod --markdown
+check "and as a page" has "$out" "| \`HOROVOD_FUSION_THRESHOLD\`"
 kolo bench --help
 check "bench lists its benchmarks" has "$out" "gradients"
 
