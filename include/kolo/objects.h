@@ -3,11 +3,11 @@
 
 #include <ATen/core/ivalue.h>
 #include <kolo/error.h>
-#include <kolo/init.h>
 #include <kolo/operations.h>
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <string>
 #include <type_traits>
@@ -28,9 +28,12 @@ struct Codec;
 
 namespace detail {
 
-std::string broadcast_bytes(const std::string& bytes, int root_rank,
-                            const OperationOptions& options);
-std::vector<std::string> allgather_bytes(const std::string& bytes, const OperationOptions& options);
+// encode() is called where its bytes are needed. If it throws, the other ranks are told. `agreed`
+// must be the same on every rank.
+using Encode = std::function<std::string()>;
+std::string broadcast_bytes(const Encode& encode, int root_rank, const OperationOptions& options,
+                            const std::string& agreed = {});
+std::vector<std::string> allgather_bytes(const Encode& encode, const OperationOptions& options);
 
 // Pieces of bytes, each with its length, one after the other.
 std::string join_pieces(const std::vector<std::string>& pieces);
@@ -80,9 +83,8 @@ struct MapCodec {
 // ranks use the same type (DataError otherwise). Other ranks' `object` is not looked at.
 template <typename T>
 T broadcast_object(const T& object, int root_rank = 0, const OperationOptions& options = {}) {
-  const bool root = rank() == root_rank;
-  const std::string bytes = root ? detail::pack(object) : std::string();
-  return detail::unpack<T>(detail::broadcast_bytes(bytes, root_rank, options));
+  return detail::unpack<T>(
+      detail::broadcast_bytes([&] { return detail::pack(object); }, root_rank, options));
 }
 
 // Likewise: the objects of all ranks of the process set, in the order of its ranks. Ranks that have
@@ -90,7 +92,8 @@ T broadcast_object(const T& object, int root_rank = 0, const OperationOptions& o
 template <typename T>
 std::vector<T> allgather_object(const T& object, const OperationOptions& options = {}) {
   std::vector<T> objects;
-  for (const std::string& bytes : detail::allgather_bytes(detail::pack(object), options))
+  const auto all = detail::allgather_bytes([&] { return detail::pack(object); }, options);
+  for (const std::string& bytes : all)
     if (!bytes.empty()) objects.push_back(detail::unpack<T>(bytes));
   return objects;
 }

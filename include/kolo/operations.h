@@ -11,13 +11,15 @@
 // 0 where a function says so.
 //
 // The plain and in-place forms wait for the result. Errors (kolo/error.h): NotInitializedError,
-// InvalidArgumentError (a tensor or option that is wrong here), DuplicateNameError, MismatchError
-// (ranks disagree; on every rank), PeerLostError. For the _async forms the last two come from
-// Handle::wait().
+// InvalidArgumentError (a tensor or option that is wrong here; the other ranks, which would wait,
+// get a MismatchError that says so), DuplicateNameError, MismatchError (ranks disagree; on every
+// rank), PeerLostError. For the _async forms the last two come from Handle::wait(). After an error
+// the name may be used again at once.
 //
 // Autograd goes through the plain forms, as through one program that runs on all ranks and whose
 // loss is the sum of the ranks' losses. backward() is then collective. It does not go through the
-// others.
+// others. (Horovod has the same gradients for allreduce and alltoall; those of its broadcast and
+// allgather are divided by the number of ranks, and those of its reducescatter multiplied by it.)
 //
 // A group of tensors goes together: all of them or, after an error, none. Small ones travel in
 // common messages (KOLO_FUSION_TENSOR_LIMIT, KOLO_DISABLE_GROUP_FUSION).

@@ -51,9 +51,8 @@ class Transport {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Tags are 0 to max_tag(), messages 0 to max_message_bytes() long.
+  // Tags are 0 to max_tag(), messages 0 to 1 GiB long (KOLO_CHUNK_BYTES is at most that).
   virtual Tag max_tag() const = 0;
-  virtual std::size_t max_message_bytes() const = 0;
 
   // Starts a message. On success `ticket` is pending. peer is another rank of the group.
   virtual Status send(const void* data, std::size_t bytes, int peer, Tag tag, Ticket& ticket) = 0;

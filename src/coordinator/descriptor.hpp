@@ -29,6 +29,8 @@ struct Descriptor {
   std::int32_t destination = 0;     // of a send: likewise
   double prescale = 1.0;
   double postscale = 1.0;
+  // Why this rank cannot take part: an argument was wrong there. The operation fails on every rank.
+  std::string refusal = {};
 
   bool operator==(const Descriptor&) const = default;
 

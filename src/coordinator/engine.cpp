@@ -107,7 +107,8 @@ void Engine::run() {
       continue;
     }
     watch_timers();
-    if (leave_deadline_ && nothing_to_do()) break;
+    // What failed may have let others of its name in.
+    if (leave_deadline_ && nothing_to_do() && !drain_mailbox()) break;
     park();
   }
 }
@@ -143,6 +144,8 @@ void Engine::submit_to_group(const std::shared_ptr<Operation>& operation) {
   Group* const of = group(operation->process_set);
   if (broken_) {  // accepted while the engine broke
     world().complete(operation, broken_status_);
+  } else if (leave_deadline_) {  // had to wait for its name until now
+    world().complete(operation, shut_down_status());
   } else if (of == nullptr) {
     world().complete(operation, Status::invalid_argument(
                                     std::string(name_of(operation->descriptor.kind)) + " of '" +

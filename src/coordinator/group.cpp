@@ -52,7 +52,7 @@ void Group::submit(const std::shared_ptr<Operation>& operation) {
   pending_[token] = operation;
   if (operation->descriptor.kind == OpKind::kJoin) return control_.participant().join(token);
   control_.participant().submit({token, operation->name, operation->descriptor, operation->absent,
-                                 operation->transient, Clock::now()});
+                                 operation->transient, Clock::now(), !operation->lined_up});
 }
 
 void Group::leave() {

@@ -13,17 +13,39 @@ std::string key(int process_set, const std::string& name) {
 
 }  // namespace
 
-// Books the name, and finds the operation its slot.
-Status Mailbox::reserve(const std::shared_ptr<Operation>& operation) {
+bool Mailbox::line_up(const std::string& key, const std::shared_ptr<Operation>& operation) {
+  const auto line = lines_.find(key);
+  if (line == lines_.end() || line->second.back()->descriptor.refusal.empty()) return false;
+  operation->lined_up = true;
+  line->second.push_back(operation);
+  return true;
+}
+
+bool Mailbox::waits_in_line(const Operation& operation) const {
+  if (lines_.empty()) return false;
+  const auto line = lines_.find(key(operation.process_set, operation.name));
+  return line != lines_.end() && line->second.front().get() != &operation;
+}
+
+// Books the name, and finds the operation its slot. `taken`: there is nothing left to do.
+Status Mailbox::reserve(const std::shared_ptr<Operation>& operation, bool& taken) {
   const std::string name = key(operation->process_set, operation->name);
   MutexLock lock(mutex_);
   if (!closed_.is_ok()) return closed_;
   if (!in_flight_.insert(name).second) {
+    taken = line_up(name, operation);
+    if (taken) return Status::ok();
     return Status::duplicate_name(
         std::string(name_of(operation->descriptor.kind)) + " of tensor '" + operation->name +
         "': an operation of this name is still in flight on this rank; wait for its handle first, "
         "or "
         "give each operation a name of its own. The first operation is not affected");
+  }
+  if (!operation->descriptor.refusal.empty()) {
+    lines_[name].push_back(operation);
+    enter(operation);
+    taken = true;
+    return Status::ok();
   }
   const auto slot = slots_.find(name);
   if (slot != slots_.end() && operation->tensors.size() == 1 &&
@@ -34,7 +56,8 @@ Status Mailbox::reserve(const std::shared_ptr<Operation>& operation) {
 }
 
 Status Mailbox::submit(const std::shared_ptr<Operation>& operation) {
-  if (Status status = reserve(operation); !status.is_ok()) return status;
+  bool taken = false;
+  if (Status status = reserve(operation, taken); !status.is_ok() || taken) return status;
   if (operation->slot && !operation->absent) {
     std::memcpy(operation->slot->data(), operation->tensors[0].data, operation->slot->bytes);
   }
@@ -43,10 +66,14 @@ Status Mailbox::submit(const std::shared_ptr<Operation>& operation) {
     in_flight_.erase(key(operation->process_set, operation->name));
     return closed_;
   }
-  entries_.push_back({Entry::Kind::kSubmit, operation});
-  submitted_since_boundary_.insert(operation->process_set);
-  condition_.notify_one();
+  enter(operation);
   return Status::ok();
+}
+
+void Mailbox::enter(const std::shared_ptr<Operation>& operation) {
+  entries_.push_back({Entry::Kind::kSubmit, operation});
+  if (!operation->lined_up) submitted_since_boundary_.insert(operation->process_set);
+  condition_.notify_one();
 }
 
 void Mailbox::wanted(const std::shared_ptr<Operation>& operation) {
@@ -57,7 +84,7 @@ void Mailbox::wanted(const std::shared_ptr<Operation>& operation) {
   if (submitted_since_boundary_.erase(operation->process_set) > 0) {
     entries_.push_back({Entry::Kind::kBoundary, nullptr, operation->process_set});
   }
-  if (done || std::exchange(operation->wanted, true)) return;
+  if (done || std::exchange(operation->wanted, true) || waits_in_line(*operation)) return;
   entries_.push_back({Entry::Kind::kWanted, operation});
   condition_.notify_one();
 }
@@ -105,8 +132,20 @@ bool Mailbox::somebody_waits() const {
 }
 
 void Mailbox::release(const Operation& operation) {
+  const std::string name = key(operation.process_set, operation.name);
   MutexLock lock(mutex_);
-  in_flight_.erase(key(operation.process_set, operation.name));
+  const auto line = lines_.find(name);
+  if (line != lines_.end()) {
+    line->second.pop_front();
+    if (!line->second.empty()) {
+      const std::shared_ptr<Operation>& next = line->second.front();
+      enter(next);
+      if (next->wanted) entries_.push_back({Entry::Kind::kWanted, next});
+      return;
+    }
+    lines_.erase(line);
+  }
+  in_flight_.erase(name);
 }
 
 void Mailbox::close(const Status& reason) {

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -28,7 +30,8 @@ class Mailbox {
 
   // --- any thread ---
   // Hands the operation over. Fails for a name that is in flight here and when the mailbox is
-  // closed.
+  // closed. Behind a refusal of the same name it waits, since the program cannot know how long that
+  // is in flight.
   Status submit(const std::shared_ptr<Operation>& operation) KOLO_EXCLUDES(mutex_);
   // A thread begins to wait for the operation, or asks whether it is done.
   void wanted(const std::shared_ptr<Operation>& operation) KOLO_EXCLUDES(mutex_);
@@ -53,7 +56,7 @@ class Mailbox {
   // Sleeps until an entry is there, or somebody begins to wait, or the deadline passes.
   void park(std::optional<Clock::time_point> deadline) KOLO_EXCLUDES(mutex_);
   bool somebody_waits() const KOLO_EXCLUDES(mutex_);
-  // The operation is over; its name may be used again.
+  // The operation is over; its name may be used again, or goes to the next that waits for it.
   void release(const Operation& operation) KOLO_EXCLUDES(mutex_);
   // From now on submissions fail with `reason`.
   void close(const Status& reason) KOLO_EXCLUDES(mutex_);
@@ -62,13 +65,21 @@ class Mailbox {
       KOLO_EXCLUDES(mutex_);
 
  private:
-  Status reserve(const std::shared_ptr<Operation>& operation) KOLO_EXCLUDES(mutex_);
+  // What is in flight under a name that was refused, and who waits behind it.
+  using Line = std::deque<std::shared_ptr<Operation>>;
+
+  Status reserve(const std::shared_ptr<Operation>& operation, bool& taken) KOLO_EXCLUDES(mutex_);
+  bool line_up(const std::string& key, const std::shared_ptr<Operation>& operation)
+      KOLO_REQUIRES(mutex_);
+  bool waits_in_line(const Operation& operation) const KOLO_REQUIRES(mutex_);
+  void enter(const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   CondVar condition_;
   std::vector<Entry> entries_ KOLO_GUARDED_BY(mutex_);
   // By key(): each process set has names of its own.
   std::unordered_set<std::string> in_flight_ KOLO_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, Line> lines_ KOLO_GUARDED_BY(mutex_);
   std::unordered_map<std::string, Slot> slots_ KOLO_GUARDED_BY(mutex_);
   Status closed_ KOLO_GUARDED_BY(mutex_);
   std::unordered_set<int> submitted_since_boundary_ KOLO_GUARDED_BY(mutex_);  // process sets

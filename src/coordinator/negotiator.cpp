@@ -254,6 +254,10 @@ void Negotiator::arrive(int rank, Tensor& tensor, bool absent) {
 }
 
 void Negotiator::resolve(Tensor& tensor) {
+  if (const std::string reasons = refusals(tensor); !reasons.empty()) {
+    return fail(tensor, StatusCode::kMismatch,
+                "tensor '" + tensor.name + "': " + reasons + ". Other tensors are not affected");
+  }
   const std::string difference = disagreement(tensor);
   if (!difference.empty()) {
     return fail(tensor, StatusCode::kMismatch,
@@ -287,6 +291,17 @@ void Negotiator::resolve(Tensor& tensor) {
   } else if (BucketState* bucket = tensor.bucket; ++bucket->complete == bucket->members.size()) {
     execute(*bucket);
   }
+}
+
+// Who cannot take part, and why; empty if all can.
+std::string Negotiator::refusals(const Tensor& tensor) const {
+  std::string text;
+  for (const auto& [rank, descriptor] : tensor.announced) {
+    if (descriptor.refusal.empty()) continue;
+    text += (text.empty() ? "" : "; ") + in_words({rank}) +
+            " could not take part: " + descriptor.refusal;
+  }
+  return text;
 }
 
 // What differs between ranks; a rank that came with the id meant the agreed descriptor.

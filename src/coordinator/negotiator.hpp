@@ -96,6 +96,7 @@ class Negotiator {
   bool absent_everywhere(const Tensor& tensor) const;
   std::vector<Tensor*> in_flight_without(int rank) const;
   void resolve(Tensor& tensor);
+  std::string refusals(const Tensor& tensor) const;
   std::string disagreement(const Tensor& tensor) const;
   void agree(Tensor& tensor, const Descriptor& descriptor);
   void execute(Tensor& tensor);

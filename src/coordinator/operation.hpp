@@ -51,8 +51,9 @@ class Operation {
   // Engine, before complete(): the last rank of a join, the number of a new process set.
   int number = -1;
 
-  // The mailbox's, under its lock: the engine has been told that somebody waits.
-  bool wanted = false;
+  // The mailbox's, under its lock.
+  bool wanted = false;    // the engine has been told that somebody waits
+  bool lined_up = false;  // had to wait for a refusal of its name, until some time
 
   // Engine: the end. Called once.
   void complete(Status status, bool absent_everywhere) KOLO_EXCLUDES(mutex_);

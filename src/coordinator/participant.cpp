@@ -30,7 +30,8 @@ void Participant::submit(const Submission& submission) {
   tensor.wanted = false;
   tensor.last_submitted = ++submissions_;
   const bool known = tensor.id != 0 && tensor.submitted == tensor.descriptor;
-  if (known && rank_ == 0) together_.push_back({tensor.id, tensor.executions});
+  if (known && rank_ == 0 && submission.plannable)
+    together_.push_back({tensor.id, tensor.executions});
   if (!known) {
     announce(tensor);
     if (tensor.in_bucket()) {

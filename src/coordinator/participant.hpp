@@ -27,6 +27,7 @@ class Participant {
     bool absent = false;     // nothing to give: zeros, see wire::Announce
     bool transient = false;  // the name will not come again
     Clock::time_point at;    // when it was submitted, see flush()
+    bool plannable = true;   // submitted at a time that the program knows: may go into a bucket
   };
 
   // --- actions, in the order in which they must be carried out ---

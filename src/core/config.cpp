@@ -1,5 +1,6 @@
 #include "core/config.hpp"
 
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -61,15 +62,17 @@ bool parse_bool(const std::string& text, bool& value) {
   return true;
 }
 
-bool parse_level(const std::string& text, LogLevel& level) {
+// Horovod's levels are often written in capitals, and know "fatal".
+bool parse_level(std::string text, LogLevel& level) {
   static constexpr const char* kNames[] = {"trace", "debug", "info", "warning", "error", "off"};
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   for (int i = 0; i < 6; ++i) {
     if (text == kNames[i]) {
       level = static_cast<LogLevel>(i);
       return true;
     }
   }
-  if (text == "fatal") level = LogLevel::kError;  // Horovod's word
+  if (text == "fatal") level = LogLevel::kError;
   return text == "fatal";
 }
 
@@ -100,10 +103,10 @@ std::vector<Row> make_table() {
                             "An allreduce of at least this size runs as a ring, a smaller one by "
                             "recursive doubling."));
   rows.push_back(number_row("KOLO_CACHE_CAPACITY", "HOROVOD_CACHE_CAPACITY", "integer",
-                            &Config::cache_capacity, std::int64_t{16384}, std::int64_t{1},
+                            &Config::cache_capacity, std::int64_t{16384}, std::int64_t{0},
                             std::int64_t{1} << 30,
                             "How many tensor names the response cache holds; the one not used for "
-                            "longest makes room."));
+                            "longest makes room. With 0 every step is negotiated by name."));
   rows.push_back(number_row("KOLO_COLLECTIVE_TIMEOUT_SECONDS", "", "seconds",
                             &Config::collective_timeout_seconds, 300.0, 0.001, 365 * kDay,
                             "A collective that has started on all ranks and moves no byte for so "

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 
@@ -37,10 +38,35 @@ Saved& saved_in(AutogradContext* ctx) {
   return static_cast<Capsule<Saved>*>(ctx->saved_data["kolo"].toCapsule().get())->saved;
 }
 
-std::vector<at::Tensor> contiguous(const variable_list& gradients) {
-  std::vector<at::Tensor> list;
-  for (const at::Tensor& gradient : gradients) list.push_back(gradient.contiguous());
-  return list;
+bool may_have_gradient(const at::Tensor& tensor) {
+  return at::isFloatingType(tensor.scalar_type());
+}
+
+// A group may have members that no gradient goes through.
+variable_list mark(AutogradContext* ctx, variable_list outputs) {
+  variable_list others;
+  for (const at::Tensor& output : outputs) {
+    if (!may_have_gradient(output)) others.push_back(output);
+  }
+  ctx->mark_non_differentiable(others);
+  return outputs;
+}
+
+// What run() makes of the gradients that there are, each in its place. It is collective, so the
+// choice must not depend on what a rank uses: members without use have zeros.
+template <typename Run>
+variable_list for_each_gradient(const variable_list& gradients, const Run& run) {
+  std::vector<at::Tensor> some;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined() || !may_have_gradient(gradients[i])) continue;
+    some.push_back(gradients[i].contiguous());
+    places.push_back(i);
+  }
+  variable_list results(gradients.size());
+  std::vector<at::Tensor> made = run(some);
+  for (std::size_t i = 0; i < places.size(); ++i) results[places[i]] = std::move(made[i]);
+  return results;
 }
 
 // Gradients for the tensors, and nothing for the `others` that follow them in apply().
@@ -65,13 +91,15 @@ struct Allreduce : Function<Allreduce> {
   static variable_list forward(AutogradContext* ctx, at::TensorList tensors, const Call& call,
                                const AllreduceOptions& options) {
     save(ctx, SavedReduction{call, options});
-    return run_allreduce(call, tensors.vec(), options);
+    return mark(ctx, run_allreduce(call, tensors.vec(), options));
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const SavedReduction& saved = saved_in<SavedReduction>(ctx);
     const Call call = saved.call.gradient();
     check_differentiable(call, saved.options.op());
-    return and_nothing_for(2, run_allreduce(call, contiguous(gradients), saved.options));
+    return and_nothing_for(2, for_each_gradient(gradients, [&](const auto& some) {
+                             return run_allreduce(call, some, saved.options);
+                           }));
   }
 };
 
@@ -84,15 +112,18 @@ struct Broadcast : Function<Broadcast> {
   static variable_list forward(AutogradContext* ctx, at::TensorList tensors, const Call& call,
                                int root_rank) {
     save(ctx, SavedBroadcast{call, root_rank});
-    return run_broadcast(call, tensors.vec(), root_rank);
+    return mark(ctx, run_broadcast(call, tensors.vec(), root_rank));
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const SavedBroadcast& saved = saved_in<SavedBroadcast>(ctx);
-    variable_list sums = run_allreduce(saved.call.gradient(), contiguous(gradients), ReduceOp::Sum);
-    if (saved.call.rank() != saved.root_rank) {
-      for (at::Tensor& sum : sums) sum.zero_();
-    }
-    return and_nothing_for(2, std::move(sums));
+    const bool root = saved.call.rank() == saved.call.root_in_set(saved.root_rank);
+    return and_nothing_for(2, for_each_gradient(gradients, [&](const auto& some) {
+                             auto sums = run_allreduce(saved.call.gradient(), some, ReduceOp::Sum);
+                             for (at::Tensor& sum : sums) {
+                               if (!root) sum.zero_();
+                             }
+                             return sums;
+                           }));
   }
 };
 
@@ -111,14 +142,17 @@ struct Allgather : Function<Allgather> {
       saved.mine.emplace_back(begin, rows[call.rank()]);
     }
     save(ctx, std::move(saved));
-    return gathered->tensors;
+    return mark(ctx, gathered->tensors);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const SavedGather& saved = saved_in<SavedGather>(ctx);
-    variable_list parts =
-        run_allreduce(saved.call.gradient(), contiguous(gradients), ReduceOp::Sum);
-    for (std::size_t i = 0; i < parts.size(); ++i)
-      parts[i] = parts[i].narrow(0, saved.mine[i].first, saved.mine[i].second).clone();
+    variable_list parts = for_each_gradient(gradients, [&](const auto& some) {
+      return run_allreduce(saved.call.gradient(), some, ReduceOp::Sum);
+    });
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i].defined())
+        parts[i] = parts[i].narrow(0, saved.mine[i].first, saved.mine[i].second).clone();
+    }
     return and_nothing_for(1, std::move(parts));
   }
 };
@@ -149,21 +183,29 @@ struct Reducescatter : Function<Reducescatter> {
   static variable_list forward(AutogradContext* ctx, at::TensorList tensors, const Call& call,
                                const ReducescatterOptions& options) {
     save(ctx, SavedReduction{call, options});
-    return run_reducescatter(call, tensors.vec(), options);
+    return mark(ctx, run_reducescatter(call, tensors.vec(), options));
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const SavedReduction& saved = saved_in<SavedReduction>(ctx);
     const Call call = saved.call.gradient();
     check_differentiable(call, saved.options.op());
-    variable_list whole = run_allgather(call, contiguous(gradients))->tensors;
     double scale = saved.options.prescale_factor() * saved.options.postscale_factor();
     if (saved.options.op() == ReduceOp::Average) scale /= call.size();
-    for (at::Tensor& gradient : whole) gradient.mul_(scale);
-    return and_nothing_for(2, std::move(whole));
+    return and_nothing_for(2, for_each_gradient(gradients, [&](const auto& some) {
+                             auto whole = run_allgather(call, some)->tensors;
+                             for (at::Tensor& gradient : whole) gradient.mul_(scale);
+                             return whole;
+                           }));
   }
 };
 
 }  // namespace
+
+void note_change(const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.defined() && !tensor.is_inference()) torch::autograd::impl::bump_version(tensor);
+  }
+}
 
 bool needs_gradient(const std::vector<at::Tensor>& tensors) {
   return at::GradMode::is_enabled() &&

@@ -8,6 +8,9 @@ namespace kolo {
 // Whether autograd wants to know about an operation on these tensors.
 bool needs_gradient(const std::vector<at::Tensor>& tensors);
 
+// Autograd must notice that tensors it saved for backward() are changed.
+void note_change(const std::vector<at::Tensor>& tensors);
+
 // Each runs the operation and waits, and its gradient's when backward() comes there. backward()
 // throws InvalidArgumentError for reduce operators that have no gradient.
 std::vector<at::Tensor> differentiable_allreduce(const Call& call,

@@ -18,11 +18,7 @@ std::string unnamed(Session& session, const ProcessSet& set, const char* operati
 
 void check_member(const Session& session, const ProcessSet& set, const std::string& function) {
   if (!set.state()) return;
-  if (set.state()->session.lock().get() != &session) {
-    throw InvalidArgumentError(
-        function + ": process set " + std::to_string(set.id()) +
-        " was made before kolo::shutdown(), or has no members; make it anew");
-  }
+  check_alive(session, set, function);
   if (!set.included()) {
     throw InvalidArgumentError(function + ": rank " + std::to_string(session.topology().rank) +
                                " is no member of process set " + std::to_string(set.id()) + " (" +
@@ -52,6 +48,10 @@ Descriptor describe_reduction(const Call& call, OpKind kind, const std::vector<a
       refuse(call, std::string("Adasum is for floating point, not for ") +
                        c10::toString(tensor.scalar_type()));
     }
+    if (tensor.scalar_type() == at::kBool &&
+        (options.prescale_factor() != 1.0 || options.postscale_factor() != 1.0)) {
+      refuse(call, "a bool tensor cannot be scaled");
+    }
   }
   Descriptor descriptor;
   descriptor.kind = kind;
@@ -68,6 +68,12 @@ std::shared_ptr<Operation> finish_making(const Call& call, std::shared_ptr<Opera
 }
 
 }  // namespace
+
+void check_alive(const Session& session, const ProcessSet& set, const std::string& function) {
+  if (set.state()->session.lock().get() == &session) return;
+  throw InvalidArgumentError(function + ": process set " + std::to_string(set.id()) +
+                             " was made before kolo::shutdown(), or has no members; make it anew");
+}
 
 Call::Call(const char* function, const char* operation, const std::string& given,
            const ProcessSet& process_set)
@@ -98,36 +104,52 @@ Call Call::gradient() const {
   return call;
 }
 
+void give_up(const Call& call, Descriptor meant, const std::string& why) {
+  auto refusal = std::make_shared<Operation>();
+  refusal->name = call.name;
+  meant.refusal = why;
+  refusal->descriptor = std::move(meant);
+  finish_making(call, refusal);
+  // Of a name in flight, or after a failure, there is nobody to tell.
+  static_cast<void>(call.session->engine().submit(refusal));
+}
+
 std::shared_ptr<Operation> make_allreduce(const Call& call, const std::vector<at::Tensor>& results,
                                           const AllreduceOptions& options) {
-  Descriptor descriptor = describe_reduction(call, OpKind::kAllreduce, results, options);
-  return finish_making(call, make_operation(call.what, call.name, results, std::move(descriptor)));
+  return make_or_give_up(call, [&] {
+    Descriptor descriptor = describe_reduction(call, OpKind::kAllreduce, results, options);
+    return finish_making(call,
+                         make_operation(call.what, call.name, results, std::move(descriptor)));
+  });
 }
 
 std::shared_ptr<Operation> make_broadcast(const Call& call, const std::vector<at::Tensor>& results,
                                           int root_rank) {
-  check_not_empty(call, results);
-  call.root_in_set(root_rank);
-  Descriptor descriptor;
-  descriptor.kind = OpKind::kBroadcast;
-  descriptor.root = root_rank;
-  return finish_making(call, make_operation(call.what, call.name, results, std::move(descriptor)));
+  return make_or_give_up(call, [&] {
+    check_not_empty(call, results);
+    call.root_in_set(root_rank);
+    Descriptor descriptor;
+    descriptor.kind = OpKind::kBroadcast;
+    descriptor.root = root_rank;
+    return finish_making(call,
+                         make_operation(call.what, call.name, results, std::move(descriptor)));
+  });
 }
 
 std::shared_ptr<Operation> make_allgather(const Call& call, const std::vector<at::Tensor>& tensors,
                                           const std::shared_ptr<Gathered>& gathered) {
-  check_not_empty(call, tensors);
-  return finish_making(call,
-                       make_gather(call.what, call.name, tensors, OpKind::kAllgather, gathered));
+  return make_or_give_up(call, [&] {
+    check_not_empty(call, tensors);
+    return finish_making(call,
+                         make_gather(call.what, call.name, tensors, OpKind::kAllgather, gathered));
+  });
 }
 
-std::shared_ptr<Operation> make_alltoall(const Call& call, const at::Tensor& tensor,
-                                         std::vector<std::int64_t> splits,
-                                         const std::shared_ptr<AlltoallResult>& result) {
-  const auto gathered = std::make_shared<Gathered>();
-  std::shared_ptr<Operation> operation =
-      make_gather(call.what, call.name, {tensor}, OpKind::kAlltoall, gathered);
-  const std::int64_t rows = tensor.size(0);
+namespace {
+
+// As given, or the same for every rank; adding up to `rows`.
+std::vector<std::int64_t> checked_splits(const Call& call, std::vector<std::int64_t> splits,
+                                         std::int64_t rows) {
   const std::int64_t size = call.size();
   if (splits.empty()) {
     if (rows % size != 0) {
@@ -152,7 +174,16 @@ std::shared_ptr<Operation> make_alltoall(const Call& call, const at::Tensor& ten
     refuse(call, "splits " + to_string(splits) + " leave " + std::to_string(left) +
                      " of the tensor's " + std::to_string(rows) + " rows over");
   }
-  operation->splits = std::move(splits);
+  return splits;
+}
+
+std::shared_ptr<Operation> checked_alltoall(const Call& call, const at::Tensor& tensor,
+                                            std::vector<std::int64_t> splits,
+                                            const std::shared_ptr<AlltoallResult>& result) {
+  const auto gathered = std::make_shared<Gathered>();
+  std::shared_ptr<Operation> operation =
+      make_gather(call.what, call.name, {tensor}, OpKind::kAlltoall, gathered);
+  operation->splits = checked_splits(call, std::move(splits), tensor.size(0));
   operation->make_result = [gathered, result, make = std::move(operation->make_result)](
                                std::size_t index, const std::vector<std::int64_t>& received) {
     void* memory = make(index, received);
@@ -163,14 +194,22 @@ std::shared_ptr<Operation> make_alltoall(const Call& call, const at::Tensor& ten
   return finish_making(call, std::move(operation));
 }
 
-std::shared_ptr<Operation> make_reducescatter(const Call& call,
-                                              const std::vector<at::Tensor>& tensors,
-                                              const ReducescatterOptions& options,
-                                              std::vector<at::Tensor>& results) {
+std::vector<at::Tensor> copies_of(const Call& call, const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> copies;
+  copies.reserve(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    copies.push_back(working_copy(which(i, tensors.size()) + call.what, tensors[i]));
+  return copies;
+}
+
+std::shared_ptr<Operation> checked_reducescatter(const Call& call,
+                                                 const std::vector<at::Tensor>& tensors,
+                                                 const ReducescatterOptions& options,
+                                                 std::vector<at::Tensor>& results) {
   Descriptor descriptor = describe_reduction(call, OpKind::kReducescatter, tensors, options);
   if (options.op() == ReduceOp::Adasum)
     refuse(call, "reducescatter has no Adasum, which needs whole tensors; use allreduce");
-  const std::vector<at::Tensor> works = working_copies(call, tensors);
+  const std::vector<at::Tensor> works = copies_of(call, tensors);
   std::vector<std::pair<at::Tensor, at::Tensor>> shares;  // result, part of the work
   for (const at::Tensor& work : works) {
     if (work.dim() == 0) refuse(call, "a tensor without dimensions cannot be scattered");
@@ -189,11 +228,29 @@ std::shared_ptr<Operation> make_reducescatter(const Call& call,
   return finish_making(call, std::move(operation));
 }
 
+}  // namespace
+
+std::shared_ptr<Operation> make_alltoall(const Call& call, const at::Tensor& tensor,
+                                         std::vector<std::int64_t> splits,
+                                         const std::shared_ptr<AlltoallResult>& result) {
+  return make_or_give_up(call,
+                         [&] { return checked_alltoall(call, tensor, std::move(splits), result); });
+}
+
+std::shared_ptr<Operation> make_reducescatter(const Call& call,
+                                              const std::vector<at::Tensor>& tensors,
+                                              const ReducescatterOptions& options,
+                                              std::vector<at::Tensor>& results) {
+  return make_or_give_up(call,
+                         [&] { return checked_reducescatter(call, tensors, options, results); });
+}
+
+at::Tensor working_copy(const Call& call, const at::Tensor& tensor) {
+  return make_or_give_up(call, [&] { return working_copy(call.what, tensor); });
+}
+
 std::vector<at::Tensor> working_copies(const Call& call, const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> copies;
-  copies.reserve(tensors.size());
-  for (const at::Tensor& tensor : tensors) copies.push_back(working_copy(call.what, tensor));
-  return copies;
+  return make_or_give_up(call, [&] { return copies_of(call, tensors); });
 }
 
 }  // namespace kolo

@@ -1,6 +1,7 @@
 // From a call of the API to the operation that the engine gets.
 #pragma once
 
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,8 +38,26 @@ struct Call {
   std::string describe(const std::string& operation) const;
 };
 
-// Each checks its arguments and throws InvalidArgumentError before anything is sent. Works on
-// `results` in place.
+// Throws InvalidArgumentError for a set (not that of all ranks) that is none of this session.
+void check_alive(const Session& session, const ProcessSet& set, const std::string& function);
+
+// Tells the other ranks of the set that this one cannot take part in the call, and why, instead of
+// letting them wait. `meant` says which two ranks a send is between. Its name stays usable.
+void give_up(const Call& call, Descriptor meant, const std::string& why);
+
+// Gives what make() gives, which checks arguments; gives the call up if it throws.
+template <typename Make>
+auto make_or_give_up(const Call& call, const Make& make, const Descriptor& meant = {}) {
+  try {
+    return make();
+  } catch (const std::exception& error) {
+    give_up(call, meant, error.what());
+    throw;
+  }
+}
+
+// Each checks its arguments and, if one is wrong, gives the call up and throws
+// InvalidArgumentError. Works on `results` in place.
 std::shared_ptr<Operation> make_allreduce(const Call& call, const std::vector<at::Tensor>& results,
                                           const AllreduceOptions& options);
 std::shared_ptr<Operation> make_broadcast(const Call& call, const std::vector<at::Tensor>& results,
@@ -55,7 +74,8 @@ std::shared_ptr<Operation> make_reducescatter(const Call& call,
                                               const ReducescatterOptions& options,
                                               std::vector<at::Tensor>& results);
 
-// Copies to work on.
+// Copies to work on. They, too, give the call up for tensors that kolo cannot take.
+at::Tensor working_copy(const Call& call, const at::Tensor& tensor);
 std::vector<at::Tensor> working_copies(const Call& call, const std::vector<at::Tensor>& tensors);
 
 }  // namespace kolo

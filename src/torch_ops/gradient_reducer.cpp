@@ -118,7 +118,45 @@ void GradientReducer::State::gradient_ready(std::size_t index) {
   synchronized = false;
   if (no_sync) return;
   ++parameter.passes;
-  if (is_ready(unit)) submit(unit);
+  if (is_ready(unit) && may_be_submitted(unit)) submit(unit);
+}
+
+// In the first step a rank cannot know whether the others' gradients are sparse, or whether they
+// have any: then a dense one goes alone, and all else waits for synchronize().
+bool GradientReducer::State::may_be_submitted(const Unit& unit) const {
+  if (options.sparse_as_dense()) return true;
+  const auto known = [&](std::size_t member) {
+    const Parameter& parameter = parameters[member];
+    return !parameter.tensor.requires_grad() || parameter.layout != Layout::kUnknown;
+  };
+  if (std::all_of(unit.members.begin(), unit.members.end(), known)) return true;
+  return unit.members.size() == 1 && !parameters[unit.members[0]].tensor.grad().is_sparse();
+}
+
+// Dense where any rank's gradient is, else sparse where any rank has one.
+void GradientReducer::State::agree_on_layouts() {
+  if (options.sparse_as_dense()) return;
+  std::vector<Parameter*> unknown;
+  for (Parameter& parameter : parameters) {
+    if (parameter.tensor.requires_grad() && parameter.layout == Layout::kUnknown)
+      unknown.push_back(&parameter);
+  }
+  if (unknown.empty()) return;
+  at::Tensor seen = at::zeros({static_cast<std::int64_t>(unknown.size()), 2}, at::kBool);
+  for (std::size_t i = 0; i < unknown.size(); ++i) {
+    const at::Tensor gradient = unknown[i]->tensor.grad();
+    if (gradient.defined()) seen[static_cast<std::int64_t>(i)][gradient.is_sparse() ? 1 : 0] = true;
+  }
+  seen = allreduce(seen, AllreduceOptions(options.name() + ".layouts")
+                             .op(ReduceOp::Max)
+                             .process_set(options.process_set()));
+  const auto has = seen.accessor<bool, 2>();
+  for (std::size_t i = 0; i < unknown.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    unknown[i]->layout = has[at][0]   ? Layout::kDense
+                         : has[at][1] ? Layout::kSparse
+                                      : Layout::kUnknown;
+  }
 }
 
 bool GradientReducer::State::is_ready(const Unit& unit) const {
@@ -147,12 +185,20 @@ AllreduceOptions GradientReducer::State::reduction(const std::string& name) cons
 at::Tensor GradientReducer::State::reducible_gradient(Parameter& parameter) const {
   at::Tensor gradient = parameter.tensor.grad();
   if (!gradient.defined()) return gradient;
-  if (gradient.is_sparse() && options.sparse_as_dense())
-    return parameter.tensor.mutable_grad() = gradient.to_dense();
+  gradient = in_layout(parameter, gradient);
+  if (!gradient.is_same(parameter.tensor.grad())) parameter.tensor.mutable_grad() = gradient;
   // Autograd may give two parameters views of one storage as gradients (those of a sum, say), which
   // is fine for reading; reduced in place, it would be reduced twice.
   if (!gradient.is_sparse() && gradient.has_storage() && gradient.storage().use_count() > 1)
     return parameter.tensor.mutable_grad() = gradient.clone();
+  return gradient;
+}
+
+at::Tensor GradientReducer::State::in_layout(const Parameter& parameter,
+                                             const at::Tensor& gradient) const {
+  const bool dense = options.sparse_as_dense() || parameter.layout == Layout::kDense;
+  if (gradient.is_sparse() && dense) return gradient.to_dense();
+  if (!gradient.is_sparse() && parameter.layout == Layout::kSparse) return gradient.to_sparse(1);
   return gradient;
 }
 
@@ -168,9 +214,7 @@ void GradientReducer::State::submit(Unit& unit) {
     Parameter& parameter = parameters[member];
     if (!parameter.tensor.requires_grad()) continue;
     const at::Tensor gradient = reducible_gradient(parameter);
-    if (gradient.defined() && gradient.is_sparse()) parameter.was_sparse = true;
-    if (parameter.was_sparse && !options.sparse_as_dense() &&
-        (!gradient.defined() || gradient.is_sparse())) {
+    if (parameter.layout == Layout::kSparse) {
       submit_sparse(unit, member, gradient);
       continue;
     }
@@ -266,7 +310,10 @@ void GradientReducer::synchronize() {
   if (state_->reduces_steps()) return;
   MutexLock lock(state_->mutex);
   FirstError error;
-  state_->submit_missing(error);
+  error.catch_from([&] {
+    state_->agree_on_layouts();
+    state_->submit_missing(error);
+  });
   state_->wait_for_all(error);
   error.rethrow();
   state_->synchronized = true;

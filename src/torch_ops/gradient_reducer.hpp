@@ -40,13 +40,16 @@ class FirstError {
 void check_options(const DistributedOptimizerOptions& options);
 
 struct GradientReducer::State {
+  // How all ranks exchange a parameter's gradient; unknown until one of them has had one.
+  enum class Layout : std::uint8_t { kUnknown, kDense, kSparse };
+
   struct Parameter {
     at::Tensor tensor;
     std::string name;
     std::size_t unit = 0;
-    int passes = 0;           // accumulations since the last reduction
-    bool was_sparse = false;  // its gradient, once
-    at::Tensor start;         // its values before the step, where steps are reduced
+    int passes = 0;  // accumulations since the last reduction
+    Layout layout = Layout::kUnknown;
+    at::Tensor start;  // its values before the step, where steps are reduced
   };
 
   // A dense gradient, or a step, on its way.
@@ -83,12 +86,15 @@ struct GradientReducer::State {
   void name_parameters(std::size_t first) KOLO_REQUIRES(mutex);
   void gradient_ready(std::size_t index) KOLO_EXCLUDES(mutex);
   bool is_ready(const Unit& unit) const KOLO_REQUIRES(mutex);
+  bool may_be_submitted(const Unit& unit) const KOLO_REQUIRES(mutex);
   bool is_trainable(const Unit& unit) const KOLO_REQUIRES(mutex);
+  void agree_on_layouts() KOLO_REQUIRES(mutex);
   void submit(Unit& unit) KOLO_REQUIRES(mutex);
   void submit_sparse(Unit& unit, std::size_t index, const at::Tensor& gradient)
       KOLO_REQUIRES(mutex);
   void submit_dense(Unit& unit, std::vector<Travelling> dense) KOLO_REQUIRES(mutex);
   at::Tensor reducible_gradient(Parameter& parameter) const;
+  at::Tensor in_layout(const Parameter& parameter, const at::Tensor& gradient) const;
   at::Tensor compressed(const at::Tensor& gradient) const;
   AllreduceOptions reduction(const std::string& name) const;
   void submit_missing(FirstError& error) KOLO_REQUIRES(mutex);

@@ -16,11 +16,13 @@ at::Tensor tensor_of(const std::string& bytes) {
   return tensor;
 }
 
-// `root` is what ranks must agree on.
-std::vector<std::string> gather(const Call& call, const std::string& bytes, int root) {
+// `root` and `agreed` must be the same on every rank.
+std::vector<std::string> gather(const Call& call, const std::string& bytes, int root,
+                                const std::string& agreed = {}) {
   const auto gathered = std::make_shared<Gathered>();
   std::shared_ptr<Operation> operation = make_allgather(call, {tensor_of(bytes)}, gathered);
   operation->descriptor.root = root;
+  operation->descriptor.tensors[0].name = agreed;
   submit(call.session, std::move(operation), std::make_shared<const at::Tensor>()).wait();
   std::vector<std::string> all;
   const auto* at = static_cast<const char*>(gathered->tensors[0].const_data_ptr());
@@ -36,21 +38,24 @@ std::vector<std::string> gather(const Call& call, const std::string& bytes, int 
 namespace detail {
 
 // An allgather to which the root alone gives something: its size needs no message of its own.
-std::string broadcast_bytes(const std::string& bytes, int root_rank,
-                            const OperationOptions& options) {
+std::string broadcast_bytes(const Encode& encode, int root_rank, const OperationOptions& options,
+                            const std::string& agreed) {
   const Call call("broadcast_object", "broadcast_object", options.name(), options.process_set());
-  const int root = call.root_in_set(root_rank);
-  std::vector<std::string> all = gather(call, bytes, root_rank);
+  int root = 0;
+  const std::string mine = make_or_give_up(call, [&] {
+    root = call.root_in_set(root_rank);
+    return root == call.rank() ? encode() : std::string();
+  });
+  std::vector<std::string> all = gather(call, mine, root_rank, agreed);
   if (!all[static_cast<std::size_t>(root)].empty())
     return std::move(all[static_cast<std::size_t>(root)]);
   throw MismatchError(call.what + ": its root, rank " + std::to_string(root_rank) +
                       ", has joined and gives nothing");
 }
 
-std::vector<std::string> allgather_bytes(const std::string& bytes,
-                                         const OperationOptions& options) {
-  return gather(Call("allgather_object", "allgather_object", options.name(), options.process_set()),
-                bytes, 0);
+std::vector<std::string> allgather_bytes(const Encode& encode, const OperationOptions& options) {
+  const Call call("allgather_object", "allgather_object", options.name(), options.process_set());
+  return gather(call, make_or_give_up(call, encode), 0);
 }
 
 std::string join_pieces(const std::vector<std::string>& pieces) {

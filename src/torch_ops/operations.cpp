@@ -1,7 +1,6 @@
 #include "kolo/operations.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include "torch_ops/autograd.hpp"
 #include "torch_ops/call.hpp"
@@ -10,13 +9,6 @@ namespace kolo {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-
-// Autograd must notice that a tensor it saved for backward() has been changed.
-void note_change(const Tensors& tensors) {
-  for (const at::Tensor& tensor : tensors) {
-    if (tensor.defined() && !tensor.is_inference()) torch::autograd::impl::bump_version(tensor);
-  }
-}
 
 template <typename Result>
 std::shared_ptr<const Result> ready_made(Result result) {
@@ -63,13 +55,14 @@ at::Tensor allreduce_(at::Tensor tensor, const AllreduceOptions& options) {
 
 Handle allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options) {
   const Call call("allreduce_async", "allreduce", options.name(), options.process_set());
-  return start_allreduce(call, working_copy(call.what, tensor), options);
+  return start_allreduce(call, working_copy(call, tensor), options);
 }
 
 Handle allreduce_async_(at::Tensor tensor, const AllreduceOptions& options) {
   const Call call("allreduce_async_", "allreduce", options.name(), options.process_set());
+  Handle handle = start_allreduce(call, tensor, options);
   note_change({tensor});
-  return start_allreduce(call, std::move(tensor), options);
+  return handle;
 }
 
 Tensors grouped_allreduce(const Tensors& tensors, const AllreduceOptions& options) {
@@ -90,8 +83,9 @@ GroupHandle grouped_allreduce_async(const Tensors& tensors, const AllreduceOptio
 GroupHandle grouped_allreduce_async_(Tensors tensors, const AllreduceOptions& options) {
   const Call call("grouped_allreduce_async_", "grouped_allreduce", options.name(),
                   options.process_set());
+  GroupHandle handle = start_allreduce(call, tensors, options);
   note_change(tensors);
-  return start_allreduce(call, std::move(tensors), options);
+  return handle;
 }
 
 // --- broadcast ---
@@ -107,13 +101,14 @@ at::Tensor broadcast_(at::Tensor tensor, int root_rank, const OperationOptions& 
 
 Handle broadcast_async(const at::Tensor& tensor, int root_rank, const OperationOptions& options) {
   const Call call("broadcast_async", "broadcast", options.name(), options.process_set());
-  return start_broadcast(call, working_copy(call.what, tensor), root_rank);
+  return start_broadcast(call, working_copy(call, tensor), root_rank);
 }
 
 Handle broadcast_async_(at::Tensor tensor, int root_rank, const OperationOptions& options) {
   const Call call("broadcast_async_", "broadcast", options.name(), options.process_set());
+  Handle handle = start_broadcast(call, tensor, root_rank);
   note_change({tensor});
-  return start_broadcast(call, std::move(tensor), root_rank);
+  return handle;
 }
 
 Tensors grouped_broadcast(const Tensors& tensors, int root_rank, const OperationOptions& options) {
@@ -136,8 +131,9 @@ GroupHandle grouped_broadcast_async_(Tensors tensors, int root_rank,
                                      const OperationOptions& options) {
   const Call call("grouped_broadcast_async_", "grouped_broadcast", options.name(),
                   options.process_set());
+  GroupHandle handle = start_broadcast(call, tensors, root_rank);
   note_change(tensors);
-  return start_broadcast(call, std::move(tensors), root_rank);
+  return handle;
 }
 
 // --- allgather ---
@@ -234,7 +230,7 @@ void barrier(const OperationOptions& options) {
 }
 
 int join(const ProcessSet& process_set) {
-  return run_plain(Call("join", "join", "join", process_set), OpKind::kJoin)->number;
+  return run_plain(Call("join", "join", "kolo.join", process_set), OpKind::kJoin)->number;
 }
 
 }  // namespace kolo

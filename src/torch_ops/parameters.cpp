@@ -1,9 +1,11 @@
 #include "kolo/parameters.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/Type.h>
 #include <torch/serialize.h>
 
 #include <sstream>
+#include <typeinfo>
 #include <utility>
 
 #include "kolo/error.h"
@@ -25,8 +27,9 @@ void broadcast_all(const Named& named, int root_rank, const ProcessSet& set) {
     tensors.push_back(tensor);
     names.push_back(name);
   }
-  if (tensors.empty()) return;
-  const Call call("broadcast_parameters", "broadcast", "broadcast_parameters", set);
+  const Call call("broadcast_parameters", "broadcast", "kolo.broadcast_parameters", set);
+  // A module may have nothing, but then on every rank: the barrier has the name of the broadcast.
+  if (tensors.empty()) return barrier(OperationOptions(call.name).process_set(set));
   std::shared_ptr<Operation> operation = make_broadcast(call, tensors, root_rank);
   for (std::size_t i = 0; i < names.size(); ++i) operation->descriptor.tensors[i].name = names[i];
   submit(call.session, std::move(operation),
@@ -43,9 +46,29 @@ std::string save_to_text(const torch::optim::Optimizer& optimizer) {
 }
 
 void load_from_text(const std::string& text, torch::optim::Optimizer& optimizer) {
-  torch::serialize::InputArchive archive;
-  archive.load_from(text.data(), text.size());
-  optimizer.load(archive);
+  try {
+    torch::serialize::InputArchive archive;
+    archive.load_from(text.data(), text.size());
+    // LibTorch would keep what the archive does not have: all of it, if its writer has made no
+    // step.
+    optimizer.state().clear();
+    optimizer.load(archive);
+  } catch (const c10::Error& error) {
+    throw InternalError(std::string("broadcast_optimizer_state: this rank's optimizer does not "
+                                    "take the state of the root's: ") +
+                        error.what_without_backtrace());
+  }
+}
+
+// What two optimizers must have in common for one to take the state of the other.
+std::string describe(const torch::optim::Optimizer& optimizer) {
+  std::string text = c10::demangle(typeid(optimizer).name());
+  for (const auto& group : optimizer.param_groups()) {
+    text += text.back() == ']' ? "; group of" : ", group of";
+    for (const at::Tensor& parameter : group.params())
+      text += " " + to_string(parameter.sizes().vec());
+  }
+  return text;
 }
 
 }  // namespace
@@ -75,11 +98,11 @@ void broadcast_parameters(const std::vector<at::Tensor>& tensors, int root_rank,
 
 void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root_rank,
                                const ProcessSet& process_set) {
-  const bool root = rank() == root_rank;
-  const std::string mine = root ? save_to_text(optimizer) : std::string();
   const std::string text = detail::broadcast_bytes(
-      mine, root_rank, OperationOptions("broadcast_optimizer_state").process_set(process_set));
-  if (!root) load_from_text(text, optimizer);
+      [&] { return save_to_text(optimizer); }, root_rank,
+      OperationOptions("kolo.broadcast_optimizer_state").process_set(process_set),
+      describe(optimizer));
+  if (rank() != root_rank) load_from_text(text, optimizer);
 }
 
 }  // namespace kolo

@@ -1,7 +1,8 @@
 // send and recv, and autograd through them.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/csrc/autograd/variable.h>
+
+#include <utility>
 
 #include "kolo/error.h"
 #include "kolo/operations.h"
@@ -47,13 +48,23 @@ struct Message {
     return back;
   }
 
-  Handle start(at::Tensor tensor) const {
+  Descriptor descriptor() const {
     Descriptor descriptor;
     descriptor.kind = OpKind::kSend;
     descriptor.root = source;
     descriptor.destination = destination;
-    std::shared_ptr<Operation> operation =
-        make_operation(call.what, call.name, {tensor}, std::move(descriptor));
+    return descriptor;
+  }
+
+  // Gives what make() gives; if it throws, the other rank is told.
+  template <typename Make>
+  auto make_or_give_up(const Make& make) const {
+    return kolo::make_or_give_up(call, make, descriptor());
+  }
+
+  Handle start(at::Tensor tensor) const {
+    std::shared_ptr<Operation> operation = make_or_give_up(
+        [&] { return make_operation(call.what, call.name, {tensor}, descriptor()); });
     operation->transient = call.transient;
     operation->process_set = call.set.id();
     return submit(call.session, std::move(operation),
@@ -63,21 +74,33 @@ struct Message {
  private:
   static int world_rank(const char* function) { return session(function)->topology().rank; }
   static std::string name(const char* function, const OperationOptions& options, int from, int to) {
-    const std::string pair = "." + std::to_string(from) + "." + std::to_string(to);
+    const std::string pair = "@" + std::to_string(from) + ">" + std::to_string(to);
     if (!options.name().empty()) return options.name() + pair;
     return "send." + session(function)->unnamed_between(options.process_set().id(), from, to) +
            pair;
   }
 };
 
+at::Tensor detached(const Message& message, const at::Tensor& tensor) {
+  return message.make_or_give_up([&] {
+    check(message.call.what, tensor);
+    return tensor.detach().contiguous();
+  });
+}
+
+at::Tensor empty_like(const Message& message, const at::Tensor& like) {
+  return message.make_or_give_up([&] {
+    check(message.call.what, like);
+    return at::empty(like.sizes(), like.options().requires_grad(false));
+  });
+}
+
 void run_send(const Message& message, const at::Tensor& tensor) {
-  check(message.call.what, tensor);
-  message.start(tensor.detach().contiguous()).wait();
+  message.start(detached(message, tensor)).wait();
 }
 
 at::Tensor run_recv(const Message& message, const at::Tensor& like) {
-  check(message.call.what, like);
-  return message.start(at::empty(like.sizes(), like.options().requires_grad(false))).wait();
+  return message.start(empty_like(message, like)).wait();
 }
 
 struct SavedMessage : torch::CustomClassHolder {
@@ -141,22 +164,32 @@ at::Tensor recv_(at::Tensor tensor, int source, const OperationOptions& options)
 
 Handle send_async(const at::Tensor& tensor, int destination, const OperationOptions& options) {
   const Message message = Message::to("send_async", options, destination);
-  return message.start(working_copy(message.call.what, tensor));
+  return message.start(
+      message.make_or_give_up([&] { return working_copy(message.call.what, tensor); }));
 }
 
 Handle recv_async_(at::Tensor tensor, int source, const OperationOptions& options) {
   const Message message = Message::from("recv_async_", options, source);
-  if (tensor.defined() && !tensor.is_inference()) torch::autograd::impl::bump_version(tensor);
-  return message.start(std::move(tensor));
+  Handle handle = message.start(tensor);
+  note_change({tensor});
+  return handle;
 }
 
 at::Tensor sendrecv(const at::Tensor& tensor, int destination, const at::Tensor& like, int source,
                     const OperationOptions& options) {
   const Message out = Message::to("sendrecv", options, destination);
   const Message in = Message::from("sendrecv", options, source);
-  check(in.call.what, like);
-  Handle sent = out.start(working_copy(out.call.what, tensor));
-  Handle received = in.start(at::empty(like.sizes(), like.options().requires_grad(false)));
+  // Both or neither: each peer is told if one of them cannot be.
+  const auto [outgoing, incoming] = out.make_or_give_up([&] {
+    return in.make_or_give_up([&] {
+      check(out.call.what, tensor);
+      check(in.call.what, like);
+      return std::pair(tensor.detach().clone(at::MemoryFormat::Contiguous),
+                       at::empty(like.sizes(), like.options().requires_grad(false)));
+    });
+  });
+  Handle sent = out.start(outgoing);
+  Handle received = in.start(incoming);
   sent.wait();
   return received.wait();
 }

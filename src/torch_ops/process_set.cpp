@@ -12,21 +12,25 @@
 #include "kolo/init.h"
 #include "kolo/mpi_detail.h"
 #include "kolo/operations.h"
-#include "torch_ops/handle_state.hpp"
-#include "torch_ops/process_set_state.hpp"
+#include "torch_ops/call.hpp"
 
 namespace kolo {
 namespace {
 
-// Runs an operation of the engine that changes process sets.
-std::shared_ptr<Operation> run_change(const std::shared_ptr<Session>& session, OpKind kind,
+// A call that changes process sets, which are those of all ranks.
+Call change(const char* function) {
+  return Call(function, function, std::string("kolo.") + function, ProcessSet());
+}
+
+// Runs it in the engine.
+std::shared_ptr<Operation> run_change(const Call& call, OpKind kind,
                                       std::vector<std::int64_t> numbers) {
   auto operation = std::make_shared<Operation>();
-  operation->name = name_of(kind);
+  operation->name = call.name;
   operation->descriptor.kind = kind;
   operation->descriptor.tensors = {{DType::kInt64, std::move(numbers)}};
   operation->tensors.emplace_back();
-  submit(session, operation, std::make_shared<const at::Tensor>()).wait();
+  submit(call.session, operation, std::make_shared<const at::Tensor>()).wait();
   return operation;
 }
 
@@ -80,20 +84,24 @@ int ProcessSet::rank() const {
 }
 
 ProcessSet add_process_set(const std::vector<int>& ranks) {
-  const std::shared_ptr<Session> running = session("add_process_set");
-  check_ranks(ranks, running->topology().size);
-  const auto operation = run_change(running, OpKind::kAddProcessSet, {ranks.begin(), ranks.end()});
+  const Call call = change("add_process_set");
+  make_or_give_up(call, [&] { check_ranks(ranks, call.size()); });
+  const auto operation = run_change(call, OpKind::kAddProcessSet, {ranks.begin(), ranks.end()});
   auto state = std::make_shared<detail::ProcessSetState>();
-  state->session = running;
+  state->session = call.session;
   state->id = operation->number;
   state->ranks = ranks;
   return ProcessSet(std::move(state));
 }
 
 void remove_process_set(const ProcessSet& process_set) {
-  if (process_set.id() <= 0)
-    throw InvalidArgumentError("remove_process_set: all ranks are no set that can be removed");
-  run_change(session("remove_process_set"), OpKind::kRemoveProcessSet, {process_set.id()});
+  const Call call = change("remove_process_set");
+  make_or_give_up(call, [&] {
+    if (!process_set.state())
+      throw InvalidArgumentError("remove_process_set: all ranks are no set that can be removed");
+    check_alive(*call.session, process_set, "remove_process_set");
+  });
+  run_change(call, OpKind::kRemoveProcessSet, {process_set.id()});
 }
 
 std::vector<ProcessSet> init(const std::vector<std::vector<int>>& process_sets) {

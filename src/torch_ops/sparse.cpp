@@ -20,13 +20,22 @@ void check_sparse(const Call& call, const at::Tensor& tensor, const AllreduceOpt
   if (tensor.scalar_type() == at::kBool) refuse("a sparse bool tensor cannot be added up");
 }
 
+// As a dense reduction does it: integers are rounded towards zero.
+at::Tensor scaled(const at::Tensor& values, double factor) {
+  if (factor == 1.0) return values;
+  if (values.is_floating_point()) return values * factor;
+  return (values.to(at::kDouble) * factor).trunc().to(values.scalar_type());
+}
+
 // What all ranks have, added up where indices meet.
 at::Tensor combine(const Gathered& gathered, const std::vector<std::int64_t>& size, double factor) {
   const at::Tensor indices = gathered.tensors[0].t();
-  at::Tensor values = gathered.tensors[1];
-  if (factor != 1.0) values = values.mul_(factor);
-  return at::sparse_coo_tensor(indices, values, size, values.options().layout(at::kSparse))
-      .coalesce();
+  const at::Tensor& values = gathered.tensors[1];
+  const at::Tensor sum =
+      at::sparse_coo_tensor(indices, values, size, values.options().layout(at::kSparse)).coalesce();
+  return at::sparse_coo_tensor(sum.indices(), scaled(sum.values(), factor), size,
+                               values.options().layout(at::kSparse))
+      ._coalesced_(true);
 }
 
 }  // namespace
@@ -37,19 +46,22 @@ at::Tensor sparse_allreduce(const at::Tensor& tensor, const AllreduceOptions& op
 
 Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options) {
   const Call call("sparse_allreduce", "sparse_allreduce", options.name(), options.process_set());
-  check_sparse(call, tensor, options);
   // Coalesced, so that no more than needed travels.
-  const at::Tensor mine = tensor.detach().coalesce();
+  const at::Tensor mine = make_or_give_up(call, [&] {
+    check_sparse(call, tensor, options);
+    return tensor.detach().coalesce();
+  });
   const auto gathered = std::make_shared<Gathered>();
-  std::shared_ptr<Operation> operation =
-      make_allgather(call, {mine.indices().t().contiguous(), mine.values()}, gathered);
+  std::shared_ptr<Operation> operation = make_allgather(
+      call, {mine.indices().t().contiguous(), scaled(mine.values(), options.prescale_factor())},
+      gathered);
   // Ranks must agree on what the indices count in, too.
   operation->descriptor.tensors[0].name =
       "indices of a tensor of size " + to_string(mine.sizes().vec());
   operation->descriptor.op = options.op();
   operation->descriptor.prescale = options.prescale_factor();
   operation->descriptor.postscale = options.postscale_factor();
-  double factor = options.prescale_factor() * options.postscale_factor();
+  double factor = options.postscale_factor();
   if (options.op() == ReduceOp::Average) factor /= call.size();
   return submit_for<at::Tensor>(
       call.session, std::move(operation),

@@ -52,12 +52,11 @@ struct Kept {
   std::vector<std::pair<at::Tensor, at::Tensor>> copy_back;  // to, from
 };
 
-// "tensor 3 of " in messages about a group.
+}  // namespace
+
 std::string which(std::size_t index, std::size_t of) {
   return of == 1 ? std::string() : "tensor " + std::to_string(index) + " of ";
 }
-
-}  // namespace
 
 void check(const std::string& what, const at::Tensor& tensor) {
   if (!tensor.defined()) refuse(what, "the tensor is undefined");

@@ -29,6 +29,9 @@ std::shared_ptr<Operation> make_gather(const std::string& what, const std::strin
                                        const std::vector<at::Tensor>& tensors, OpKind kind,
                                        const std::shared_ptr<Gathered>& gathered);
 
+// "tensor 3 of " in messages about a group.
+std::string which(std::size_t index, std::size_t of);
+
 // Refuses tensors that kolo cannot take.
 void check(const std::string& what, const at::Tensor& tensor);
 

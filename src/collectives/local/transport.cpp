@@ -105,7 +105,6 @@ class LocalTransport final : public Transport {
   int rank() const override { return rank_; }
   int size() const override { return hub_->size(); }
   Tag max_tag() const override { return (Tag{1} << 20) - 1; }
-  std::size_t max_message_bytes() const override { return std::size_t{1} << 30; }
 
   Status send(const void* data, std::size_t bytes, int peer, Tag tag, Ticket& ticket) override {
     if (!hub_->alive(peer)) return lost(peer);

@@ -28,7 +28,6 @@ class MpiTransport final : public Transport {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   Tag max_tag() const override { return max_tag_; }
-  std::size_t max_message_bytes() const override { return std::numeric_limits<int>::max(); }
 
   Status send(const void* data, std::size_t bytes, int peer, Tag tag, Ticket& ticket) override {
     const int slot = take_slot();

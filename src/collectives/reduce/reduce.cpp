@@ -97,39 +97,53 @@ void reduce_typed(void* accumulator, const void* values, std::size_t count, Redu
   }
 }
 
-// float16, bfloat16 and float32 as float32; float64 as it is.
 template <typename T>
-auto widen(T value) {
+double widen(T value) {
   if constexpr (kIsHalf<T>) {
-    return to_float(value);
+    return static_cast<double>(to_float(value));
   } else {
-    return value;
+    return static_cast<double>(value);
   }
 }
 
+// The power of two that brings the largest value near to 1, so that its square is a number.
+template <typename T>
+int largest_exponent(const T* values, std::size_t count) {
+  double largest = 0;
+  for (std::size_t i = 0; i < count; ++i) largest = std::max(largest, std::fabs(widen(values[i])));
+  return std::clamp(std::ilogb(largest), -1000, 1000);
+}
+
+// a (1 - ab / 2aa) + b (1 - ab / 2bb), with products of values that are near to 1: of float32 whose
+// sizes are far apart the factors, and of float64 the squares, would be no numbers.
 template <typename T>
 void adasum_typed(void* first, const void* second, std::size_t count) {
   T* a = static_cast<T*>(first);
   const T* b = static_cast<const T*>(second);
+  const int exponent_a = largest_exponent(a, count);
+  const int exponent_b = largest_exponent(b, count);
+  const double to_one_a = std::ldexp(1.0, -exponent_a);
+  const double to_one_b = std::ldexp(1.0, -exponent_b);
   double dot = 0;
   double square_a = 0;
   double square_b = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const auto x = static_cast<double>(widen(a[i]));
-    const auto y = static_cast<double>(widen(b[i]));
+    const double x = widen(a[i]) * to_one_a;
+    const double y = widen(b[i]) * to_one_b;
     dot += x * y;
     square_a += x * x;
     square_b += y * y;
   }
-  using Wide = decltype(widen(T{}));
-  const auto factor_a = static_cast<Wide>(square_a == 0 ? 1 : 1 - dot / (2 * square_a));
-  const auto factor_b = static_cast<Wide>(square_b == 0 ? 1 : 1 - dot / (2 * square_b));
+  const double part_a = square_a == 0 ? 0 : std::ldexp(dot / (2 * square_a), exponent_b);
+  const double part_b = square_b == 0 ? 0 : std::ldexp(dot / (2 * square_b), exponent_a);
   for (std::size_t i = 0; i < count; ++i) {
-    const Wide sum = widen(a[i]) * factor_a + widen(b[i]) * factor_b;
+    const double x = widen(a[i]);
+    const double y = widen(b[i]);
+    const double sum = (x - y * to_one_b * part_b) + (y - x * to_one_a * part_a);
     if constexpr (kIsHalf<T>) {
-      a[i] = from_float(sum, T{});
+      a[i] = from_float(static_cast<float>(sum), T{});
     } else {
-      a[i] = sum;
+      a[i] = static_cast<T>(sum);
     }
   }
 }

@@ -1,0 +1,222 @@
+// Handles that are dropped, names that are in flight, and very many operations at once.
+#include <algorithm>
+#include <functional>
+#include <random>
+
+#include "fixture.hpp"
+
+namespace kolo {
+namespace {
+
+using ::testing::HasSubstr;
+using testing_support::message_of;
+using testing_support::WithKolo;
+
+using Async = WithKolo;
+using Tensors = std::vector<at::Tensor>;
+
+// Submits an operation on a tensor of `size()` elements and drops the handle.
+struct Kind {
+  const char* name;
+  std::function<void(const at::Tensor&, const std::string&)> submit;
+  bool changes = false;  // in place: to the sum, or to rank 0's
+};
+
+template <typename Handle>
+void drop(Handle handle) {
+  static_cast<void>(handle);
+}
+
+std::vector<Kind> kinds() {
+  const auto sum = [](const std::string& name) { return AllreduceOptions(name).op(ReduceOp::Sum); };
+  return {
+      {"allreduce_async", [=](auto& t, auto& n) { drop(allreduce_async(t, sum(n))); }},
+      {"allreduce_async_", [=](auto& t, auto& n) { drop(allreduce_async_(t, sum(n))); }, true},
+      {"grouped_allreduce_async",
+       [=](auto& t, auto& n) {
+         drop(grouped_allreduce_async({t, t}, sum(n)));
+       }},
+      {"grouped_allreduce_async_",
+       [=](auto& t, auto& n) { drop(grouped_allreduce_async_({t}, sum(n))); }, true},
+      {"broadcast_async", [](auto& t, auto& n) { drop(broadcast_async(t, 0, n)); }},
+      {"broadcast_async_", [](auto& t, auto& n) { drop(broadcast_async_(t, 0, n)); }, true},
+      {"grouped_broadcast_async",
+       [](auto& t, auto& n) { drop(grouped_broadcast_async({t}, 0, n)); }},
+      {"grouped_broadcast_async_",
+       [](auto& t, auto& n) { drop(grouped_broadcast_async_({t}, 0, n)); }, true},
+      {"allgather_async", [](auto& t, auto& n) { drop(allgather_async(t, n)); }},
+      {"grouped_allgather_async",
+       [](auto& t, auto& n) {
+         drop(grouped_allgather_async({t, t}, n));
+       }},
+      {"alltoall_async", [](auto& t, auto& n) { drop(alltoall_async(t, {}, n)); }},
+      {"reducescatter_async", [](auto& t, auto& n) { drop(reducescatter_async(t, n)); }},
+      {"grouped_reducescatter_async",
+       [](auto& t, auto& n) {
+         drop(grouped_reducescatter_async({t, t}, n));
+       }},
+      {"sparse_allreduce_async",
+       [](auto& t, auto& n) { drop(sparse_allreduce_async(t.to_sparse(), n)); }},
+      {"send_async and recv_async_",
+       [](auto& t, auto& n) {
+         if (rank() == 0 && size() > 1) drop(send_async(t, size() - 1, n));
+         if (rank() == size() - 1 && size() > 1) drop(recv_async_(t, 0, n));
+       }},
+  };
+}
+
+// The memory of handles and tensors is kolo's alone until the operations end.
+TEST_F(Async, HandlesAndTensorsMayBeDropped) {
+  for (const Kind& kind : kinds()) {
+    SCOPED_TRACE(kind.name);
+    for (int i = 0; i < 50; ++i) kind.submit(at::ones({size()}), kind.name + std::to_string(i));
+    const at::Tensor kept = at::full({size()}, rank() + 1.0F);
+    const std::string name = std::string(kind.name) + " kept";
+    kind.submit(kept, name);
+    barrier();
+    if (!kind.changes) continue;
+    // The barrier does not wait for it, but the name tells when it has ended.
+    while (true) {
+      try {
+        allreduce(at::ones({1}), name);
+        break;
+      } catch (const DuplicateNameError&) {
+      }
+    }
+    const bool summed = std::string(kind.name).find("allreduce") != std::string::npos;
+    const double wanted = summed ? size() * (size() + 1) / 2.0 : 1.0;
+    EXPECT_TRUE(kept.equal(at::full({size()}, static_cast<float>(wanted)))) << kept;
+  }
+}
+
+TEST_F(Async, ADroppedErrorIsNobodys) {
+  if (size() < 2) GTEST_SKIP() << "needs 2 ranks";
+  for (const Kind& kind : kinds()) {
+    if (std::string(kind.name).find("send") != std::string::npos) continue;
+    SCOPED_TRACE(kind.name);
+    kind.submit(at::ones({size()}, rank() == 0 ? at::kFloat : at::kDouble), kind.name);
+    EXPECT_EQ(allreduce(at::ones({1}), ReduceOp::Sum).item<float>(), size());
+  }
+}
+
+TEST_F(Async, ShutdownWithDroppedHandles) {
+  for (const Kind& kind : kinds()) {
+    for (int i = 0; i < 5; ++i) kind.submit(at::ones({size()}), std::to_string(i));
+    shutdown();
+    init();
+  }
+  EXPECT_EQ(allreduce(at::ones({1}), ReduceOp::Sum).item<float>(), size());
+}
+
+// The other ranks come only when `who` has tried the name twice.
+TEST_F(Async, ANameInFlightIsRefusedOnAnyRank) {
+  if (size() < 2) GTEST_SKIP() << "needs 2 ranks";
+  const at::Tensor go = at::zeros({1});
+  for (const Kind& kind : kinds()) {
+    if (std::string(kind.name).find("send") != std::string::npos) continue;
+    for (int who = 0; who < size(); ++who) {
+      SCOPED_TRACE(std::string(kind.name) + " on rank " + std::to_string(who));
+      if (rank() != who) broadcast(go, who, "go");
+      const at::Tensor t = at::ones({size()});
+      kind.submit(t, "twice");
+      if (rank() == who) {
+        EXPECT_THAT(message_of<DuplicateNameError>([&] { kind.submit(t, "twice"); }),
+                    HasSubstr("'twice'"));
+        broadcast(go, who, "go");
+      }
+      // As many as there are ranks: each waits for the one before to end.
+      EXPECT_EQ(allreduce(at::ones({1}), ReduceOp::Sum).item<float>(), size());
+      barrier();
+      while (true) {
+        try {
+          kind.submit(at::ones({size()}), "twice");
+          break;
+        } catch (const DuplicateNameError&) {
+        }
+      }
+      barrier();
+      const bool same = std::string(kind.name).find("broadcast") != std::string::npos;
+      EXPECT_TRUE(!same || t.equal(at::ones({size()})));
+      shutdown();
+      init();
+    }
+  }
+}
+
+struct Small {
+  std::string name;
+  at::Tensor tensor;
+};
+
+std::vector<Small> thousand_small_tensors() {
+  const std::vector<at::ScalarType> dtypes = {at::kFloat, at::kDouble, at::kBFloat16, at::kInt};
+  std::vector<Small> all;
+  for (int i = 0; i < 1000; ++i) {
+    const at::Tensor tensor =
+        at::full({1 + i % 64}, (i + rank()) % 50, dtypes[static_cast<std::size_t>(i) % 4]);
+    all.push_back({"small." + std::to_string(i), tensor});
+  }
+  return all;
+}
+
+void reduce_in_another_order_on_every_rank() {
+  for (int step = 0; step < 4; ++step) {
+    std::vector<Small> all = thousand_small_tensors();
+    std::vector<std::size_t> order(all.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::shuffle(order.begin(), order.end(), std::mt19937(rank() + 100 * step));
+    std::vector<Handle> handles;
+    handles.reserve(order.size());
+    for (const std::size_t i : order) {
+      handles.push_back(
+          allreduce_async_(all[i].tensor, AllreduceOptions(all[i].name).op(ReduceOp::Sum)));
+    }
+    for (Handle& handle : handles) handle.wait();
+    for (int i = 0; i < 1000; ++i) {
+      int wanted = 0;
+      for (int r = 0; r < size(); ++r) wanted += (i + r) % 50;
+      const at::Tensor& found = all[static_cast<std::size_t>(i)].tensor;
+      ASSERT_TRUE(found.equal(at::full_like(found, wanted))) << i << " in step " << step;
+    }
+  }
+}
+
+TEST_F(Async, AThousandSmallTensorsInRandomOrder) {
+  reduce_in_another_order_on_every_rank();
+}
+
+TEST_F(Async, AThousandSmallTensorsWithoutFusion) {
+  shutdown();
+  setenv("KOLO_FUSION_THRESHOLD", "0", 1);
+  init();
+  reduce_in_another_order_on_every_rank();
+  unsetenv("KOLO_FUSION_THRESHOLD");
+}
+
+TEST_F(Async, AThousandSmallTensorsWithoutACache) {
+  shutdown();
+  setenv("KOLO_CACHE_CAPACITY", "0", 1);
+  init();
+  reduce_in_another_order_on_every_rank();
+  unsetenv("KOLO_CACHE_CAPACITY");
+}
+
+// More elements than 32 bits count, in tensors that need no memory.
+TEST_F(Async, MoreElementsThan32BitsCount) {
+  const std::int64_t rows = (std::int64_t{1} << 31) + 5;
+  const at::Tensor huge = at::empty({rows, 0});
+  EXPECT_EQ(allreduce(huge).size(0), rows);
+  EXPECT_EQ(broadcast(huge, 0).size(0), rows);
+  EXPECT_EQ(allgather(huge).size(0), rows * size());
+  EXPECT_EQ(grouped_allgather({huge, huge})[1].size(0), rows * size());
+  std::vector<std::int64_t> splits(static_cast<std::size_t>(size()), 0);
+  splits[0] = rows;
+  const AlltoallResult result = alltoall(huge, splits);
+  EXPECT_EQ(result.output.size(0), rank() == 0 ? rows * size() : 0);
+  EXPECT_EQ(result.received_splits.back(), rank() == 0 ? rows : 0);
+  const std::int64_t share = rows / size() + (rank() < rows % size() ? 1 : 0);
+  EXPECT_EQ(reducescatter(huge).size(0), share);
+}
+
+}  // namespace
+}  // namespace kolo
