@@ -16,11 +16,17 @@
 #include <utility>
 #include <vector>
 
+namespace torch::serialize {
+class InputArchive;
+class OutputArchive;
+}  // namespace torch::serialize
+
 namespace kolo {
 
 // How an object of type T becomes bytes and is made of them again. Known are numbers, std::string,
-// at::Tensor, c10::IValue, and std::pair, std::vector, std::map and std::unordered_map of what is
-// known. For a type of your own specialise it, with
+// at::Tensor, c10::IValue, std::pair, std::vector, std::map and std::unordered_map of what is
+// known, and types with a default constructor and LibTorch's save(OutputArchive&) and
+// load(InputArchive&). For another type of your own specialise it, with
 //   static std::string encode(const T& object);
 //   static T decode(const std::string& bytes);   // throws DataError for bytes that are no T
 template <typename T, typename = void>
@@ -54,6 +60,20 @@ T unpack(const std::string& bytes) {
   }
   return Codec<T>::decode(pieces[1]);
 }
+
+using Save = std::function<void(torch::serialize::OutputArchive&)>;
+using Load = std::function<void(torch::serialize::InputArchive&)>;
+std::string to_archive(const Save& save);
+void from_archive(const std::string& bytes, const Load& load);  // throws DataError
+
+template <typename T, typename = void>
+struct HasArchive : std::false_type {};
+template <typename T>
+struct HasArchive<T, std::void_t<decltype(std::declval<const T&>().save(
+                                     std::declval<torch::serialize::OutputArchive&>())),
+                                 decltype(std::declval<T&>().load(
+                                     std::declval<torch::serialize::InputArchive&>()))>>
+    : std::is_default_constructible<T> {};
 
 template <typename Map>
 struct MapCodec {
@@ -108,6 +128,18 @@ struct Codec<T, std::enable_if_t<std::is_arithmetic_v<T> || std::is_enum_v<T>>> 
     if (bytes.size() != sizeof value) throw DataError("bytes that are no number");
     std::memcpy(&value, bytes.data(), sizeof value);
     return value;
+  }
+};
+
+template <typename T>
+struct Codec<T, std::enable_if_t<detail::HasArchive<T>::value>> {
+  static std::string encode(const T& object) {
+    return detail::to_archive([&](auto& archive) { object.save(archive); });
+  }
+  static T decode(const std::string& bytes) {
+    T object;
+    detail::from_archive(bytes, [&](auto& archive) { object.load(archive); });
+    return object;
   }
 };
 

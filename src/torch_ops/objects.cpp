@@ -2,8 +2,11 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/serialization/pickle.h>
+#include <torch/serialize/input-archive.h>
+#include <torch/serialize/output-archive.h>
 
 #include <cstring>
+#include <sstream>
 
 #include "torch_ops/call.hpp"
 
@@ -56,6 +59,25 @@ std::string broadcast_bytes(const Encode& encode, int root_rank, const Operation
 std::vector<std::string> allgather_bytes(const Encode& encode, const OperationOptions& options) {
   const Call call("allgather_object", "allgather_object", options.name(), options.process_set());
   return gather(call, make_or_give_up(call, encode), 0);
+}
+
+std::string to_archive(const Save& save) {
+  torch::serialize::OutputArchive archive;
+  save(archive);
+  std::ostringstream stream;
+  archive.save_to(stream);
+  return stream.str();
+}
+
+void from_archive(const std::string& bytes, const Load& load) {
+  try {
+    torch::serialize::InputArchive archive;
+    archive.load_from(bytes.data(), bytes.size());
+    load(archive);
+  } catch (const c10::Error& error) {
+    throw DataError(std::string("an archive that cannot be loaded: ") +
+                    error.what_without_backtrace());
+  }
 }
 
 std::string join_pieces(const std::vector<std::string>& pieces) {

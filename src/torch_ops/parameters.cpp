@@ -2,9 +2,9 @@
 
 #include <ATen/ATen.h>
 #include <c10/util/Type.h>
-#include <torch/serialize.h>
+#include <torch/serialize/input-archive.h>
+#include <torch/serialize/output-archive.h>
 
-#include <sstream>
 #include <typeinfo>
 #include <utility>
 
@@ -35,29 +35,6 @@ void broadcast_all(const Named& named, int root_rank, const ProcessSet& set) {
   submit(call.session, std::move(operation),
          std::make_shared<const std::vector<at::Tensor>>(tensors))
       .wait();
-}
-
-std::string save_to_text(const torch::optim::Optimizer& optimizer) {
-  torch::serialize::OutputArchive archive;
-  optimizer.save(archive);
-  std::ostringstream stream;
-  archive.save_to(stream);
-  return stream.str();
-}
-
-void load_from_text(const std::string& text, torch::optim::Optimizer& optimizer) {
-  try {
-    torch::serialize::InputArchive archive;
-    archive.load_from(text.data(), text.size());
-    // LibTorch would keep what the archive does not have: all of it, if its writer has made no
-    // step.
-    optimizer.state().clear();
-    optimizer.load(archive);
-  } catch (const c10::Error& error) {
-    throw InternalError(std::string("broadcast_optimizer_state: this rank's optimizer does not "
-                                    "take the state of the root's: ") +
-                        error.what_without_backtrace());
-  }
 }
 
 // What two optimizers must have in common for one to take the state of the other.
@@ -98,11 +75,14 @@ void broadcast_parameters(const std::vector<at::Tensor>& tensors, int root_rank,
 
 void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root_rank,
                                const ProcessSet& process_set) {
-  const std::string text = detail::broadcast_bytes(
-      [&] { return save_to_text(optimizer); }, root_rank,
-      OperationOptions("kolo.broadcast_optimizer_state").process_set(process_set),
+  const std::string state = detail::broadcast_bytes(
+      [&] { return detail::to_archive([&](auto& archive) { optimizer.save(archive); }); },
+      root_rank, OperationOptions("kolo.broadcast_optimizer_state").process_set(process_set),
       describe(optimizer));
-  if (rank() != root_rank) load_from_text(text, optimizer);
+  if (rank() == root_rank) return;
+  // LibTorch would keep what the archive does not have: all of it, if its writer has made no step.
+  optimizer.state().clear();
+  detail::from_archive(state, [&](auto& archive) { optimizer.load(archive); });
 }
 
 }  // namespace kolo

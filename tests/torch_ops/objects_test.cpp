@@ -70,6 +70,37 @@ TEST_F(Objects, TensorsAndIValues) {
   EXPECT_TRUE(got.toGenericDict().at("weight").toTensor().equal(at::full({3}, size() - 1)));
 }
 
+// With LibTorch's save() and load().
+struct Counter {
+  std::int64_t count = 0;
+  at::Tensor weights;
+
+  void save(torch::serialize::OutputArchive& archive) const {
+    archive.write("count", c10::IValue(count));
+    archive.write("weights", weights);
+  }
+  void load(torch::serialize::InputArchive& archive) {
+    c10::IValue value;
+    archive.read("count", value);
+    count = value.toInt();
+    archive.read("weights", weights);
+  }
+};
+
+TEST_F(Objects, WithArchives) {
+  Counter mine;
+  mine.count = 10 + rank();
+  mine.weights = at::full({2, 3}, rank());
+  const std::vector<Counter> all = allgather_object(mine);
+  for (int r = 0; r < size(); ++r) {
+    EXPECT_EQ(all[static_cast<std::size_t>(r)].count, 10 + r);
+    EXPECT_TRUE(all[static_cast<std::size_t>(r)].weights.equal(at::full({2, 3}, r)));
+  }
+  EXPECT_THROW(Codec<Counter>::decode("no archive"), DataError);
+  const auto by_name = broadcast_object(std::map<std::string, Counter>{{"a", mine}}, size() - 1);
+  EXPECT_EQ(by_name.at("a").count, 10 + size() - 1);
+}
+
 TEST_F(Objects, ErrorsAndProcessSets) {
   EXPECT_THAT(message_of<InvalidArgumentError>([] { broadcast_object(1, size()); }),
               HasSubstr("is none of the rank"));
