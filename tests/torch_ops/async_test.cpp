@@ -1,7 +1,5 @@
-// Handles that are dropped, names that are in flight, and very many operations at once.
-#include <algorithm>
+// Handles that are dropped, and names that are in flight.
 #include <functional>
-#include <random>
 
 #include "fixture.hpp"
 
@@ -141,64 +139,6 @@ TEST_F(Async, ANameInFlightIsRefusedOnAnyRank) {
       init();
     }
   }
-}
-
-struct Small {
-  std::string name;
-  at::Tensor tensor;
-};
-
-std::vector<Small> thousand_small_tensors() {
-  const std::vector<at::ScalarType> dtypes = {at::kFloat, at::kDouble, at::kBFloat16, at::kInt};
-  std::vector<Small> all;
-  for (int i = 0; i < 1000; ++i) {
-    const at::Tensor tensor =
-        at::full({1 + i % 64}, (i + rank()) % 50, dtypes[static_cast<std::size_t>(i) % 4]);
-    all.push_back({"small." + std::to_string(i), tensor});
-  }
-  return all;
-}
-
-void reduce_in_another_order_on_every_rank() {
-  for (int step = 0; step < 4; ++step) {
-    std::vector<Small> all = thousand_small_tensors();
-    std::vector<std::size_t> order(all.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::shuffle(order.begin(), order.end(), std::mt19937(rank() + 100 * step));
-    std::vector<Handle> handles;
-    handles.reserve(order.size());
-    for (const std::size_t i : order) {
-      handles.push_back(
-          allreduce_async_(all[i].tensor, AllreduceOptions(all[i].name).op(ReduceOp::Sum)));
-    }
-    for (Handle& handle : handles) handle.wait();
-    for (int i = 0; i < 1000; ++i) {
-      int wanted = 0;
-      for (int r = 0; r < size(); ++r) wanted += (i + r) % 50;
-      const at::Tensor& found = all[static_cast<std::size_t>(i)].tensor;
-      ASSERT_TRUE(found.equal(at::full_like(found, wanted))) << i << " in step " << step;
-    }
-  }
-}
-
-TEST_F(Async, AThousandSmallTensorsInRandomOrder) {
-  reduce_in_another_order_on_every_rank();
-}
-
-TEST_F(Async, AThousandSmallTensorsWithoutFusion) {
-  shutdown();
-  setenv("KOLO_FUSION_THRESHOLD", "0", 1);
-  init();
-  reduce_in_another_order_on_every_rank();
-  unsetenv("KOLO_FUSION_THRESHOLD");
-}
-
-TEST_F(Async, AThousandSmallTensorsWithoutACache) {
-  shutdown();
-  setenv("KOLO_CACHE_CAPACITY", "0", 1);
-  init();
-  reduce_in_another_order_on_every_rank();
-  unsetenv("KOLO_CACHE_CAPACITY");
 }
 
 // More elements than 32 bits count, in tensors that need no memory.

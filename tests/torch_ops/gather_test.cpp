@@ -1,6 +1,4 @@
-// allgather, alltoall, reducescatter, groups, barrier and join.
-#include <thread>
-
+// allgather, alltoall, reducescatter and groups.
 #include "fixture.hpp"
 
 namespace kolo {
@@ -12,7 +10,6 @@ using testing_support::WithKolo;
 
 using Gather = WithKolo;
 using Group = WithKolo;
-using Join = WithKolo;
 
 constexpr at::ScalarType kDtypes[] = {at::kByte, at::kChar,     at::kShort, at::kInt,    at::kLong,
                                       at::kHalf, at::kBFloat16, at::kFloat, at::kDouble, at::kBool};
@@ -244,49 +241,21 @@ TEST_F(Group, BroadcastAllgatherAndReducescatter) {
   EXPECT_TRUE(scattered[1].equal(at::ones({1})));
 }
 
-TEST_F(Group, BarriersAndDuplicateNames) {
-  for (int i = 0; i < 10; ++i) barrier();
-  barrier("named");
+// A rank is late, so that the first of the name is in flight on the others until all have tried.
+TEST_F(Group, ANameInFlightIsRefused) {
   if (size() == 1) GTEST_SKIP() << "alone, an operation ends before a second one can come";
-  // Rank 0 comes late, so that the first is still in flight on the others.
-  if (rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  GroupHandle first = grouped_allreduce_async({at::ones({2})}, "twice");
-  if (rank() != 0) {
-    EXPECT_THAT(
-        message_of<DuplicateNameError>([] { (void)allgather_async(at::ones({2}), "twice"); }),
-        HasSubstr("'twice'"));
-  }
-  first.wait();
-  barrier();
-}
-
-// Rank r has r + 1 batches.
-TEST_F(Join, UnevenNumbersOfBatches) {
-  for (int epoch = 0; epoch < 2; ++epoch) {
-    for (int batch = 0; batch <= rank(); ++batch) {
-      const int there = size() - batch;  // ranks that still take part
-      EXPECT_TRUE(allreduce(at::ones({4}), AllreduceOptions("grad").op(ReduceOp::Sum))
-                      .equal(at::full({4}, static_cast<float>(there))));
-      EXPECT_TRUE(allreduce(at::ones({4}), AllreduceOptions("mean"))
-                      .allclose(at::full({4}, static_cast<float>(there) / size())));
-      EXPECT_TRUE(allreduce(at::full({4}, -5), AllreduceOptions("max").op(ReduceOp::Max))
-                      .equal(at::full({4}, -5)));
-      EXPECT_EQ(allgather(at::full({2}, rank()), "loss").size(0), 2 * there);
-      EXPECT_TRUE(
-          broadcast(at::full({2}, rank()), size() - 1, "b").equal(at::full({2}, size() - 1)));
+  for (const int late : {0, size() - 1}) {
+    if (rank() == late) barrier("all have tried");
+    GroupHandle first = grouped_allreduce_async({at::ones({2}), at::ones({3})}, "twice");
+    if (rank() != late) {
+      EXPECT_THAT(
+          message_of<DuplicateNameError>([] { (void)allgather_async(at::ones({2}), "twice"); }),
+          HasSubstr("'twice'"));
+      barrier("all have tried");
     }
-    EXPECT_EQ(join(), size() - 1);
+    EXPECT_TRUE(first.wait()[1].equal(at::ones({3})));
+    EXPECT_EQ(allgather(at::ones({2}), "twice").size(0), 2 * size()) << "the name is free again";
   }
-}
-
-TEST_F(Join, ABroadcastFromAJoinedRankIsAnError) {
-  if (size() == 1) GTEST_SKIP() << "there is nobody else";
-  if (rank() != 0) {
-    EXPECT_THAT(message_of<MismatchError>([] { broadcast(at::ones({2}), 0, "w"); }),
-                HasSubstr("its root, rank 0, has joined"));
-  }
-  join();
-  EXPECT_TRUE(broadcast(at::full({2}, rank()), 0, "w").equal(at::zeros({2}, at::kLong)));
 }
 
 }  // namespace

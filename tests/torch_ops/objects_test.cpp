@@ -1,15 +1,17 @@
-// Objects and sparse tensors.
+// Objects between ranks.
+#include "even_and_odd.hpp"
 #include "fixture.hpp"
 
 namespace kolo {
 namespace {
 
 using ::testing::HasSubstr;
+using testing_support::even_and_odd;
 using testing_support::message_of;
+using testing_support::own;
 using testing_support::WithKolo;
 
 using Objects = WithKolo;
-using Sparse = WithKolo;
 
 struct Settings {
   int epochs = 0;
@@ -125,38 +127,24 @@ TEST_F(Objects, ErrorsAndProcessSets) {
               HasSubstr("another type"));
 }
 
-at::Tensor sparse(std::vector<std::int64_t> rows, double value) {
-  const auto count = static_cast<std::int64_t>(rows.size());
-  return at::sparse_coo_tensor(at::tensor(rows).unsqueeze(0), at::full({count, 2}, value), {10, 2});
-}
-
-TEST_F(Sparse, SumAndAverage) {
-  for (int repeat = 0; repeat < 3; ++repeat) {  // other indices each time, the same name
-    // Row 1 of every rank, twice; a row of its own; and nothing on rank 0 in the last round.
-    const bool none = repeat == 2 && rank() == 0;
-    const at::Tensor mine =
-        none ? sparse({}, 1) : sparse({1, 1, 2 + (rank() + repeat) % 8}, rank() + 1);
-    at::Tensor wanted = allreduce(mine.to_dense(), ReduceOp::Sum);
-    const at::Tensor sum = sparse_allreduce(mine, AllreduceOptions("s").op(ReduceOp::Sum));
-    EXPECT_TRUE(sum.is_coalesced());
-    EXPECT_TRUE(sum.to_dense().allclose(wanted));
-    Handle handle = sparse_allreduce_async(mine, AllreduceOptions("a").prescale_factor(3));
-    EXPECT_TRUE(handle.wait().to_dense().allclose(wanted * 3 / size()));
+// In each set from each of its ranks to all of it, in both sets at once under the same names.
+TEST_F(Objects, InProcessSets) {
+  const std::vector<ProcessSet> sets = even_and_odd();
+  const ProcessSet& mine = own(sets);
+  const auto object = [](int r) { return std::string(static_cast<std::size_t>(r) + 1, 'x'); };
+  std::vector<std::string> all;
+  for (const int root : mine.ranks()) {
+    all.push_back(object(root));
+    EXPECT_EQ(broadcast_object(object(rank()), root, OperationOptions("o").process_set(mine)),
+              object(root));
   }
-}
-
-TEST_F(Sparse, Errors) {
-  EXPECT_THAT(message_of<InvalidArgumentError>([] { sparse_allreduce(at::ones({2}), "s"); }),
-              HasSubstr("is not sparse"));
-  EXPECT_THAT(
-      message_of<InvalidArgumentError>([] { sparse_allreduce(sparse({1}, 1), ReduceOp::Max); }),
-      HasSubstr("no Max"));
-  if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  const at::Tensor other =
-      at::sparse_coo_tensor(at::zeros({1, 1}, at::kLong), at::ones({1, 2}), {11, 2});
-  EXPECT_THAT(message_of<MismatchError>(
-                  [&] { sparse_allreduce(rank() == 0 ? other : sparse({1}, 1), "size"); }),
-              HasSubstr("size [11, 2]' on rank 0"));
+  EXPECT_EQ(allgather_object(object(rank()), OperationOptions("all").process_set(mine)), all);
+  for (const int root : {-1, rank() == 0 ? size() : rank() - 1}) {
+    EXPECT_THAT(message_of<InvalidArgumentError>(
+                    [&] { broadcast_object(1, root, OperationOptions("o").process_set(mine)); }),
+                HasSubstr("root rank " + std::to_string(root) + " is none of the rank"));
+  }
+  EXPECT_EQ(broadcast_object(rank(), 0, "o"), 0) << "among all";
 }
 
 }  // namespace

@@ -1,0 +1,101 @@
+// allreduce and reducescatter in every form: operator x scales x dtype x dimensions x process set.
+#include "core/types.hpp"
+#include "tables.hpp"
+
+namespace kolo::tables {
+namespace {
+
+using ReductionTables = WithKolo;
+
+using Forms = std::vector<Form<AllreduceOptions>>;
+
+const Forms kAllreduces = {
+    {"allreduce", false, one_by_one(allreduce)},
+    {"allreduce_", true, one_by_one(allreduce_)},
+    {"allreduce_async", false, all_at_once(allreduce_async)},
+    {"allreduce_async_", true, all_at_once(allreduce_async_)},
+    {"grouped_allreduce", false, grouped_allreduce},
+    {"grouped_allreduce_", true, grouped_allreduce_},
+    {"grouped_allreduce_async", false, as_a_group(grouped_allreduce_async)},
+    {"grouped_allreduce_async_", true, as_a_group(grouped_allreduce_async_)},
+};
+
+const Forms kReducescatters = {
+    {"reducescatter", false, one_by_one(reducescatter)},
+    {"reducescatter_async", false, all_at_once(reducescatter_async)},
+    {"grouped_reducescatter", false, grouped_reducescatter},
+    {"grouped_reducescatter_async", false, as_a_group(grouped_reducescatter_async)},
+};
+
+struct Reduction {
+  ReduceOp op;
+  double prescale = 1;
+  double postscale = 1;
+  double units = 0;  // of precision by which a result may be off; 0: exact
+
+  std::vector<at::ScalarType> dtypes() const {
+    const bool with_bool = op != ReduceOp::Sum && op != ReduceOp::Average;
+    const bool unscaled = prescale == 1 && postscale == 1;
+    return with_bool && unscaled ? kNumbersAndBool : kNumbers;
+  }
+  AllreduceOptions options(const ProcessSet& set) const {
+    return AllreduceOptions(op).prescale_factor(prescale).postscale_factor(postscale).process_set(
+        set);
+  }
+  std::string text() const {
+    return name_of(op) + (" * " + std::to_string(prescale)) + " * " + std::to_string(postscale);
+  }
+};
+
+// Where scales round, they do so once, or a tolerance is given.
+const std::vector<Reduction> kOperators = {{ReduceOp::Average}, {ReduceOp::Sum},
+                                           {ReduceOp::Min},     {ReduceOp::Max},
+                                           {ReduceOp::Product}, {ReduceOp::Sum, 0.5, 4}};
+const std::vector<Reduction> kScales = {
+    {ReduceOp::Sum, 0.37, 3, 16},     // integers: cut off before the sum
+    {ReduceOp::Average, 2, 0.25},     // integers: cut off after the division, and again at the end
+    {ReduceOp::Product, -0.5, 0.37},  // uint8: negative numbers become 0
+    {ReduceOp::Max, 0.37, 1},        {ReduceOp::Min, 1, 0.37},
+    {ReduceOp::Max, 1, 1e9},  // int8 to int32: held at the largest; float16: infinite
+    {ReduceOp::Min, 1, 1e9},
+};
+
+// Every form with one half of the operators with a name, with the other half without.
+void check_all(const Forms& forms, const std::vector<Reduction>& reductions, const ProcessSet& set,
+               Specs specs, bool scattered) {
+  for (std::size_t i = 0; i < reductions.size(); ++i) {
+    const Reduction& reduction = reductions[i];
+    SCOPED_TRACE(reduction.text() + " on " + to_text(set));
+    AllreduceOptions options = reduction.options(set);
+    specs.dtypes = reduction.dtypes();
+    const Tensors inputs = inputs_of(rank(), specs);
+    const Tensors wanted = expected(set, specs, [&](const Tensors& all, int place) {
+      const at::Tensor whole = reduced(all, options);
+      return scattered ? share(whole, all.size(), place) : whole;
+    });
+    for (std::size_t k = 0; k < forms.size(); ++k)
+      check(forms[k], inputs, options.name((i + k) % 2 == 0 ? "" : "table"), wanted,
+            reduction.units);
+  }
+}
+
+Specs uneven(const ProcessSet& set) {
+  return {{}, 1, 3, [n = set.size()](int /*rank*/) { return 2 * n + 1; }};
+}
+
+TEST_F(ReductionTables, Allreduce) {
+  const Specs specs = {{}, 0, 3};
+  for (const ProcessSet& set : sets_of_this_rank())
+    check_all(kAllreduces, kOperators, set, specs, false);
+  check_all(kAllreduces, kScales, ProcessSet(), specs, false);
+}
+
+// The first rank gets one row more than the others.
+TEST_F(ReductionTables, Reducescatter) {
+  for (const ProcessSet& set : sets_of_this_rank())
+    check_all(kReducescatters, kOperators, set, uneven(set), true);
+  check_all(kReducescatters, kScales, ProcessSet(), uneven(ProcessSet()), true);
+}
+
+}  // namespace
+}  // namespace kolo::tables
