@@ -9,6 +9,8 @@ namespace {
 constexpr int kGradientSamples = 40;
 constexpr std::size_t kFusedPieceBytes = std::size_t{1} << 20;
 
+}  // namespace
+
 std::vector<Row> measure_rows(Group& group, const Contenders& contenders, const Schedule& schedule,
                               const std::string& work, std::int64_t bytes) {
   const auto times = measure(group, contenders, schedule);
@@ -18,8 +20,6 @@ std::vector<Row> measure_rows(Group& group, const Contenders& contenders, const 
   }
   return rows;
 }
-
-}  // namespace
 
 void bench_allreduce(Group& group, const Options& options, const Publish& publish) {
   for (const std::int64_t bytes : sizes_between(options.min_bytes, options.max_bytes)) {
@@ -31,7 +31,7 @@ void bench_allreduce(Group& group, const Options& options, const Publish& publis
                             options.samples > 0 ? options.samples : default_samples(bytes)};
     const std::string work =
         "allreduce/" + tensor.name + "/private/" + std::to_string(group.size());
-    publish(measure_rows(group, contenders, schedule, work, bytes));
+    publish.rows(measure_rows(group, contenders, schedule, work, bytes));
   }
 }
 
@@ -47,7 +47,7 @@ void bench_gradients(Group& group, const Options& options, const Publish& publis
   const Schedule schedule{options.warm_up,
                           options.samples > 0 ? options.samples : kGradientSamples};
   const std::string work = "gradients/" + options.model + "/" + std::to_string(group.size());
-  publish(measure_rows(group, contenders, schedule, work, bytes));
+  publish.rows(measure_rows(group, contenders, schedule, work, bytes));
 }
 
 }  // namespace kolo::bench

@@ -1,22 +1,40 @@
-// The benchmarks of kolo-bench. Each is collective and throws WrongResult.
+// The benchmarks of kolo-bench. Each is collective and throws RunFailed.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "benchmarks/group.hpp"
+#include "benchmarks/harness.hpp"
 #include "benchmarks/options.hpp"
 #include "benchmarks/report.hpp"
 
 namespace kolo::bench {
 
-// Called with the rows of one work as soon as it is measured, on every rank.
-using Publish = std::function<void(const std::vector<Row>& rows)>;
+// What a benchmark calls on every rank, and rank 0 shows.
+struct Publish {
+  // The rows of one work, as soon as it is measured.
+  std::function<void(const std::vector<Row>& rows)> rows;
+  // What else takes part, beside kolo and MPI: "torch 2.11.0". Before any rows.
+  std::function<void(const std::string& library)> library;
+  // What is left out, and why.
+  std::function<void(const std::string& text)> note;
+};
 
 // Work "allreduce/BYTES/private/RANKS": one float32 tensor of private memory, Sum, in place.
 void bench_allreduce(Group& group, const Options& options, const Publish& publish);
 
 // Work "gradients/MODEL/RANKS": from the first submission to the last completion.
 void bench_gradients(Group& group, const Options& options, const Publish& publish);
+
+// Works "OPERATION/BYTES/private/RANKS" of float32 tensors of private memory. BYTES are what each
+// rank gives in; barrier has the one work of 0.
+void bench_operations(Group& group, const Options& options, const Publish& publish);
+
+// Measures one work: a row for each contender.
+std::vector<Row> measure_rows(Group& group, const Contenders& contenders, const Schedule& schedule,
+                              const std::string& work, std::int64_t bytes);
 
 }  // namespace kolo::bench

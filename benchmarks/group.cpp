@@ -3,7 +3,9 @@
 #include <mpi.h>
 
 #include <cstdlib>
+#include <numeric>
 #include <stdexcept>
+#include <utility>
 
 namespace kolo::bench {
 namespace {
@@ -28,8 +30,14 @@ void require_threads() {
 
 }  // namespace
 
+Cut::Cut(std::vector<int> part_counts)
+    : counts(std::move(part_counts)), displacements(counts.size()) {
+  std::exclusive_scan(counts.begin(), counts.end(), displacements.begin(), 0);
+}
+
 struct Group::Comm {
   MPI_Comm mpi = MPI_COMM_NULL;
+  MPI_Comm node = MPI_COMM_NULL;
 };
 
 Group::Group() : comm_(std::make_unique<Comm>()) {
@@ -38,11 +46,15 @@ Group::Group() : comm_(std::make_unique<Comm>()) {
   check(MPI_Comm_set_errhandler(comm_->mpi, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check(MPI_Comm_rank(comm_->mpi, &rank_), "MPI_Comm_rank");
   check(MPI_Comm_size(comm_->mpi, &size_), "MPI_Comm_size");
+  check(MPI_Comm_split_type(comm_->mpi, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &comm_->node),
+        "MPI_Comm_split_type");
 }
 
 Group::~Group() {
   // Nothing can be done about a failure at the end.
-  if (comm_->mpi != MPI_COMM_NULL) MPI_Comm_free(&comm_->mpi);
+  for (MPI_Comm* comm : {&comm_->node, &comm_->mpi}) {
+    if (*comm != MPI_COMM_NULL) MPI_Comm_free(comm);
+  }
 }
 
 void Group::barrier() {
@@ -54,9 +66,41 @@ void Group::largest(double* values, int count) {
         "MPI_Allreduce");
 }
 
+void Group::largest_on_node(double* values, int count) {
+  check(MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_DOUBLE, MPI_MAX, comm_->node),
+        "MPI_Allreduce");
+}
+
 void Group::allreduce_sum(float* data, std::size_t count) {
   check(MPI_Allreduce(MPI_IN_PLACE, data, static_cast<int>(count), MPI_FLOAT, MPI_SUM, comm_->mpi),
         "MPI_Allreduce");
+}
+
+void Group::broadcast(float* data, std::size_t count) {
+  check(MPI_Bcast(data, static_cast<int>(count), MPI_FLOAT, 0, comm_->mpi), "MPI_Bcast");
+}
+
+void Group::allgather(const float* in, std::size_t count, float* out) {
+  const int each = static_cast<int>(count);
+  check(MPI_Allgather(in, each, MPI_FLOAT, out, each, MPI_FLOAT, comm_->mpi), "MPI_Allgather");
+}
+
+void Group::alltoall(const float* in, const Cut& give, float* out, const Cut& take) {
+  check(MPI_Alltoallv(in, give.counts.data(), give.displacements.data(), MPI_FLOAT, out,
+                      take.counts.data(), take.displacements.data(), MPI_FLOAT, comm_->mpi),
+        "MPI_Alltoallv");
+}
+
+void Group::reducescatter_sum(const float* in, const Cut& give, float* out) {
+  check(MPI_Reduce_scatter(in, out, give.counts.data(), MPI_FLOAT, MPI_SUM, comm_->mpi),
+        "MPI_Reduce_scatter");
+}
+
+void Group::sendrecv(const float* in, std::size_t count, int to, float* out, int from) {
+  const int each = static_cast<int>(count);
+  check(MPI_Sendrecv(in, each, MPI_FLOAT, to, 0, out, each, MPI_FLOAT, from, 0, comm_->mpi,
+                     MPI_STATUS_IGNORE),
+        "MPI_Sendrecv");
 }
 
 std::vector<std::string> Group::gather(const std::string& text) {

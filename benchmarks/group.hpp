@@ -11,6 +11,12 @@
 
 namespace kolo::bench {
 
+// How an array is cut into the ranks' parts, as MPI takes it.
+struct Cut {
+  explicit Cut(std::vector<int> part_counts);
+  std::vector<int> counts, displacements;
+};
+
 // A communicator of its own, a duplicate of MPI_COMM_WORLD. One thread uses it, which is not
 // kolo's: so MPI needs MPI_THREAD_MULTIPLE. All but rank() and size() are collective. Throws
 // std::runtime_error if MPI fails.
@@ -25,9 +31,16 @@ class Group final : public Ranks {
   int size() const override { return size_; }
   void barrier() override;
   void largest(double* values, int count) override;
+  void largest_on_node(double* values, int count) override;
 
-  // MPI_Allreduce in place, MPI_SUM, float32.
+  // What the plain twins are made of, on float32: MPI_Allreduce in place, MPI_SUM; MPI_Bcast from
+  // rank 0; MPI_Allgather; MPI_Alltoallv; MPI_Reduce_scatter, MPI_SUM; MPI_Sendrecv.
   void allreduce_sum(float* data, std::size_t count);
+  void broadcast(float* data, std::size_t count);
+  void allgather(const float* in, std::size_t count, float* out);
+  void alltoall(const float* in, const Cut& give, float* out, const Cut& take);
+  void reducescatter_sum(const float* in, const Cut& give, float* out);
+  void sendrecv(const float* in, std::size_t count, int to, float* out, int from);
 
   // By rank; empty on ranks other than 0. A text longer than 255 bytes is cut.
   std::vector<std::string> gather(const std::string& text);

@@ -13,21 +13,42 @@ double microseconds_since(SteadyClock::time_point start) {
   return std::chrono::duration<double, std::micro>(SteadyClock::now() - start).count();
 }
 
+// Calls it unless there is a problem already, and says what the problem is.
+template <typename Step>
+void attempt(std::string& problem, const Contender& contender, Step&& step) {
+  if (!problem.empty()) return;
+  try {
+    step();
+  } catch (const ContenderFailed& failed) {
+    problem = "contender " + contender.name() + " failed: " + failed.what();
+  }
+}
+
 double take_sample(Ranks& ranks, Contender& contender, const Pattern& pattern) {
-  contender.refresh(pattern);
+  std::string problem;
+  attempt(problem, contender, [&] { contender.refresh(pattern); });
   ranks.barrier();
   const SteadyClock::time_point start = SteadyClock::now();
-  contender.run();
-  const double mine = microseconds_since(start);
+  attempt(problem, contender, [&] { contender.run(); });
+  const double elapsed = microseconds_since(start);
   const std::string wrong = contender.check(pattern);
-  double worst[2] = {mine, wrong.empty() ? 0.0 : 1.0};
+  if (problem.empty() && !wrong.empty()) {
+    problem = "wrong result of contender " + contender.name() + ": " + wrong;
+  }
+  double worst[2] = {contender.measured_microseconds().value_or(elapsed),
+                     problem.empty() ? 0.0 : 1.0};
   ranks.largest(worst, 2);
-  if (worst[1] == 0.0) return worst[0];
-  throw WrongResult(wrong.empty() ? ""
-                                  : "wrong result of contender " + contender.name() + ": " + wrong);
+  if (worst[1] != 0.0) throw RunFailed(problem);
+  return worst[0];
 }
 
 }  // namespace
+
+void agree(Ranks& ranks, const std::string& problem) {
+  double bad = problem.empty() ? 0 : 1;
+  ranks.largest(&bad, 1);
+  if (bad != 0) throw RunFailed(problem);
+}
 
 std::vector<std::size_t> order_in_round(int round, std::size_t contenders) {
   std::vector<std::size_t> order(contenders);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ class Ranks {
   virtual void barrier() = 0;
   // Each value's largest over the ranks.
   virtual void largest(double* values, int count) = 0;
+  // The same over the ranks of this node.
+  virtual void largest_on_node(double* values, int count) = 0;
 };
 
 // One way to do the work. Every rank has the same contenders in the same order.
@@ -28,21 +31,34 @@ class Contender {
  public:
   virtual ~Contender() = default;
   virtual std::string name() const = 0;
-  // Not timed: writes this rank's values.
+  // Not timed: writes this rank's values. May throw ContenderFailed.
   virtual void refresh(const Pattern& pattern) = 0;
-  // Timed, collective.
+  // Timed, collective. May throw ContenderFailed.
   virtual void run() = 0;
-  // Not timed: says what is wrong with the result on this rank; empty if nothing is.
+  // What run() took, where the contender knows better than the caller: another process did it.
+  virtual std::optional<double> measured_microseconds() const { return std::nullopt; }
+  // Not timed: says what is wrong with the result on this rank; empty if nothing is. Called on
+  // every rank, also after a failure, so it may be collective.
   virtual std::string check(const Pattern& pattern) = 0;
 };
 using Contenders = std::vector<std::unique_ptr<Contender>>;
 
-// A result was wrong on some rank, and every rank throws. what() names element and rank; it is
-// empty where the result was right.
-class WrongResult : public std::runtime_error {
+// The contender cannot go on, on this rank. On the others its run() ends nevertheless.
+class ContenderFailed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+// The run cannot go on, and every rank throws. what() says why (a result was wrong: which element,
+// on which rank); it is empty where all was well.
+class RunFailed : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Collective: throws RunFailed on every rank if any has a problem. `problem` is this rank's, or
+// empty.
+void agree(Ranks& ranks, const std::string& problem);
 
 struct Schedule {
   int warm_up = 0;  // rounds that are not counted
@@ -54,7 +70,7 @@ struct Schedule {
 std::vector<std::size_t> order_in_round(int round, std::size_t contenders);
 
 // Times in microseconds, by contender and sample. A sample is the slowest rank's time from a
-// barrier to the completion on that rank. Throws WrongResult.
+// barrier to the completion on that rank. Throws RunFailed.
 std::vector<std::vector<double>> measure(Ranks& ranks, const Contenders& contenders,
                                          const Schedule& schedule);
 

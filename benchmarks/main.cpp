@@ -43,24 +43,34 @@ Report empty_report(Group& group, const std::vector<std::string>& arguments,
   return report;
 }
 
+std::string head(const Report& report, const std::string& placement) {
+  return report.command + "\n" + report.machine + ", ranks " + placement + "\n\n" + table_head();
+}
+
+auto benchmark_of(const Options& options) {
+  if (options.benchmark == "allreduce") return bench_allreduce;
+  return options.benchmark == "gradients" ? bench_gradients : bench_operations;
+}
+
 void measure_and_report(Group& group, const Options& options,
                         const std::vector<std::string>& arguments) {
   std::string placement;
   Report report = empty_report(group, arguments, placement);
   const bool first = group.rank() == 0;
-  if (first) {
-    std::cout << report.command << "\n"
-              << report.machine << ", ranks " << placement << "\n\n"
-              << table_head() << std::flush;
-  }
-  const Publish publish = [&](const std::vector<Row>& rows) {
+  Publish publish;
+  publish.library = [&](const std::string& library) { report.machine += ", " + library; };
+  publish.note = [&](const std::string& text) {
+    if (first) std::cerr << "kolo-bench: " << text << "\n" << std::flush;
+  };
+  publish.rows = [&](const std::vector<Row>& rows) {
+    if (first && report.rows.empty()) std::cout << head(report, placement);
     if (first) std::cout << table_lines(rows) << std::flush;
     for (Row row : rows) {
-      row.placement = placement;
+      if (row.placement.empty()) row.placement = placement;
       report.rows.push_back(std::move(row));
     }
   };
-  (options.benchmark == "allreduce" ? bench_allreduce : bench_gradients)(group, options, publish);
+  benchmark_of(options)(group, options, publish);
   if (first && !options.json.empty()) replace_file(options.json, to_json(report));
 }
 
@@ -87,8 +97,8 @@ int run(const Options& options, const std::vector<std::string>& arguments) {
   if (!file_can_be_written(group, options)) return 1;
   try {
     measure_and_report(group, options, arguments);
-  } catch (const WrongResult& wrong) {
-    all_well(group, wrong.what());
+  } catch (const RunFailed& failed) {
+    all_well(group, failed.what());
     return 1;
   }
   return 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/program_options.hpp>
+#include <iterator>
 #include <limits>
 #include <sstream>
 
@@ -15,21 +16,37 @@ namespace {
 // The plain MPI twin counts elements in an int.
 constexpr std::int64_t kMostBytes = std::int64_t{std::numeric_limits<int>::max()} * 4;
 
+constexpr std::int64_t kOperationsMostBytes = 64 << 20;
+
 constexpr const char* kUsage =
     "Usage: kolo bench NAME [-np N] [options]\n"
     "   or: mpirun -np N kolo-bench NAME [options]\n\n"
     "Benchmarks:\n"
     "  allreduce   float32 sums in place, by size, beside MPI_Allreduce\n"
-    "  gradients   a model's gradients, beside MPI_Allreduce one by one and fused\n\n";
+    "  gradients   a model's gradients, beside MPI_Allreduce one by one and fused\n"
+    "  operations  each operation, by size, beside plain MPI and torch.distributed\n\n";
+
+std::string listed(const std::vector<Operation>& operations) {
+  std::string names;
+  for (const Operation operation : operations)
+    names += (names.empty() ? "" : ", ") + name_of(operation);
+  return names;
+}
 
 void add_options(const std::string& benchmark, Options& o, po::options_description& table) {
   auto add = table.add_options();
-  if (benchmark == "allreduce") {
+  if (benchmark == "gradients") {
+    add("model", po::value(&o.model)->default_value(o.model), "whose gradients: resnet50");
+  } else {
     add("min-bytes", po::value(&o.min_bytes)->default_value(o.min_bytes),
         "the smallest tensor, a multiple of 4; each next one is four times as large");
     add("max-bytes", po::value(&o.max_bytes)->default_value(o.max_bytes), "no tensor is larger");
-  } else {
-    add("model", po::value(&o.model)->default_value(o.model), "whose gradients: resnet50");
+  }
+  if (benchmark == "operations") {
+    add("only", po::value<std::string>()->value_name("NAME,..."),
+        ("these operations alone, of " + listed(all_operations())).c_str());
+    add("python", po::value(&o.python)->value_name("PATH"),
+        "a Python that has torch: torch.distributed over gloo takes part, too");
   }
   add("samples", po::value(&o.samples)->default_value(o.samples),
       "samples of each contender; 0: chosen by size");
@@ -41,6 +58,19 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
 
 void check(bool holds, const std::string& message) {
   if (!holds) throw UsageError(message);
+}
+
+// "allreduce,barrier"
+std::vector<Operation> parse_operations(const std::string& text) {
+  std::vector<Operation> operations;
+  std::istringstream names(text + ",");
+  for (std::string name; std::getline(names, name, ',');) {
+    const std::optional<Operation> operation = operation_of(name);
+    check(operation.has_value(),
+          "--only: there is no operation '" + name + "'; there are " + listed(all_operations()));
+    operations.push_back(*operation);
+  }
+  return operations;
 }
 
 void check_ranges(const Options& o) {
@@ -56,37 +86,49 @@ void check_ranges(const Options& o) {
   throw UsageError("--model " + o.model + " is not known; known: " + known);
 }
 
+void check_name(const std::string& benchmark) {
+  static constexpr const char* kNames[] = {"allreduce", "gradients", "operations"};
+  if (std::find(std::begin(kNames), std::end(kNames), benchmark) != std::end(kNames)) return;
+  throw UsageError("there is no benchmark '" + benchmark +
+                   "'; there are allreduce, gradients and operations");
+}
+
+// The words after the benchmark's name.
+void read_options(const std::vector<std::string>& words, Options& o) {
+  po::options_description table("Options of " + o.benchmark);
+  add_options(o.benchmark, o, table);
+  po::variables_map values;
+  po::store(po::command_line_parser(words).options(table).positional({}).run(), values);
+  if (values.count("help") > 0) {
+    std::ostringstream text;
+    text << kUsage << table;
+    o.help = text.str();
+    return;
+  }
+  po::notify(values);
+  check(values.count("json") == 0 || !o.json.empty(), "--json needs a file");
+  check(values.count("python") == 0 || !o.python.empty(), "--python needs a program");
+  if (values.count("only") > 0) o.only = parse_operations(values["only"].as<std::string>());
+  check_ranges(o);
+}
+
 }  // namespace
 
 Options parse_options(const std::vector<std::string>& arguments) {
   Options o;
-  check(!arguments.empty(), "which benchmark? allreduce or gradients");
+  check(!arguments.empty(), "which benchmark? allreduce, gradients or operations");
   o.benchmark = arguments.front();
   if (o.benchmark == "--help" || o.benchmark == "-h") {
     o.help = std::string(kUsage) + "'kolo bench NAME --help' lists the options of a benchmark.\n";
     return o;
   }
-  check(o.benchmark == "allreduce" || o.benchmark == "gradients",
-        "there is no benchmark '" + o.benchmark + "'; there are allreduce and gradients");
-  po::options_description table("Options of " + o.benchmark);
-  add_options(o.benchmark, o, table);
+  check_name(o.benchmark);
+  if (o.benchmark == "operations") o.max_bytes = kOperationsMostBytes;
   try {
-    po::variables_map values;
-    const std::vector<std::string> rest(arguments.begin() + 1, arguments.end());
-    po::store(po::command_line_parser(rest).options(table).positional({}).run(), values);
-    if (values.count("help") > 0) {
-      std::ostringstream text;
-      text << kUsage << table;
-      o.help = text.str();
-      return o;
-    }
-    check(values.count("json") == 0 || !values["json"].as<std::string>().empty(),
-          "--json needs a file");
-    po::notify(values);
+    read_options({arguments.begin() + 1, arguments.end()}, o);
   } catch (const po::error& error) {
     throw UsageError(error.what());
   }
-  check_ranges(o);
   return o;
 }
 

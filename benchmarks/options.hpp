@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/operation.hpp"
+
 namespace kolo::bench {
 
 // A command line that cannot be meant. what() says why.
@@ -16,7 +18,7 @@ class UsageError : public std::runtime_error {
 };
 
 struct Options {
-  std::string benchmark;            // "allreduce" or "gradients"
+  std::string benchmark;            // "allreduce", "gradients" or "operations"
   std::optional<std::string> help;  // asked for: print it and do nothing
 
   // All benchmarks.
@@ -24,9 +26,13 @@ struct Options {
   int warm_up = 5;
   std::string json;  // file, or empty
 
-  // allreduce
+  // allreduce and operations
   std::int64_t min_bytes = 4;
-  std::int64_t max_bytes = 256 << 20;
+  std::int64_t max_bytes = 256 << 20;  // operations: 64 MiB
+
+  // operations
+  std::vector<Operation> only = all_operations();
+  std::string python;  // one that has torch, or empty
 
   // gradients
   std::string model = "resnet50";

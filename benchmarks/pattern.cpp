@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <utility>
 
 namespace kolo::bench {
 namespace {
@@ -14,10 +16,15 @@ std::uint32_t mix(std::uint32_t bits) {
   return bits ^ (bits >> 16);
 }
 
-float value(int rank, int round, std::size_t place) {
+// One period of a rank's values.
+std::vector<float> values_of(int rank, int round) {
   const std::uint32_t row =
       mix(static_cast<std::uint32_t>(rank) + 65536U * static_cast<std::uint32_t>(round));
-  return static_cast<float>(mix(row + static_cast<std::uint32_t>(place)) & 0xffU);
+  std::vector<float> values(Pattern::kPeriod);
+  for (std::size_t place = 0; place < values.size(); ++place) {
+    values[place] = static_cast<float>(mix(row + static_cast<std::uint32_t>(place)) & 0xffU);
+  }
+  return values;
 }
 
 // Calls visit(at, place, length) for the stretches of `count` elements that lie in one period.
@@ -32,15 +39,28 @@ void for_each_stretch(std::size_t count, std::size_t offset, Visitor&& visit) {
   }
 }
 
+std::optional<Difference> difference_between(const std::vector<float>& period, const float* data,
+                                             std::size_t count, std::size_t offset) {
+  std::optional<Difference> difference;
+  for_each_stretch(count, offset, [&](std::size_t at, std::size_t place, std::size_t length) {
+    // Equal bits are equal values here, and comparing bytes is quick.
+    if (std::memcmp(data + at, period.data() + place, length * sizeof(float)) == 0) return true;
+    const float* found = std::mismatch(data + at, data + at + length, period.data() + place).first;
+    if (found == data + at + length) return true;  // -0 for 0
+    const auto index = static_cast<std::size_t>(found - data);
+    difference = Difference{index, *found, period[place + index - at]};
+    return false;
+  });
+  return difference;
+}
+
 }  // namespace
 
-Pattern::Pattern(int rank, int ranks, int round) : mine_(kPeriod), sum_(kPeriod) {
+Pattern::Pattern(int rank, int ranks, int round) : round_(round), sum_(kPeriod) {
   for (int other = 0; other < ranks; ++other) {
-    for (std::size_t place = 0; place < kPeriod; ++place) {
-      const float one = value(other, round, place);
-      sum_[place] += one;
-      if (other == rank) mine_[place] = one;
-    }
+    std::vector<float> values = values_of(other, round);
+    std::transform(values.begin(), values.end(), sum_.begin(), sum_.begin(), std::plus<>());
+    if (other == rank) mine_ = std::move(values);
   }
 }
 
@@ -53,17 +73,13 @@ void Pattern::fill(float* data, std::size_t count, std::size_t offset) const {
 
 std::optional<Difference> Pattern::first_difference(const float* data, std::size_t count,
                                                     std::size_t offset) const {
-  std::optional<Difference> difference;
-  for_each_stretch(count, offset, [&](std::size_t at, std::size_t place, std::size_t length) {
-    // Equal bits are equal values here, and comparing bytes is quick.
-    if (std::memcmp(data + at, sum_.data() + place, length * sizeof(float)) == 0) return true;
-    const float* found = std::mismatch(data + at, data + at + length, sum_.data() + place).first;
-    if (found == data + at + length) return true;  // -0 for 0
-    const auto index = static_cast<std::size_t>(found - data);
-    difference = Difference{index, *found, sum_[place + index - at]};
-    return false;
-  });
-  return difference;
+  return difference_between(sum_, data, count, offset);
+}
+
+std::optional<Difference> Pattern::first_difference_from(int source, const float* data,
+                                                         std::size_t count,
+                                                         std::size_t offset) const {
+  return difference_between(values_of(source, round_), data, count, offset);
 }
 
 }  // namespace kolo::bench

@@ -28,8 +28,12 @@ class Pattern {
   // Compares with the sum over all ranks.
   std::optional<Difference> first_difference(const float* data, std::size_t count,
                                              std::size_t offset = 0) const;
+  // Compares with the values of the rank `source`.
+  std::optional<Difference> first_difference_from(int source, const float* data, std::size_t count,
+                                                  std::size_t offset = 0) const;
 
  private:
+  const int round_;
   std::vector<float> mine_;
   std::vector<float> sum_;
 };

@@ -81,7 +81,7 @@ std::string to_json(const Report& report) {
 }
 
 std::string table_head() {
-  return format("%-34s %-10s %12s %12s %12s %8s %8s\n", "work", "contender", "median us", "min us",
+  return format("%-38s %-10s %12s %12s %12s %8s %8s\n", "work", "contender", "median us", "min us",
                 "p90 us", "samples", "x mpi");
 }
 
@@ -89,7 +89,7 @@ std::string table_lines(const std::vector<Row>& rows) {
   std::string lines;
   for (const Row& row : rows) {
     const Summary& us = row.microseconds;
-    lines += format("%-34s %-10s %12.2f %12.2f %12.2f %8d %8s\n", row.work.c_str(),
+    lines += format("%-38s %-10s %12.2f %12.2f %12.2f %8d %8s\n", row.work.c_str(),
                     row.contender.c_str(), us.median, us.min, us.p90, us.samples,
                     ratio_to_mpi(row, rows).c_str());
   }

@@ -16,11 +16,11 @@
 namespace kolo::bench {
 
 struct Row {
-  std::string work;       // what was done: allreduce/BYTES/private/RANKS, gradients/MODEL/RANKS
+  std::string work;       // what was done: OPERATION/BYTES/private/RANKS, gradients/MODEL/RANKS
   std::string contender;  // who did it: kolo, mpi, ...
   Summary microseconds;
   std::int64_t bytes = 0;  // of one rank's values
-  std::string placement;   // where the ranks ran, as far as is known
+  std::string placement;   // where the work ran, as far as is known; empty: where the ranks did
 };
 
 struct Report {

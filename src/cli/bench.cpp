@@ -33,7 +33,9 @@ std::string bench_help() {
   text << "Usage: kolo bench NAME [-np N] [options] [options of the benchmark]\n\n"
           "Benchmarks:\n"
           "  allreduce   allreduce of 4 B to 256 MB, beside MPI_Allreduce\n"
-          "  gradients   reducing a model's gradients (--model resnet50), beside plain MPI\n\n"
+          "  gradients   reducing a model's gradients (--model resnet50), beside plain MPI\n"
+          "  operations  each operation, 4 B to 64 MB, beside plain MPI and, with --python PATH,\n"
+          "              torch.distributed over gloo\n\n"
           "'kolo bench NAME --help' lists the options of a benchmark; every one knows --json "
           "FILE.\n\n"
        << bench_option_table();

@@ -95,7 +95,8 @@ struct ChildSpec {
 };
 
 // Starts a child with all signals at their defaults. Throws std::system_error with exec's errno
-// when the program cannot be started. Call from a process with one thread.
+// when the program cannot be started. The death signal comes when the calling thread ends. No other
+// thread may change the environment meanwhile.
 pid_t spawn(const ChildSpec& spec);
 
 // A descriptor that becomes readable when the process ends; not open where the kernel has none.

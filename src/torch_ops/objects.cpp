@@ -62,11 +62,16 @@ std::vector<std::string> allgather_bytes(const Encode& encode, const OperationOp
 }
 
 std::string to_archive(const Save& save) {
-  torch::serialize::OutputArchive archive;
-  save(archive);
-  std::ostringstream stream;
-  archive.save_to(stream);
-  return stream.str();
+  try {
+    torch::serialize::OutputArchive archive;
+    save(archive);
+    std::ostringstream stream;
+    archive.save_to(stream);
+    return stream.str();
+  } catch (const c10::Error& error) {
+    throw InvalidArgumentError(std::string("LibTorch cannot save the object: ") +
+                               error.what_without_backtrace());
+  }
 }
 
 void from_archive(const std::string& bytes, const Load& load) {

@@ -61,7 +61,7 @@ Handle allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options
 Handle allreduce_async_(at::Tensor tensor, const AllreduceOptions& options) {
   const Call call("allreduce_async_", "allreduce", options.name(), options.process_set());
   Handle handle = start_allreduce(call, tensor, options);
-  note_change({tensor});
+  note_change({std::move(tensor)});
   return handle;
 }
 
@@ -84,7 +84,7 @@ GroupHandle grouped_allreduce_async_(Tensors tensors, const AllreduceOptions& op
   const Call call("grouped_allreduce_async_", "grouped_allreduce", options.name(),
                   options.process_set());
   GroupHandle handle = start_allreduce(call, tensors, options);
-  note_change(tensors);
+  note_change(std::move(tensors));
   return handle;
 }
 
@@ -107,7 +107,7 @@ Handle broadcast_async(const at::Tensor& tensor, int root_rank, const OperationO
 Handle broadcast_async_(at::Tensor tensor, int root_rank, const OperationOptions& options) {
   const Call call("broadcast_async_", "broadcast", options.name(), options.process_set());
   Handle handle = start_broadcast(call, tensor, root_rank);
-  note_change({tensor});
+  note_change({std::move(tensor)});
   return handle;
 }
 
@@ -132,7 +132,7 @@ GroupHandle grouped_broadcast_async_(Tensors tensors, int root_rank,
   const Call call("grouped_broadcast_async_", "grouped_broadcast", options.name(),
                   options.process_set());
   GroupHandle handle = start_broadcast(call, tensors, root_rank);
-  note_change(tensors);
+  note_change(std::move(tensors));
   return handle;
 }
 

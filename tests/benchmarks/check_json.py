@@ -17,7 +17,7 @@ def check_row(row):
     assert 0 < row["min_us"] <= row["median_us"] <= row["p90_us"], row
     assert row["samples"] > 0 and row["placement"], row
     kind, what = row["work"].split("/")[:2]
-    assert row["bytes"] == (int(what) if kind == "allreduce" else GRADIENT_BYTES[what]), row
+    assert row["bytes"] == (GRADIENT_BYTES[what] if kind == "gradients" else int(what)), row
 
 
 def main():
@@ -26,7 +26,8 @@ def main():
         report = json.load(file)
     assert set(report) == {"benchmark", "command", "date", "machine", "rows"}, report.keys()
     assert report["benchmark"] == benchmark
-    assert f"kolo bench {benchmark} -np 2 " in report["command"], report["command"]
+    ranks = works[0].split("/")[-1]
+    assert f"kolo bench {benchmark} -np {ranks} " in report["command"], report["command"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", report["date"]), report["date"]
     assert re.search(r"\d+ cores?, Linux ", report["machine"]), report["machine"]
     for row in report["rows"]:

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "one_rank.hpp"
+
 namespace kolo::bench {
 namespace {
 
@@ -40,6 +42,7 @@ class SlowPeer final : public Ranks {
   int size() const override { return 2; }
   void barrier() override { log_ += "|"; }
   void largest(double* values, int /*count*/) override { values[0] = std::max(values[0], 1e6); }
+  void largest_on_node(double* /*values*/, int /*count*/) override {}
 
  private:
   std::string& log_;  // the test's
@@ -89,18 +92,16 @@ TEST(BenchMeasure, WrongResultEndsTheRunAlsoInWarmUp) {
   try {
     measure(ranks, contenders, {5, 5});
     FAIL() << "no exception";
-  } catch (const WrongResult& wrong) {
-    EXPECT_THAT(wrong.what(), HasSubstr("contender b: element 7"));
+  } catch (const RunFailed& failed) {
+    EXPECT_THAT(failed.what(), HasSubstr("contender b: element 7"));
   }
   EXPECT_EQ(log, "a|A?b|B?");
 }
 
 // The result is wrong on the peer alone.
-class WrongPeer final : public Ranks {
+class WrongPeer final : public OneRank {
  public:
-  int rank() const override { return 0; }
   int size() const override { return 2; }
-  void barrier() override {}
   void largest(double* values, int /*count*/) override { values[1] = 1; }
 };
 
@@ -112,9 +113,69 @@ TEST(BenchMeasure, WrongResultOfAnotherRankEndsTheRunHereInSilence) {
   try {
     measure(ranks, contenders, {0, 1});
     FAIL() << "no exception";
-  } catch (const WrongResult& wrong) {
-    EXPECT_STREQ(wrong.what(), "");
+  } catch (const RunFailed& failed) {
+    EXPECT_STREQ(failed.what(), "");
   }
+}
+
+// Does nothing, but says that it took 7 us.
+class OwnClock : public Contender {
+ public:
+  std::string name() const override { return "own"; }
+  void refresh(const Pattern& /*pattern*/) override {}
+  void run() override {}
+  std::optional<double> measured_microseconds() const override { return 7; }
+  std::string check(const Pattern& /*pattern*/) override { return ""; }
+};
+
+TEST(BenchMeasure, TakesTheTimeThatTheContenderMeasured) {
+  OneRank ranks;
+  Contenders contenders;
+  contenders.push_back(std::make_unique<OwnClock>());
+  EXPECT_THAT(measure(ranks, contenders, {0, 2}), ElementsAre(ElementsAre(7, 7)));
+}
+
+class Failing final : public OwnClock {
+ public:
+  Failing(std::string& log, bool in_refresh) : log_(log), in_refresh_(in_refresh) {}
+  void refresh(const Pattern& /*pattern*/) override { fail_if(in_refresh_, "refresh "); }
+  void run() override { fail_if(!in_refresh_, "run "); }
+  std::string check(const Pattern& /*pattern*/) override {
+    log_ += "check ";
+    return "also wrong";
+  }
+
+ private:
+  void fail_if(bool fails, const char* what) {
+    log_ += what;
+    if (fails) throw ContenderFailed("no more");
+  }
+
+  std::string& log_;  // the test's
+  const bool in_refresh_;
+};
+
+// The other ranks are in the same collective calls, so none may be left out.
+TEST(BenchMeasure, AFailureEndsTheRunAfterAllCollectiveCalls) {
+  for (const bool in_refresh : {false, true}) {
+    std::string log;
+    SlowPeer ranks(log);
+    Contenders contenders;
+    contenders.push_back(std::make_unique<Failing>(log, in_refresh));
+    try {
+      measure(ranks, contenders, {0, 1});
+      FAIL() << "no exception";
+    } catch (const RunFailed& failed) {
+      EXPECT_STREQ(failed.what(), "contender own failed: no more");
+    }
+    EXPECT_EQ(log, in_refresh ? "refresh |check " : "refresh |run check ");
+  }
+}
+
+TEST(BenchAgree, AProblemAnywhereEndsTheRun) {
+  OneRank ranks;
+  EXPECT_NO_THROW(agree(ranks, ""));
+  EXPECT_THROW(agree(ranks, "a problem"), RunFailed);
 }
 
 }  // namespace

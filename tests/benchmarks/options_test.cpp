@@ -39,8 +39,28 @@ TEST(BenchOptions, AreRead) {
   EXPECT_EQ(options.json, "f");
 }
 
+TEST(BenchOptions, OfOperations) {
+  const Options all = parse_options({"operations"});
+  EXPECT_EQ(all.max_bytes, 67108864);
+  EXPECT_EQ(all.only, all_operations());
+  EXPECT_EQ(all.python, "");
+  const Options some = parse_options(
+      {"operations", "--only", "barrier,alltoall", "--python", "/opt/python", "--max-bytes", "64"});
+  EXPECT_THAT(some.only, testing::ElementsAre(Operation::kBarrier, Operation::kAlltoall));
+  EXPECT_EQ(some.python, "/opt/python");
+  EXPECT_EQ(some.max_bytes, 64);
+  EXPECT_THAT(problem_of({"operations", "--only", "barrier,nothing"}),
+              HasSubstr("no operation 'nothing'; there are allreduce, grouped_allreduce,"));
+  EXPECT_THAT(problem_of({"operations", "--only", ""}), HasSubstr("no operation ''"));
+  EXPECT_THAT(problem_of({"operations", "--only", "barrier,"}), HasSubstr("no operation ''"));
+  EXPECT_THAT(problem_of({"operations", "--python", ""}), HasSubstr("--python needs"));
+  EXPECT_THAT(problem_of({"operations", "--model", "resnet50"}), HasSubstr("model"));
+  EXPECT_THAT(problem_of({"allreduce", "--python", "p"}), HasSubstr("python"));
+}
+
 TEST(BenchOptions, HelpGoesBeforeAllElse) {
   EXPECT_THAT(parse_options({"--help"}).help.value(), HasSubstr("gradients"));
+  EXPECT_THAT(parse_options({"operations", "--help"}).help.value(), HasSubstr("sendrecv"));
   EXPECT_THAT(parse_options({"allreduce", "--min-bytes", "3", "--help"}).help.value(),
               HasSubstr("--max-bytes"));
 }

@@ -67,6 +67,18 @@ TEST(BenchPattern, WrongRankRoundOrPlaceIsNoticed) {
   EXPECT_TRUE(pattern.first_difference(right.data() + 4096, kCount - 4096));
 }
 
+TEST(BenchPattern, KnowsTheValuesOfEveryRank) {
+  std::vector<float> values(kCount);
+  Pattern(2, 3, 4).fill(values.data(), kCount, 77);
+  const Pattern pattern(0, 3, 4);
+  EXPECT_FALSE(pattern.first_difference_from(2, values.data(), kCount, 77));
+  EXPECT_TRUE(pattern.first_difference_from(1, values.data(), kCount, 77));
+  EXPECT_TRUE(pattern.first_difference_from(2, values.data(), kCount, 78));
+  EXPECT_TRUE(Pattern(0, 3, 5).first_difference_from(2, values.data(), kCount, 77));
+  values[9000] += 1;
+  EXPECT_EQ(pattern.first_difference_from(2, values.data(), kCount, 77)->index, 9000U);
+}
+
 TEST(BenchPattern, NothingIsRight) {
   EXPECT_FALSE(Pattern(0, 2, 0).first_difference(nullptr, 0));
 }

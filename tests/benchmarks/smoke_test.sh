@@ -6,7 +6,15 @@ mpirun=$1 program=$2 python=$3
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-on_two_ranks() { "$here/../mpirun.sh" "$mpirun" 2 "$@"; }
+on_ranks() { "$here/../mpirun.sh" "$mpirun" "$@"; }
+on_two_ranks() { on_ranks 2 "$@"; }
+
+# A Python whose torch is a fake: see fake_gloo.py.
+fake() {
+  printf '#!/bin/sh\nexec "%s" "%s" %s "$@"\n' "$python" "$here/fake_gloo.py" "$1" > "$folder/python-$1"
+  chmod +x "$folder/python-$1"
+  echo "$folder/python-$1"
+}
 
 # expect CODE PATTERN COMMAND...: it ends with the code and says something that matches.
 expect() {
@@ -26,12 +34,36 @@ expect 0 'gradients/resnet50/2 *mpi-fused' on_two_ranks "$program" gradients --m
   allreduce/{4,16,64,256,1024,4096,16384,65536}/private/2
 "$python" "$here/check_json.py" "$folder/gradients.json" gradients kolo,mpi,mpi-fused gradients/resnet50/2
 
+works=()
+for name in allreduce grouped_allreduce broadcast allgather alltoall reducescatter sendrecv; do
+  works+=("$name"/{4,16,64,256,1024,4096,16384,65536}/private/2)
+done
+expect 0 'barrier/0/private/2 *mpi' on_two_ranks "$program" operations --max-bytes 65536 --samples 3 --json "$folder/operations.json"
+"$python" "$here/check_json.py" "$folder/operations.json" operations kolo,mpi "${works[@]}" barrier/0/private/2
+# Sizes that three ranks cannot share evenly.
+expect 0 'alltoall/44/private/3 *mpi' on_ranks 3 "$program" operations --min-bytes 44 --max-bytes 50000 --samples 3
+
+expect 0 'allgather/64/private/1 *gloo' on_ranks 1 "$program" operations --only allreduce,allgather,barrier \
+  --min-bytes 64 --max-bytes 64 --samples 3 --python "$(fake copy)" --json "$folder/fake.json"
+"$python" "$here/check_json.py" "$folder/fake.json" operations kolo,mpi,gloo {allreduce/64,allgather/64,barrier/0}/private/1
+grep -q ', torch 0.0-fake"' "$folder/fake.json"
+gloo() { on_two_ranks "$program" operations --max-bytes 4 --samples 3 "$@"; }
+expect 1 'wrong result of contender gloo: element 0 of the result of allgather on rank' gloo --only allgather --python "$(fake idle)"
+expect 1 'python-die of rank 1 exited with code 1' gloo --only barrier --python "$(fake die)"
+grep -q '  the fake dies' "$folder/output"
+expect 0 'gloo has no alltoall: a fake has none' gloo --only alltoall --python "$(fake lack)"
+expect 1 '/no/python of rank 1 cannot be started: No such file' gloo --python /no/python
+expect 2 "no operation 'nothing'" "$program" operations --only nothing
+expect 0 'needs two ranks' on_ranks 1 "$program" operations --only sendrecv
+
 expect 0 'Usage: kolo bench' "$program" --help
 expect 0 'max-bytes' "$program" allreduce --help
 expect 2 "no benchmark 'nothing'" on_two_ranks "$program" nothing
 expect 2 'min-bytes must be' "$program" allreduce --min-bytes 3
 expect 2 'known: resnet50' "$program" gradients --model resnet999
 expect 1 "cannot write $folder/none/x.json" on_two_ranks "$program" allreduce --max-bytes 4 --json "$folder/none/x.json"
-# A whole file or none: nothing else is left.
-[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allreduce.json gradients.json output " ]
+# A whole file or none: nothing else is left, and no child.
+for _ in $(seq 30); do pgrep -f "$here/fake_gloo.py" > /dev/null || break; sleep 0.1; done
+if pgrep -af "$here/fake_gloo.py"; then echo 'the above are left'; exit 1; fi
+[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allreduce.json fake.json gradients.json operations.json output python-copy python-die python-idle python-lack " ]
 echo "kolo-bench: smoke test passed"

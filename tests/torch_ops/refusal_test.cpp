@@ -231,8 +231,10 @@ TEST_F(Refusal, OfMessagesBetweenTwo) {
       message_of<InvalidArgumentError>([&] { sendrecv(good, 0, bad, 0, name); });
       EXPECT_NO_THROW(send(good, 0, name));
     } else if (rank() == 0) {
-      EXPECT_THAT(message_of<MismatchError>([&] { recv(good, last, name); }), HasSubstr("only dense"));
-      EXPECT_THAT(message_of<MismatchError>([&] { send(good, last, name); }), HasSubstr("only dense"));
+      EXPECT_THAT(message_of<MismatchError>([&] { recv(good, last, name); }),
+                  HasSubstr("only dense"));
+      EXPECT_THAT(message_of<MismatchError>([&] { send(good, last, name); }),
+                  HasSubstr("only dense"));
       Handle receiving = recv_async_(good.clone(), last, name);
       message_of<MismatchError>([&] { send(good, last, name); });
       message_of<MismatchError>([&] { receiving.wait(); });

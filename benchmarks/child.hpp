@@ -1,0 +1,60 @@
+// A child process that answers lines with lines.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "cli/system.hpp"
+#include "core/clock.hpp"
+
+namespace kolo::bench {
+
+// It could not be started, ended, or did not answer in time. what() names it and has the last lines
+// of its standard error.
+class ChildError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Its standard input and output are one socket, and its standard error is kept for messages. It is
+// killed, with what it has started, by the destructor; and when the thread that made it ends, in
+// whatever way. Used by one thread.
+class Child {
+ public:
+  // `name` is for messages. No wait for an answer is longer than deadline_seconds. Inherits
+  // descriptors that do not close on exec. Throws ChildError.
+  Child(std::string name, const std::vector<std::string>& command, double deadline_seconds);
+  ~Child();
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  // Sends a line, without its newline, and waits for the answer, which must begin with `word`.
+  // Returns what follows the word. Throws ChildError, after which the child is of no use.
+  std::string ask(const std::string& line, const std::string& word);
+
+  pid_t pid() const { return pid_; }
+
+ private:
+  std::string answer_to(const std::string& line);
+  void send(const std::string& line);
+  std::optional<std::string> take_line();
+  void wait_for_bytes(Clock::time_point deadline, const std::string& line);
+  std::string how_it_ended();
+  int kill_all();
+  std::string last_words() const;
+  [[noreturn]] void fail(const std::string& what) const;
+
+  const std::string name_;
+  const Clock::duration deadline_;
+  cli::Fd socket_;
+  cli::Fd errors_;  // a file without a name
+  cli::Fd ended_;   // readable when the child has ended
+  pid_t pid_ = -1;  // until it is known how it ended
+  std::string received_;
+};
+
+}  // namespace kolo::bench

@@ -1,0 +1,50 @@
+// torch.distributed over gloo, measured beside the others: each rank has a child process, a Python
+// that has torch, which runs gloo_child.py.
+//
+// Where the tensors are: the contender fills and checks memory that rank and child share. Before
+// each sample the child copies it into tensors of its own, whose memory is private as that of the
+// other contenders, and afterwards the result back; neither is timed. The time is the child's own,
+// from the line that tells it to begin to its completion. The child is not bound to cores.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "benchmarks/child.hpp"
+#include "benchmarks/exchange.hpp"
+#include "benchmarks/harness.hpp"
+#include "benchmarks/shared_memory.hpp"
+
+namespace kolo::bench {
+
+// Used by the thread that made it, which outlives it. All members but torch_version() are
+// collective.
+class Gloo {
+ public:
+  static constexpr double kDeadlineSeconds = 60;
+
+  // Starts the children, which find each other at `host`, rank 0's. shared_elements: of the largest
+  // input with its output. deadline_seconds: for each wait. Throws RunFailed.
+  Gloo(Ranks& ranks, const std::string& python, const std::string& host,
+       std::size_t shared_elements, double deadline_seconds = kDeadlineSeconds);
+
+  const std::string& torch_version() const { return torch_version_; }
+
+  struct Offer {
+    std::unique_ptr<Contender> contender;  // as long as the Gloo; the latest offer alone is usable
+    std::string missing;                   // why there is none
+  };
+  // Has the children carry out the operation once. Throws RunFailed.
+  Offer offer(const Exchange& exchange);
+
+ private:
+  void start(const std::string& python, double deadline_seconds);
+
+  Ranks& ranks_;  // outlives this
+  const SharedMemory memory_;
+  std::unique_ptr<Child> child_;
+  std::string torch_version_;
+};
+
+}  // namespace kolo::bench

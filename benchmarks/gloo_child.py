@@ -1,0 +1,151 @@
+"""Runs beside a rank of `kolo bench operations --python`: torch.distributed over gloo.
+
+    python -u -c SCRIPT RANK RANKS DESCRIPTOR BYTES SECONDS
+
+DESCRIPTOR is memory that the rank shares. gloo waits SECONDS at most. Each line of standard input is answered with a
+line of standard output; the end of the input is the end:
+
+    start                               torch VERSION
+    store HOST                          port PORT    (on rank 0: makes the store where the ranks find each other)
+    join HOST PORT                      joined
+    work NAME INPUT OUTPUT GIVE TAKE    tried        (once; with the reason after it if gloo lacks the operation)
+    load                                loaded
+    run                                 ran ENTERED LEFT
+
+INPUT and OUTPUT are numbers of float32 elements, one after the other in the shared memory; without an OUTPUT the
+operation is in place. GIVE and TAKE say how they are cut, as "8,8" or "-". The tensors have memory of their own: load
+copies into them, run copies the result back. ENTERED and LEFT are nanoseconds of CLOCK_MONOTONIC.
+"""
+import os
+import sys
+
+ANSWERS = os.fdopen(os.dup(1), "w", buffering=1)
+os.dup2(2, 1)  # what libraries print is no answer
+# All cores of the node, as without kolo run: gloo's thread polls, and on one core keeps the others from running.
+os.sched_setaffinity(0, range(os.sysconf("SC_NPROCESSORS_CONF")))
+
+import datetime
+import mmap
+import time
+
+import torch
+import torch.distributed as dist
+
+RANK, RANKS, DESCRIPTOR, BYTES = (int(word) for word in sys.argv[1:5])
+TIMEOUT = datetime.timedelta(seconds=float(sys.argv[5]))
+
+
+class Work:
+    """An operation and its tensors."""
+
+    def __init__(self, shared, name, elements, outputs, give, take):
+        self.shared = [shared[:elements], shared[elements:elements + outputs]]
+        self.own = [torch.empty(elements), torch.empty(outputs)]
+        self.result = 1 if outputs else 0
+        self.call = getattr(self, name)(*self.own, give, take)
+
+    def load(self):
+        for own, shared in zip(self.own, self.shared):
+            own.copy_(shared)
+
+    def run(self):
+        entered = time.monotonic_ns()
+        self.call()
+        left = time.monotonic_ns()
+        # A rank that has its answer spins in MPI: not while another is still timed.
+        dist.barrier()
+        self.shared[self.result].copy_(self.own[self.result])
+        return entered, left
+
+    def allreduce(self, given, taken, give, take):
+        return lambda: dist.all_reduce(given)
+
+    def grouped_allreduce(self, given, taken, give, take):
+        tensors = list(given.split(give))
+        return lambda: dist.all_reduce_coalesced(tensors)
+
+    def broadcast(self, given, taken, give, take):
+        return lambda: dist.broadcast(given, 0)
+
+    def allgather(self, given, taken, give, take):
+        return lambda: dist.all_gather_into_tensor(taken, given)
+
+    def alltoall(self, given, taken, give, take):
+        return lambda: dist.all_to_all_single(taken, given, take, give)
+
+    def reducescatter(self, given, taken, give, take):
+        if min(give) == max(give):
+            return lambda: dist.reduce_scatter_tensor(taken, given)
+        tensors = list(given.split(give))
+        return lambda: dist.reduce_scatter(taken, tensors)
+
+    def sendrecv(self, given, taken, give, take):
+        both = [dist.P2POp(dist.isend, given, (RANK + 1) % RANKS), dist.P2POp(dist.irecv, taken, (RANK - 1) % RANKS)]
+
+        def call():
+            for work in dist.batch_isend_irecv(both):
+                work.wait()
+
+        return call
+
+    def barrier(self, given, taken, give, take):
+        return dist.barrier
+
+
+def counts(text):
+    return [] if text == "-" else [int(word) for word in text.split(",")]
+
+
+def why_missing(work):
+    """Of an operation that this gloo lacks; any other error is one."""
+    try:
+        work.call()
+    except (RuntimeError, AttributeError) as error:
+        if not isinstance(error, (NotImplementedError, AttributeError)) and "not support" not in str(error):
+            raise
+        return " " + str(error).partition("\n")[0]
+    return ""
+
+
+class Child:
+    def __init__(self):
+        torch.set_num_threads(1)
+        self.shared = torch.frombuffer(mmap.mmap(DESCRIPTOR, BYTES), dtype=torch.float32)
+        self.store = self.work = None
+
+    def answer(self, command, *words):
+        return getattr(self, "on_" + command)(*words)
+
+    def on_start(self):
+        return f"torch {torch.__version__}"
+
+    def on_store(self, host):
+        self.store = dist.TCPStore(host, 0, RANKS, True, TIMEOUT, wait_for_workers=False)
+        return f"port {self.store.port}"
+
+    def on_join(self, host, port):
+        if self.store is None:
+            self.store = dist.TCPStore(host, int(port), RANKS, False, TIMEOUT, wait_for_workers=False)
+        dist.init_process_group("gloo", store=self.store, rank=RANK, world_size=RANKS, timeout=TIMEOUT)
+        return "joined"
+
+    def on_work(self, name, elements, outputs, give, take):
+        self.work = None  # its memory first
+        self.work = Work(self.shared, name, int(elements), int(outputs), counts(give), counts(take))
+        return "tried" + why_missing(self.work)
+
+    def on_load(self):
+        self.work.load()
+        return "loaded"
+
+    def on_run(self):
+        return "ran {} {}".format(*self.work.run())
+
+
+def main():
+    child = Child()
+    for line in iter(sys.stdin.readline, ""):
+        print(child.answer(*line.split()), file=ANSWERS)
+
+
+main()

@@ -1,0 +1,89 @@
+// kolo bench operations: kolo, MPI and, with --python, torch.distributed over gloo.
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "benchmarks/benchmarks.hpp"
+#include "benchmarks/exchange.hpp"
+#include "benchmarks/gloo.hpp"
+#include "benchmarks/operation_contenders.hpp"
+#include "benchmarks/sizes.hpp"
+
+namespace kolo::bench {
+namespace {
+
+std::vector<Exchange> exchanges_of(Operation operation, const Group& group,
+                                   const Options& options) {
+  if (operation == Operation::kBarrier) {
+    return {exchange_of(operation, 0, group.rank(), group.size())};
+  }
+  std::vector<Exchange> exchanges;
+  for (const std::int64_t bytes : sizes_between(options.min_bytes, options.max_bytes)) {
+    const auto elements = static_cast<std::size_t>(bytes) / sizeof(float);
+    exchanges.push_back(exchange_of(operation, elements, group.rank(), group.size()));
+  }
+  return exchanges;
+}
+
+std::unique_ptr<Gloo> start_gloo(Group& group, const std::vector<Exchange>& exchanges,
+                                 const Options& options, const Publish& publish) {
+  if (options.python.empty()) return nullptr;
+  std::size_t most = 1;
+  for (const Exchange& exchange : exchanges) {
+    most = std::max(most, exchange.elements + exchange.output_elements());
+  }
+  // kolo::init() has set it.
+  const char* host = std::getenv("MASTER_ADDR");  // NOLINT(concurrency-mt-unsafe)
+  auto gloo =
+      std::make_unique<Gloo>(group, options.python, host == nullptr ? "localhost" : host, most);
+  publish.library("torch " + gloo->torch_version());
+  return gloo;
+}
+
+Contenders contenders_for(const Exchange& exchange, Group& group, Gloo* gloo,
+                          const Publish& publish) {
+  Contenders contenders;
+  contenders.push_back(kolo_operation(group, exchange));
+  contenders.push_back(mpi_operation(group, exchange));
+  if (gloo == nullptr) return contenders;
+  Gloo::Offer offer = gloo->offer(exchange);
+  if (offer.contender) {
+    contenders.push_back(std::move(offer.contender));
+  } else {
+    publish.note("gloo has no " + name_of(exchange.operation) + ": " + offer.missing);
+  }
+  return contenders;
+}
+
+}  // namespace
+
+void bench_operations(Group& group, const Options& options, const Publish& publish) {
+  std::vector<Exchange> exchanges;
+  for (const Operation operation : options.only) {
+    if (operation == Operation::kSendrecv && group.size() == 1) {
+      publish.note("sendrecv needs two ranks; left out");
+      continue;
+    }
+    for (Exchange& exchange : exchanges_of(operation, group, options)) {
+      exchanges.push_back(std::move(exchange));
+    }
+  }
+  const std::unique_ptr<Gloo> gloo = start_gloo(group, exchanges, options, publish);
+  for (const Exchange& exchange : exchanges) {
+    const auto bytes = static_cast<std::int64_t>(exchange.elements * sizeof(float));
+    const Schedule schedule{
+        options.warm_up,
+        options.samples > 0 ? options.samples : default_samples(std::max<std::int64_t>(4, bytes))};
+    const std::string work = name_of(exchange.operation) + "/" + std::to_string(bytes) +
+                             "/private/" + std::to_string(group.size());
+    const Contenders contenders = contenders_for(exchange, group, gloo.get(), publish);
+    std::vector<Row> rows = measure_rows(group, contenders, schedule, work, bytes);
+    for (Row& row : rows) {
+      if (row.contender == "gloo") row.placement = "unbound";
+    }
+    publish.rows(rows);
+  }
+}
+
+}  // namespace kolo::bench
