@@ -55,9 +55,11 @@ TEST_F(ManyTensors, InAnyOrder) {
 TEST_F(ManyTensors, InAnyOrderWithoutFusionOrCache) {
   for (const char* setting : {"KOLO_FUSION_THRESHOLD", "KOLO_CACHE_CAPACITY"}) {
     shutdown();
-    ::setenv(setting, "0", 1);  // read by init()
+    // NOLINTBEGIN(concurrency-mt-unsafe): no other thread reads or writes it
+    ::setenv(setting, "0", 1);
     init();
     ::unsetenv(setting);
+    // NOLINTEND(concurrency-mt-unsafe)
     for (int step = 0; step < 4; ++step) reduce_in_any_order(step);
   }
 }
@@ -73,7 +75,7 @@ struct Kind {
   Tensors wanted;
 };
 
-std::vector<Kind> kinds(const ProcessSet& set, const Specs& specs) {
+std::vector<Kind> every_kind(const ProcessSet& set, const Specs& specs) {
   const auto sum = AllreduceOptions(ReduceOp::Sum).process_set(set);
   const auto largest = AllreduceOptions(ReduceOp::Max).process_set(set);
   const auto plain = OperationOptions().process_set(set);
@@ -114,7 +116,7 @@ TEST_F(ManyTensors, OfDifferentOperations) {
   const Specs specs = {kNumbers, 1, 3};
   for (const ProcessSet& set : sets_of_this_rank()) {
     SCOPED_TRACE(to_text(set));
-    const std::vector<Kind> all = kinds(set, specs);
+    const std::vector<Kind> all = every_kind(set, specs);
     for (int repeat = 0; repeat < 4; ++repeat) {
       run_at_once(all, inputs_of(rank(), specs), true);
       run_at_once(all, inputs_of(rank(), specs), false);
@@ -124,7 +126,7 @@ TEST_F(ManyTensors, OfDifferentOperations) {
 
 Tensors random_inputs(int rank, int step, at::ScalarType dtype, std::size_t tensors,
                       std::int64_t elements) {
-  torch::manual_seed(static_cast<std::uint64_t>(rank + 100 * step));
+  torch::manual_seed(rank + 100 * step);
   Tensors inputs;
   for (std::size_t i = 0; i < tensors; ++i) inputs.push_back(at::randn({elements}).to(dtype));
   return inputs;

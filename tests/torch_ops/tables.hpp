@@ -215,14 +215,14 @@ struct Form {
 };
 
 template <typename Call>
-auto one_by_one(const Call& call) {
+auto one_by_one(Call call) {
   return
       [call](const Tensors& tensors, const auto& options) { return each(tensors, options, call); };
 }
 
 // Starts all before it waits for the first.
 template <typename Start>
-auto all_at_once(const Start& start) {
+auto all_at_once(Start start) {
   return [start](const Tensors& tensors, const auto& options) {
     auto handles = each(tensors, options, start);
     std::vector<decltype(handles[0].wait())> results;
@@ -232,7 +232,7 @@ auto all_at_once(const Start& start) {
 }
 
 template <typename Start>
-auto as_a_group(const Start& start) {
+auto as_a_group(Start start) {
   return [start](const Tensors& tensors, const auto& options) {
     return start(tensors, options).wait();
   };

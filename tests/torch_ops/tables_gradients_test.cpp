@@ -185,9 +185,11 @@ TEST_F(GradientTables, GroupsOfWhichOneResultIsUsed) {
     for (std::size_t used = 0; used < 3; ++used) {
       const Tensors leaves = with_gradients(Tensors(3, at::ones({4, 2}, at::kDouble)));
       group.run(leaves)[used].sum().backward();
-      for (std::size_t i = 0; i < leaves.size(); ++i)
-        expect_near(gradients_of(leaves)[i],
-                    at::full({4, 2}, i == used ? group.gradient() : 0, at::kDouble));
+      const Tensors gradients = gradients_of(leaves);
+      for (std::size_t i = 0; i < leaves.size(); ++i) {
+        const double wanted = i == used ? group.gradient() : 0;
+        expect_near(gradients[i], at::full({4, 2}, wanted, at::kDouble));
+      }
     }
   }
 }

@@ -73,9 +73,10 @@ void check_all(const Forms& forms, const std::vector<Reduction>& reductions, con
       const at::Tensor whole = reduced(all, options);
       return scattered ? share(whole, all.size(), place) : whole;
     });
-    for (std::size_t k = 0; k < forms.size(); ++k)
-      check(forms[k], inputs, options.name((i + k) % 2 == 0 ? "" : "table"), wanted,
-            reduction.units);
+    for (std::size_t k = 0; k < forms.size(); ++k) {
+      options.name((i + k) % 2 == 0 ? "" : "table");
+      check(forms[k], inputs, options, wanted, reduction.units);
+    }
   }
 }
 
