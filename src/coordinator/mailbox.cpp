@@ -72,7 +72,11 @@ Status Mailbox::submit(const std::shared_ptr<Operation>& operation) {
 
 void Mailbox::enter(const std::shared_ptr<Operation>& operation) {
   entries_.push_back({Entry::Kind::kSubmit, operation});
-  if (!operation->lined_up) submitted_since_boundary_.insert(operation->process_set);
+  if (operation->descriptor.kind == OpKind::kJoin) {
+    submitted_since_boundary_.erase(operation->process_set);  // a boundary by itself
+  } else if (!operation->lined_up) {
+    submitted_since_boundary_.insert(operation->process_set);
+  }
   condition_.notify_one();
 }
 

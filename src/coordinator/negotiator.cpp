@@ -1,12 +1,16 @@
 #include "coordinator/negotiator.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace kolo {
 namespace {
 
 // A tensor whose buckets had to be dissolved so often stays alone.
 constexpr int kMostPlans = 3;
+
+// An execution that never comes.
+constexpr std::uint64_t kNotYet = std::numeric_limits<std::uint64_t>::max();
 
 std::vector<int> ranks_where(const std::vector<bool>& flags, bool wanted) {
   std::vector<int> ranks;
@@ -19,7 +23,11 @@ std::vector<int> ranks_where(const std::vector<bool>& flags, bool wanted) {
 }  // namespace
 
 Negotiator::Negotiator(const Options& options)
-    : options_(options), left_(options.ranks.size(), false), joined_(options.ranks.size(), false) {}
+    : options_(options),
+      left_(options.ranks.size(), false),
+      joined_(options.ranks.size(), false),
+      owed_(options.ranks.size(), 0),
+      held_back_(options.ranks.size()) {}
 
 wire::Decisions Negotiator::take_decisions() {
   return std::exchange(decisions_, {});
@@ -53,6 +61,7 @@ Status Negotiator::on(int rank, const wire::Announce& record) {
   tensor.transient = record.transient;
   tensor.announced[rank] = record.descriptor;
   arrive(rank, tensor, record.absent);
+  if (record.again && --owed_[rank] == 0) return handle(rank, std::exchange(held_back_[rank], {}));
   return Status::ok();
 }
 
@@ -68,7 +77,10 @@ Status Negotiator::on(int rank, const wire::Ready& record) {
     const auto found = by_id_.find(units[position]);
     if (found == by_id_.end()) {
       // Evicted while the report was under way: the rank announces the tensor again when it hears.
-      if (units[position] < next_id_) continue;
+      if (units[position] < next_id_) {
+        ++owed_[rank];
+        continue;
+      }
       return Status::internal("rank " + std::to_string(rank) + " reported an unknown tensor");
     }
     Tensor& tensor = *found->second;
@@ -125,7 +137,11 @@ void Negotiator::plan(const std::vector<wire::Submitted>& together) {
   }
 }
 
-Status Negotiator::on(int rank, const wire::Leave& /*record*/) {
+Status Negotiator::on(int rank, const wire::Leave& record) {
+  if (owed_[rank] > 0) {
+    held_back_[rank].emplace_back(record);
+    return Status::ok();
+  }
   left_[rank] = true;
   left_order_.push_back(rank);
   for (Tensor* tensor : in_flight_without(rank)) {
@@ -142,18 +158,29 @@ Status Negotiator::on(int /*rank*/, const wire::Abort& record) {
 }
 
 // From now on the rank counts as arrived, with nothing, wherever it has not.
-Status Negotiator::on(int rank, const wire::Join& /*record*/) {
-  if (joined_[rank]) return Status::internal("rank " + std::to_string(rank) + " joined twice");
-  joined_[rank] = true;
-  ++joined_count_;
-  for (Tensor* tensor : in_flight_without(rank)) {
-    if (needs(*tensor, rank) && is_complete(*tensor)) resolve(*tensor);
+Status Negotiator::on(int rank, const wire::Join& record) {
+  if (owed_[rank] > 0) {
+    held_back_[rank].emplace_back(record);
+    return Status::ok();
   }
+  if (joined_[rank]) return Status::internal("rank " + std::to_string(rank) + " joined twice");
   if (!left_order_.empty()) {
     fail_join();
-  } else if (joined_count_ == size()) {
-    end_join(rank, {});
+    return Status::ok();
   }
+  joined_[rank] = true;
+  ++joined_count_;
+  std::vector<BucketState*> given_up;
+  for (const auto& [id, bucket] : buckets_) {
+    if (half_come(*bucket, rank)) given_up.push_back(bucket.get());
+  }
+  std::sort(given_up.begin(), given_up.end(), [](auto* a, auto* b) { return a->id < b->id; });
+  for (BucketState* bucket : given_up) dissolve(*bucket, nullptr);
+  for (Tensor* tensor : in_flight_without(rank)) {
+    // One may have been executed with the bucket of another.
+    if (tensor->arrivals > 0 && needs(*tensor, rank) && is_complete(*tensor)) resolve(*tensor);
+  }
+  if (joined_count_ == size()) end_join(rank, {});
   return Status::ok();
 }
 
@@ -265,27 +292,13 @@ void Negotiator::resolve(Tensor& tensor) {
                     ". Submit the same operation on every rank, or use different names; other "
                     "tensors are not affected");
   }
+  const std::string missing = missing_for_good(tensor);
+  if (!missing.empty()) return fail(tensor, StatusCode::kMismatch, missing);
   if (!tensor.announced.empty()) {
     const Descriptor descriptor = tensor.announced.begin()->second;
     if (tensor.id == 0 || descriptor != tensor.agreed) agree(tensor, descriptor);
   }
   tensor.announced.clear();
-  const std::vector<int> joined = joined_without(tensor);
-  if (tensor.agreed.kind == OpKind::kBroadcast &&
-      std::any_of(joined.begin(), joined.end(), [&](int rank) {
-        return options_.ranks[static_cast<std::size_t>(rank)] == tensor.agreed.root;
-      })) {
-    return fail(tensor, StatusCode::kMismatch,
-                "broadcast of '" + tensor.name + "': its root, rank " +
-                    std::to_string(tensor.agreed.root) +
-                    ", has joined and gives nothing; choose a root that still takes part");
-  }
-  if (tensor.agreed.is_between_two() && tensor.arrivals < 2) {
-    return fail(tensor, StatusCode::kMismatch,
-                "send '" + tensor.name + "' from rank " + std::to_string(tensor.agreed.root) +
-                    " to rank " + std::to_string(tensor.agreed.destination) +
-                    ": one of them has joined and takes part no more");
-  }
   if (!tensor.in_bucket()) {
     execute(tensor);
   } else if (BucketState* bucket = tensor.bucket; ++bucket->complete == bucket->members.size()) {
@@ -302,6 +315,25 @@ std::string Negotiator::refusals(const Tensor& tensor) const {
             " could not take part: " + descriptor.refusal;
   }
   return text;
+}
+
+// Of what all have agreed on: who must give something but has joined, in words.
+std::string Negotiator::missing_for_good(const Tensor& tensor) const {
+  const Descriptor& descriptor = meant(tensor);
+  const std::vector<int> joined = joined_without(tensor);
+  if (descriptor.kind == OpKind::kBroadcast &&
+      std::any_of(joined.begin(), joined.end(), [&](int rank) {
+        return options_.ranks[static_cast<std::size_t>(rank)] == descriptor.root;
+      })) {
+    return "broadcast of '" + tensor.name + "': its root, rank " + std::to_string(descriptor.root) +
+           ", has joined and gives nothing; choose a root that still takes part";
+  }
+  if (descriptor.is_between_two() && tensor.arrivals < 2) {
+    return "send '" + tensor.name + "' from rank " + std::to_string(descriptor.root) + " to rank " +
+           std::to_string(descriptor.destination) +
+           ": one of them has joined and takes part no more";
+  }
+  return {};
 }
 
 // What differs between ranks; a rank that came with the id meant the agreed descriptor.
@@ -327,6 +359,8 @@ void Negotiator::agree(Tensor& tensor, const Descriptor& descriptor) {
   }
   tensor.id = next_id_++;
   tensor.agreed = descriptor;
+  // Rank 0, which says what is to be forgotten, knows nothing of others' sends.
+  tensor.transient = tensor.transient || descriptor.is_between_two();
   tensor.executions = 0;
   tensor.plannable_from = 0;
   by_id_[tensor.id] = &tensor;
@@ -337,6 +371,8 @@ void Negotiator::execute(Tensor& tensor) {
   wire::Execute decision{tensor.id, {}};
   if (absent_everywhere(tensor)) decision.absent.push_back(0);
   decisions_.emplace_back(std::move(decision));
+  if (tensor.plannable_from == kNotYet && tensor.executions >= tensor.renewed_from)
+    tensor.plannable_from = tensor.executions + 1;
   ++tensor.executions;
   clear_arrivals(tensor);
   if (tensor.transient) forget(tensor);
@@ -363,7 +399,10 @@ void Negotiator::clear_arrivals(Tensor& tensor) {
 }
 
 void Negotiator::fail(Tensor& tensor, StatusCode code, const std::string& message) {
-  decisions_.emplace_back(wire::Fail{tensor.name, code, message});
+  wire::Fail decision{tensor.name, code, message, {}};
+  for (const int rank : ranks_where(tensor.arrived, false))
+    decision.without.push_back(static_cast<std::uint32_t>(rank));
+  decisions_.emplace_back(std::move(decision));
   clear_arrivals(tensor);
   if (tensor.in_bucket()) dissolve(*tensor.bucket, nullptr);
   ++tensor.executions;
@@ -416,7 +455,19 @@ void Negotiator::make_bucket(const std::vector<Candidate>& members) {
     decision.members.push_back({member->id, member->bucket_base});
   }
   decisions_.emplace_back(std::move(decision));
-  buckets_[bucket->id] = std::move(bucket);
+  BucketState& made = *(buckets_[bucket->id] = std::move(bucket));
+  for (const int rank : ranks_where(joined_, true)) {
+    if (half_come(made, rank)) return dissolve(made, nullptr);
+  }
+}
+
+// Whether a rank has submitted some members for the bucket's next time, and others not. If it joins
+// like this the bucket is given up, as if it had waited.
+bool Negotiator::half_come(const BucketState& bucket, int rank) const {
+  const auto came = std::count_if(
+      bucket.members.begin(), bucket.members.end(),
+      [&](const Tensor* member) { return member->in_bucket() && member->arrived[rank]; });
+  return came > 0 && static_cast<std::size_t>(came) < bucket.members.size();
 }
 
 // Rank 0's program has not used the tensor for long. One that other ranks have submitted already
@@ -425,7 +476,8 @@ void Negotiator::evict(Tensor& tensor) {
   if (tensor.bucket != nullptr) dissolve(*tensor.bucket, nullptr);
   if (tensor.arrivals == 0) return forget(tensor);
   tensor.times_planned = 0;
-  tensor.plannable_from = tensor.executions + (tensor.arrived[0] ? 2 : 1);
+  tensor.plannable_from = kNotYet;
+  tensor.renewed_from = tensor.executions + (tensor.arrived[0] ? 1 : 0);
 }
 
 void Negotiator::forget(Tensor& tensor) {

@@ -58,6 +58,7 @@ class Negotiator {
     std::uint64_t executions = 0;  // and failures, since the id was given
     int times_planned = 0;
     std::uint64_t plannable_from = 0;  // rank 0's submissions before this execution count not
+    std::uint64_t renewed_from = 0;    // see evict()
     BucketState* bucket = nullptr;     // owned by buckets_
     std::uint64_t bucket_base = 0;     // the bucket's first execution is this one of the tensor
 
@@ -97,6 +98,7 @@ class Negotiator {
   std::vector<Tensor*> in_flight_without(int rank) const;
   void resolve(Tensor& tensor);
   std::string refusals(const Tensor& tensor) const;
+  std::string missing_for_good(const Tensor& tensor) const;
   std::string disagreement(const Tensor& tensor) const;
   void agree(Tensor& tensor, const Descriptor& descriptor);
   void execute(Tensor& tensor);
@@ -107,6 +109,7 @@ class Negotiator {
   void end_join(int last_rank, const std::string& error);
   void fail_join();
   void dissolve(BucketState& bucket, const Tensor* except);
+  bool half_come(const BucketState& bucket, int rank) const;
   void plan(const std::vector<wire::Submitted>& together);
   void make_bucket(const std::vector<Candidate>& members);
   void evict(Tensor& tensor);
@@ -121,6 +124,10 @@ class Negotiator {
   std::unordered_map<UnitId, std::vector<UnitId>> dissolved_;
   std::vector<bool> left_;
   std::vector<bool> joined_;
+  // By rank: tensors that it reported by numbers evicted before, and will announce again; and what
+  // it said since that holds only after that: that it joins or leaves.
+  std::vector<int> owed_;
+  std::vector<wire::Report> held_back_;
   int joined_count_ = 0;
   std::vector<int> left_order_;  // the first to leave is the one to look at
   UnitId next_id_ = 1;

@@ -1,6 +1,7 @@
 #include "coordinator/participant.hpp"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 namespace kolo {
@@ -20,15 +21,14 @@ void Participant::submit(const Submission& submission) {
     entry->name = submission.name;
   }
   Tensor& tensor = *entry;
-  if (!submission.transient && (tensor.last_submitted == 0 || tensor.evicting)) ++cached_;
-  tensor.evicting = false;
+  ++submissions_;
+  if (!submission.transient && !submission.descriptor.is_between_two()) used(tensor);
   tensor.token = submission.token;
   tensor.submitted = submission.descriptor;
   tensor.absent = submission.absent;
   tensor.transient = submission.transient && tensor.id == 0;
   tensor.at = submission.at;
   tensor.wanted = false;
-  tensor.last_submitted = ++submissions_;
   const bool known = tensor.id != 0 && tensor.submitted == tensor.descriptor;
   if (known && rank_ == 0 && submission.plannable)
     together_.push_back({tensor.id, tensor.executions});
@@ -60,25 +60,41 @@ void Participant::boundary() {
   report_.emplace_back(wire::Boundary{std::exchange(together_, {}), choose_evictions()});
 }
 
-// The sixteenth of the cache that the program has not submitted for longest, so that the search
-// pays.
+// The name may come again.
+void Participant::used(Tensor& tensor) {
+  tensor.last_used = submissions_;
+  if (!std::exchange(tensor.cached, true)) ++cached_;
+}
+
+void Participant::uncache(Tensor& tensor) {
+  if (std::exchange(tensor.cached, false)) --cached_;
+}
+
+void Participant::forget(Tensor& tensor) {
+  uncache(tensor);
+  tensors_.erase(std::string(tensor.name));
+}
+
+// The sixteenth of the cache that the program has not used for longest, so that the search pays.
+// What others used while this rank had joined is as old as what this one submitted last; when which
+// was used in that time must not matter.
 std::vector<UnitId> Participant::choose_evictions() {
   if (cached_ <= cache_capacity_) return {};
   std::vector<Tensor*> known;
   for (const auto& [id, tensor] : by_id_) {
-    if (!tensor->transient && !tensor->evicting) known.push_back(tensor);
+    if (tensor->cached) known.push_back(tensor);
   }
   const std::size_t wanted =
       std::min(known.size(), cached_ - cache_capacity_ + cache_capacity_ / 16);
   const auto end = known.begin() + static_cast<std::ptrdiff_t>(wanted);
-  std::partial_sort(known.begin(), end, known.end(),
-                    [](auto* a, auto* b) { return a->last_submitted < b->last_submitted; });
+  std::partial_sort(known.begin(), end, known.end(), [](auto* a, auto* b) {
+    return std::tie(a->last_used, a->name) < std::tie(b->last_used, b->name);
+  });
   std::vector<UnitId> ids;
   for (auto tensor = known.begin(); tensor != end; ++tensor) {
-    (*tensor)->evicting = true;
+    uncache(**tensor);
     ids.push_back((*tensor)->id);
   }
-  cached_ -= wanted;
   return ids;
 }
 
@@ -98,6 +114,7 @@ std::size_t Participant::flush(Clock::time_point then) {
 
 void Participant::join(Token token) {
   flush(Clock::time_point::max());
+  boundary();  // before the others go on without this rank
   join_ = token;
   report_.emplace_back(wire::Join{});
 }
@@ -111,11 +128,11 @@ wire::Report Participant::take_report() {
   return std::exchange(report_, {});
 }
 
-void Participant::announce(Tensor& tensor) {
+void Participant::announce(Tensor& tensor, bool again) {
   tensor.phase = Phase::kReported;
   tensor.by_id = false;
   report_.emplace_back(
-      wire::Announce{tensor.name, tensor.submitted, tensor.absent, tensor.transient});
+      wire::Announce{tensor.name, tensor.submitted, tensor.absent, tensor.transient, again});
 }
 
 void Participant::report_alone(Tensor& tensor) {
@@ -244,9 +261,10 @@ Status Participant::on(const wire::Execute& record, std::vector<Action>& actions
     launch.members[position].absent_everywhere = true;
   }
   if (!launch.members.empty()) actions.emplace_back(std::move(launch));
-  if (members.front()->transient && !members.front()->in_flight()) {
+  if (members.front()->transient) {
     by_id_.erase(members.front()->id);
-    tensors_.erase(std::string(members.front()->name));
+    members.front()->id = 0;
+    if (!members.front()->in_flight()) forget(*members.front());
   }
   return Status::ok();
 }
@@ -263,6 +281,7 @@ Status Participant::take_part(Tensor& tensor, Launch& launch) {
   } else if (tensor.phase == Phase::kIdle && join_ != 0) {
     member.name = tensor.name;
     member.descriptor = tensor.descriptor;
+    if (!tensor.transient) used(tensor);
   } else {
     return broken_protocol("executes '" + tensor.name + "', which was not reported here");
   }
@@ -275,6 +294,8 @@ Status Participant::on(const wire::Fail& record, std::vector<Action>& actions) {
   const auto found = tensors_.find(record.name);
   if (found == tensors_.end()) return Status::ok();
   Tensor& tensor = *found->second;
+  if (tensor.in_flight() && std::count(record.without.begin(), record.without.end(), rank_) > 0)
+    return stays_in_flight(tensor);
   if (tensor.in_flight()) {
     if (tensor.in_bucket())
       --(tensor.phase == Phase::kHeld ? tensor.bucket->held : tensor.bucket->reported);
@@ -282,8 +303,19 @@ Status Participant::on(const wire::Fail& record, std::vector<Action>& actions) {
   }
   end_submission(tensor);
   if (tensor.id != 0) return Status::ok();
-  if (!tensor.transient) --cached_;
-  tensors_.erase(found);
+  forget(tensor);
+  return Status::ok();
+}
+
+// Others' submissions have failed before the coordinator has heard of this one, which counts for
+// the next time.
+Status Participant::stays_in_flight(Tensor& tensor) {
+  const bool was_in_bucket = tensor.in_bucket();
+  ++tensor.executions;
+  if (!was_in_bucket && tensor.in_bucket()) {
+    ++tensor.bucket->reported;
+    if (tensor.wanted && !tensor.bucket->full()) give_up(*tensor.bucket);
+  }
   return Status::ok();
 }
 
@@ -308,9 +340,9 @@ Status Participant::on(const wire::Evict& record, std::vector<Action>& /*actions
   by_id_.erase(found);
   tensor.id = 0;
   if (!tensor.in_flight()) {
-    tensors_.erase(std::string(tensor.name));
+    forget(tensor);
   } else if (tensor.by_id) {
-    announce(tensor);  // the coordinator does not know the number any more that it was told
+    announce(tensor, true);  // the coordinator does not know the number any more that it was told
   }
   return Status::ok();
 }

@@ -111,8 +111,8 @@ class Participant {
     std::uint64_t executions = 0;  // and failures, since the id was given
     Group* bucket = nullptr;       // owned by buckets_
     std::uint64_t bucket_base = 0;
-    std::uint64_t last_submitted = 0;  // in submissions_' count; 0: never
-    bool evicting = false;             // rank 0: the coordinator has been asked to forget it
+    std::uint64_t last_used = 0;  // in submissions_' count
+    bool cached = false;          // counts in cached_
     // The submission in flight.
     Phase phase = Phase::kIdle;
     bool by_id = false;  // reported by number, not by name
@@ -147,11 +147,15 @@ class Participant {
   Status on(const wire::Bye& record, std::vector<Action>& actions);
   Status on(const wire::Abort& record, std::vector<Action>& actions);
 
-  void announce(Tensor& tensor);
+  void announce(Tensor& tensor, bool again = false);
   void report_alone(Tensor& tensor);
   void report_if_full(Group& bucket);
   void give_up(Group& bucket);
   void end_submission(Tensor& tensor);
+  Status stays_in_flight(Tensor& tensor);
+  void used(Tensor& tensor);
+  void uncache(Tensor& tensor);
+  void forget(Tensor& tensor);
   Status take_part(Tensor& tensor, Launch& launch);
   std::vector<UnitId> choose_evictions();
 
@@ -166,7 +170,7 @@ class Participant {
   Token join_ = 0;                  // the join in flight
   std::vector<UnitId> ended_here_;  // buckets that this rank gave up; the engine is told with the
                                     // next decisions
-  // Rank 0. Both depend on what the program does, never on when messages come.
+  // For rank 0. Both depend on what the program does, never on when messages come.
   std::vector<wire::Submitted> together_;  // submitted by number since the last boundary
   std::size_t cached_ = 0;                 // names that may come again and are not being evicted
 };

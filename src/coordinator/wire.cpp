@@ -137,14 +137,15 @@ Descriptor read_descriptor(Reader& r) {
 void write(Writer& w, const Announce& m) {
   w.text(m.name);
   write(w, m.descriptor);
-  w.u8(static_cast<std::uint8_t>((m.absent ? 1 : 0) | (m.transient ? 2 : 0)));
+  w.u8(static_cast<std::uint8_t>((m.absent ? 1 : 0) | (m.transient ? 2 : 0) | (m.again ? 4 : 0)));
 }
 void read(Reader& r, Announce& m) {
   m.name = r.text();
   m.descriptor = read_descriptor(r);
-  const std::uint8_t flags = r.u8_below(4);
+  const std::uint8_t flags = r.u8_below(8);
   m.absent = (flags & 1) != 0;
   m.transient = (flags & 2) != 0;
+  m.again = (flags & 4) != 0;
 }
 
 void write(Writer& w, const Ready& m) {
@@ -226,12 +227,14 @@ void write(Writer& w, const Fail& m) {
   w.text(m.name);
   w.u8(static_cast<std::uint8_t>(m.code));
   w.text(m.message);
+  w.numbers(m.without);
 }
 void read(Reader& r, Fail& m) {
   m.name = r.text();
   m.code = static_cast<StatusCode>(r.u8_below(static_cast<int>(StatusCode::kInternal) + 1));
   if (m.code == StatusCode::kOk) r.fail();
   m.message = r.text();
+  m.without = r.numbers<std::uint32_t>();
 }
 
 void write(Writer& w, const Dissolve& m) {

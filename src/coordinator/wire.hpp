@@ -8,7 +8,7 @@
 //   real      = 8 bytes, IEEE 754, little endian
 //
 // Reports, from a rank to the coordinator:
-//   announce  = 1 name:text descriptor flags:u8 (1 absent, 2 transient)
+//   announce  = 1 name:text descriptor flags:u8 (1 absent, 2 transient, 4 again)
 //   ready     = 2 unit:number absent:numbers    unit: a tensor or a bucket; absent: positions in it
 //   flush     = 3 bucket:number
 //   boundary  = 4 count:number (tensor:number execution:number){count} evict:numbers
@@ -21,7 +21,7 @@
 //   assign    = 1 id:number name:text descriptor transient:u8
 //   bucket    = 2 id:number count:number (tensor:number base:number){count}
 //   execute   = 3 unit:number absent:numbers    absent: positions that no rank has values for
-//   fail      = 4 name:text code:u8 message:text
+//   fail      = 4 name:text code:u8 message:text without:numbers    ranks that have not come yet
 //   dissolve  = 5 bucket:number
 //   evict     = 6 tensor:number
 //   bye       = 7
@@ -51,6 +51,7 @@ struct Announce {  // a tensor whose number this rank does not know is ready
   Descriptor descriptor;
   bool absent = false;     // this rank has no values and gives zeros
   bool transient = false;  // the name will not come again; do not cache it
+  bool again = false;      // instead of a Ready, whose number has been evicted meanwhile
   bool operator==(const Announce&) const = default;
 };
 struct Ready {  // all tensors of the unit are ready
@@ -112,6 +113,7 @@ struct Fail {
   std::string name;
   StatusCode code = StatusCode::kInternal;
   std::string message;
+  std::vector<std::uint32_t> without = {};  // ranks whose submission, if there is one, is not meant
   bool operator==(const Fail&) const = default;
 };
 struct Dissolve {

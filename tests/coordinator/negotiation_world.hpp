@@ -24,6 +24,20 @@ inline Descriptor shape(std::vector<std::int64_t> extents, DType dtype = DType::
   return d;
 }
 
+// An operation of another kind than an allreduce.
+inline Descriptor described(OpKind kind, std::vector<std::int64_t> extents) {
+  Descriptor d = shape(std::move(extents));
+  d.kind = kind;
+  return d;
+}
+
+inline Descriptor send_between(int source, int destination) {
+  Descriptor d = described(OpKind::kSend, {4});
+  d.root = source;
+  d.destination = destination;
+  return d;
+}
+
 inline std::vector<int> everyone(int size) {
   std::vector<int> ranks(static_cast<std::size_t>(size));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -39,6 +53,9 @@ class World {
     decisions_.resize(size);
     launches_.resize(size);
     failures_.resize(size);
+    histories_.resize(size);
+    numbers_.resize(size);
+    joins_.resize(size);
     in_flight_.resize(size);
     closed_.assign(size, false);
   }
@@ -47,24 +64,29 @@ class World {
               bool absent = false, bool transient = false) {
     ASSERT_FALSE(busy(rank, name)) << "the test submits twice";
     const Participant::Token token = next_token_++;
-    in_flight_[rank][token] = name;
+    in_flight_[rank][token] = {name, descriptor};
     participants_[rank].submit({token, name, descriptor, absent, transient, Clock::now()});
     collect(rank);
   }
-  // As the mailbox tells it.
+  // As the mailbox tells it; a join is a boundary by itself.
   void wait_begins(int rank, const std::string& name) {
-    participants_[rank].boundary();
+    if (name != "join") participants_[rank].boundary();
     if (busy(rank, name)) participants_[rank].wanted(name);
     collect(rank);
   }
   void join(int rank) {
     const Participant::Token token = next_token_++;
-    in_flight_[rank][token] = "join";
+    in_flight_[rank][token] = {"join", {}};
+    joins_[rank].push_back({launches_[rank].size(), {}, -1});
     participants_[rank].join(token);
     collect(rank);
   }
-  int stand_ins(int rank) { return stand_ins_[rank]; }
-  int last_joined(int rank) { return last_joined_.count(rank) == 0 ? -1 : last_joined_[rank]; }
+  int stand_ins(int rank) const {
+    std::size_t all = 0;
+    for (const Join& join : joins_[rank]) all += join.stood_in.size();
+    return static_cast<int>(all);
+  }
+  int last_joined(int rank) const { return joins_[rank].empty() ? -1 : joins_[rank].back().last; }
   void leave(int rank) {
     participants_[rank].leave();
     collect(rank);
@@ -72,7 +94,7 @@ class World {
   bool busy(int rank, const std::string& name) const {
     const auto& flying = in_flight_[rank];
     return std::any_of(flying.begin(), flying.end(),
-                       [&](const auto& f) { return f.second == name; });
+                       [&](const auto& f) { return f.second.name == name; });
   }
   bool idle(int rank) const { return in_flight_[rank].empty(); }
 
@@ -86,23 +108,46 @@ class World {
     if (choices.empty()) return false;
     const int choice = choices[random_() % choices.size()];
     if (choice >= 0) {
-      const Status status = negotiator_.handle(choice, through_the_wire(take(reports_[choice])));
-      EXPECT_TRUE(status.is_ok()) << status.message();
-      const wire::Decisions made = negotiator_.take_decisions();
-      if (!made.empty()) {
-        for (auto& queue : decisions_) queue.push_back(made);
-      }
+      deliver_report(choice);
     } else {
-      apply(-1 - choice, through_the_wire(take(decisions_[-1 - choice])));
+      deliver_decision(-1 - choice);
     }
     return true;
+  }
+  void deliver_report(int rank) {
+    const Status status = negotiator_.handle(rank, through_the_wire(take(reports_[rank])));
+    EXPECT_TRUE(status.is_ok()) << status.message();
+    const wire::Decisions made = negotiator_.take_decisions();
+    if (made.empty()) return;
+    for (auto& queue : decisions_) queue.push_back(made);
+  }
+  void deliver_decision(int rank) { apply(rank, through_the_wire(take(decisions_[rank]))); }
+  // All that is under way from the rank, or to it.
+  void deliver_reports(int rank) {
+    while (!reports_[rank].empty()) deliver_report(rank);
+  }
+  void deliver_decisions(int rank) {
+    while (!decisions_[rank].empty()) deliver_decision(rank);
   }
   void deliver_all() {
     while (deliver_one()) {
     }
   }
 
+  // By sequence number; empty for what is the affair of other ranks alone.
   const std::vector<std::vector<std::string>>& launches(int rank) const { return launches_[rank]; }
+  // How each use of a name ended on the rank: "+ab" (launched together with b), "~ab" (likewise,
+  // but with a stand-in, since the rank had joined) or "-" and why it failed.
+  using History = std::map<std::string, std::vector<std::string>>;
+  const History& history(int rank) const { return histories_[rank]; }
+  struct Join {
+    std::size_t launched = 0;           // how many launches the rank had seen before it
+    std::vector<std::size_t> stood_in;  // the launches in which the rank gave a stand-in
+    int last = -1;                      // what it was told
+  };
+  const std::vector<Join>& joins(int rank) const { return joins_[rank]; }
+  // How many operations have a number on the rank, according to the decisions it was told.
+  std::size_t numbers(int rank) const { return numbers_[rank].size(); }
   std::map<std::string, Status>& failures(int rank) { return failures_[rank]; }
   bool closed(int rank) const { return closed_[rank]; }
   Participant& participant(int rank) { return participants_[rank]; }
@@ -111,6 +156,11 @@ class World {
   int size() const { return size_; }
 
  private:
+  struct Submitted {
+    std::string name;
+    Descriptor descriptor;
+  };
+
   template <typename Message>
   static Message take(std::deque<Message>& queue) {
     Message front = queue.front();
@@ -133,30 +183,58 @@ class World {
     std::vector<Participant::Action> actions;
     const Status status = participants_[rank].apply(decisions, actions);
     EXPECT_TRUE(status.is_ok()) << "rank " << rank << ": " << status.message();
+    for (const wire::DecisionRecord& decision : decisions) count_numbers(rank, decision);
     for (const auto& action : actions) {
       if (const auto* launch = std::get_if<Participant::Launch>(&action)) record(rank, *launch);
       if (const auto* failure = std::get_if<Participant::Failure>(&action)) {
-        failures_[rank][in_flight_[rank].at(failure->token)] = failure->status;
-        in_flight_[rank].erase(failure->token);
+        const std::string name = end(rank, failure->token).name;
+        failures_[rank][name] = failure->status;
+        histories_[rank][name].push_back("-" + failure->status.message());
       }
       if (const auto* joined = std::get_if<Participant::Joined>(&action)) {
-        in_flight_[rank].erase(joined->token);
-        last_joined_[rank] = joined->last_rank;
+        end(rank, joined->token);
+        joins_[rank].back().last = joined->last_rank;
       }
       if (std::holds_alternative<Participant::Closed>(action)) closed_[rank] = true;
     }
     collect(rank);
   }
-  void record(int rank, const Participant::Launch& launch) {
-    EXPECT_EQ(launch.sequence, launches_[rank].size());
-    std::vector<std::string> names;
-    for (const auto& member : launch.members) {
-      std::string name = member.token == 0 ? member.name : in_flight_[rank].at(member.token);
-      if (member.token == 0) ++stand_ins_[rank];
-      names.push_back(std::move(name) + (member.absent_everywhere ? " (absent)" : ""));
-      in_flight_[rank].erase(member.token);
+  Submitted end(int rank, Participant::Token token) {
+    Submitted submitted = in_flight_[rank].at(token);
+    in_flight_[rank].erase(token);
+    return submitted;
+  }
+  void count_numbers(int rank, const wire::DecisionRecord& decision) {
+    std::map<UnitId, bool>& numbers = numbers_[rank];
+    if (const auto* assign = std::get_if<wire::Assign>(&decision))
+      numbers[assign->id] = assign->transient;
+    if (const auto* evict = std::get_if<wire::Evict>(&decision)) numbers.erase(evict->tensor);
+    if (const auto* execute = std::get_if<wire::Execute>(&decision)) {
+      const auto found = numbers.find(execute->unit);
+      if (found != numbers.end() && found->second) numbers.erase(found);
     }
-    launches_[rank].push_back(names);
+  }
+  void record(int rank, const Participant::Launch& launch) {
+    EXPECT_GE(launch.sequence, launches_[rank].size());
+    launches_[rank].resize(launch.sequence);
+    std::vector<std::string> names;
+    std::vector<Submitted> members;
+    std::string together;
+    for (const Participant::Member& member : launch.members) {
+      members.push_back(member.token == 0 ? Submitted{member.name, member.descriptor}
+                                          : end(rank, member.token));
+      names.push_back(members.back().name + (member.absent_everywhere ? " (absent)" : ""));
+      together += names.back();
+    }
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      const bool stand_in = launch.members[i].token == 0;
+      histories_[rank][members[i].name].push_back((stand_in ? "~" : "+") + together);
+      if (stand_in) joins_[rank].at(joins_[rank].size() - 1).stood_in.push_back(launch.sequence);
+      const Descriptor& launched =
+          launched_.emplace(std::pair(launch.sequence, i), members[i].descriptor).first->second;
+      EXPECT_EQ(launched, members[i].descriptor) << "'" << names[i] << "' on rank " << rank;
+    }
+    launches_[rank].push_back(std::move(names));
   }
 
   const int size_;
@@ -167,10 +245,13 @@ class World {
   std::vector<std::deque<wire::Decisions>> decisions_;
   std::vector<std::vector<std::vector<std::string>>> launches_;
   std::vector<std::map<std::string, Status>> failures_;
-  std::vector<std::map<Participant::Token, std::string>> in_flight_;
+  std::vector<History> histories_;
+  std::vector<std::map<UnitId, bool>> numbers_;  // and whether they hold for one execution alone
+  std::vector<std::vector<Join>> joins_;
+  std::vector<std::map<Participant::Token, Submitted>> in_flight_;
   std::vector<bool> closed_;
-  std::map<int, int> stand_ins_;    // by rank
-  std::map<int, int> last_joined_;  // by rank, what it was told
+  // What the first rank has launched, by sequence and position.
+  std::map<std::pair<std::size_t, std::size_t>, Descriptor> launched_;
   Participant::Token next_token_ = 1;
   std::size_t bytes_ = 0;
 };
