@@ -61,9 +61,9 @@ TEST(Config, LevelsAndBooleans) {
   ASSERT_TRUE(
       read_with({{"KOLO_LOG_LEVEL", "debug"}, {"KOLO_LOG_TIMESTAMP", "on"}}, config).is_ok());
   EXPECT_EQ(config.log_level, LogLevel::kDebug);
+  EXPECT_TRUE(config.log_timestamp);
   ASSERT_TRUE(read_with({{"HOROVOD_LOG_LEVEL", "FATAL"}}, config).is_ok());
   EXPECT_EQ(config.log_level, LogLevel::kError);
-  EXPECT_TRUE(config.log_timestamp);
   EXPECT_FALSE(read_with({{"KOLO_LOG_LEVEL", "loud"}}, config).is_ok());
   EXPECT_FALSE(read_with({{"KOLO_LOG_TIMESTAMP", "maybe"}}, config).is_ok());
 }
