@@ -1,5 +1,6 @@
 #include "coordinator/group.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/log.hpp"
@@ -24,6 +25,16 @@ std::string what_runs(const std::vector<LaunchMember>& members) {
 GroupOptions with_ranks(GroupOptions options, std::vector<int> ranks) {
   options.launch.ranks = std::move(ranks);
   return options;
+}
+
+// A stand-in holds no name: the program may pack into the bucket's own buffer again, as soon as the
+// join is over and before this has ended.
+BucketBuffer buffer_for(BucketBuffer bucket, const std::vector<LaunchMember>& members) {
+  if (std::any_of(members.begin(), members.end(),
+                  [](const LaunchMember& member) { return member.operation->stand_in; })) {
+    bucket.data = std::shared_ptr<std::byte[]>(new std::byte[bucket.bytes]());
+  }
+  return bucket;
 }
 
 bool changes_process_sets(OpKind kind) {
@@ -107,10 +118,10 @@ void Group::carry_out(const Participant::Launch& launch) {
   const Tag tags = transport_->max_tag() - ControlPlane::kFirstFreeTag + 1;
   const Tag tag = ControlPlane::kFirstFreeTag + static_cast<Tag>(launch.sequence % tags);
   const auto bucket = buckets_.find(launch.unit);
-  running.work =
-      bucket == buckets_.end()
-          ? launch_single(*transport_, tag, running.members.front(), options_.launch)
-          : launch_bucket(*transport_, tag, running.members, bucket->second, options_.launch);
+  running.work = bucket == buckets_.end()
+                     ? launch_single(*transport_, tag, running.members.front(), options_.launch)
+                     : launch_bucket(*transport_, tag, running.members,
+                                     buffer_for(bucket->second, running.members), options_.launch);
   if (running.work == nullptr) return end(running);
   running.small =
       !first->descriptor.has_own_rows() && bytes < options_.launch.tuning.ring_threshold_bytes;

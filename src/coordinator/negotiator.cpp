@@ -58,6 +58,10 @@ Status Negotiator::on(int rank, const wire::Announce& record) {
     return Status::internal("rank " + std::to_string(rank) + " announced '" + record.name +
                             "' twice");
   }
+  if (record.again && owed_[rank] == 0) {
+    return Status::internal("rank " + std::to_string(rank) + " announced '" + record.name +
+                            "' again, but had not reported it");
+  }
   tensor.transient = record.transient;
   tensor.announced[rank] = record.descriptor;
   arrive(rank, tensor, record.absent);
@@ -145,7 +149,7 @@ Status Negotiator::on(int rank, const wire::Leave& record) {
   left_[rank] = true;
   left_order_.push_back(rank);
   for (Tensor* tensor : in_flight_without(rank)) {
-    if (needs(*tensor, rank)) fail_for_left_ranks(*tensor);
+    if (tensor->arrivals > 0 && needs(*tensor, rank)) fail_for_left_ranks(*tensor);
   }
   if (joined_count_ > 0) fail_join();
   finished_ = ranks_where(left_, false).empty();
@@ -168,16 +172,10 @@ Status Negotiator::on(int rank, const wire::Join& record) {
     fail_join();
     return Status::ok();
   }
+  give_up_half_come(rank);
   joined_[rank] = true;
   ++joined_count_;
-  std::vector<BucketState*> given_up;
-  for (const auto& [id, bucket] : buckets_) {
-    if (half_come(*bucket, rank)) given_up.push_back(bucket.get());
-  }
-  std::sort(given_up.begin(), given_up.end(), [](auto* a, auto* b) { return a->id < b->id; });
-  for (BucketState* bucket : given_up) dissolve(*bucket, nullptr);
   for (Tensor* tensor : in_flight_without(rank)) {
-    // One may have been executed with the bucket of another.
     if (tensor->arrivals > 0 && needs(*tensor, rank) && is_complete(*tensor)) resolve(*tensor);
   }
   if (joined_count_ == size()) end_join(rank, {});
@@ -198,7 +196,8 @@ void Negotiator::fail_join() {
                "without any data");
 }
 
-// Sorted by name: the map has no order that is the same in every run.
+// Sorted by name: the map has no order that is the same in every run. What becomes of one may be
+// the end of another, in the same bucket.
 std::vector<Negotiator::Tensor*> Negotiator::in_flight_without(int rank) const {
   std::vector<Tensor*> waiting;
   for (const auto& [name, tensor] : tensors_) {
@@ -459,6 +458,16 @@ void Negotiator::make_bucket(const std::vector<Candidate>& members) {
   for (const int rank : ranks_where(joined_, true)) {
     if (half_come(made, rank)) return dissolve(made, nullptr);
   }
+}
+
+// Before the rank counts as joined, so that what is complete then is looked at like all else.
+void Negotiator::give_up_half_come(int rank) {
+  std::vector<BucketState*> given_up;
+  for (const auto& [id, bucket] : buckets_) {
+    if (half_come(*bucket, rank)) given_up.push_back(bucket.get());
+  }
+  std::sort(given_up.begin(), given_up.end(), [](auto* a, auto* b) { return a->id < b->id; });
+  for (BucketState* bucket : given_up) dissolve(*bucket, nullptr);
 }
 
 // Whether a rank has submitted some members for the bucket's next time, and others not. If it joins

@@ -109,6 +109,7 @@ class Negotiator {
   void end_join(int last_rank, const std::string& error);
   void fail_join();
   void dissolve(BucketState& bucket, const Tensor* except);
+  void give_up_half_come(int rank);
   bool half_come(const BucketState& bucket, int rank) const;
   void plan(const std::vector<wire::Submitted>& together);
   void make_bucket(const std::vector<Candidate>& members);

@@ -1,4 +1,4 @@
-// Joins and sends in the orders of messages that are hard on them.
+// Joins, sends and evictions in the orders of messages that are hard on them.
 #include <gmock/gmock.h>
 
 #include "coordinator/negotiation_world.hpp"
@@ -42,6 +42,28 @@ TEST(NegotiationJoin, GivesUpABucketThatIsNotKnownYet) {
     EXPECT_THAT(history(world, 0, "a"), ElementsAre("+a", "+a", "~a", "+a"));
     EXPECT_THAT(history(world, 1, "b"), ElementsAre("+b", "+b", "+b"));
   }
+}
+
+// ... and what another member means by now is what is executed.
+TEST(NegotiationJoin, GivesUpABucketOfWhichAMemberChanges) {
+  World world(2);
+  train_step(world, {"a", "b"});
+  for (int rank = 0; rank < 2; ++rank) {
+    world.submit(rank, "a");
+    world.submit(rank, "b");
+  }
+  world.deliver_all();
+  world.submit(1, "b");
+  world.join(1);
+  world.wait_begins(0, "a");
+  world.deliver_reports(0);
+  world.deliver_decisions(0);
+  world.submit(0, "a", shape({9}));
+  world.submit(0, "b");
+  world.deliver_reports(0);
+  world.deliver_all();
+  EXPECT_THAT(history(world, 0, "a"), ElementsAre("+a", "+a", "+a"));
+  EXPECT_THAT(history(world, 1, "a"), ElementsAre("+a", "+a", "~a"));
 }
 
 // What rank 0 submitted together with others is planned before they can go on without it.
@@ -147,6 +169,52 @@ TEST(NegotiationJoin, NamesThatOthersUseMeanwhileAreForgottenToo) {
     world.deliver_all();
     train_step(world, {"a"});
     for (int rank = 0; rank < 3; ++rank) EXPECT_LE(world.numbers(rank), 16U);
+  }
+}
+
+// Rank 1 submits "a" before or after rank 0 lets it be forgotten; it means something else then.
+TEST(NegotiationCache, WhetherAnEvictionComesInTimeChangesNothing) {
+  std::vector<World::History> histories;
+  for (const bool in_time : {false, true}) {
+    World world(2, 0, 4);
+    train_step(world, {"a", "b"});
+    for (int rank = 0; rank < 2; ++rank) {
+      for (const char* name : {"p", "q", "r"}) world.submit(rank, name);
+    }
+    world.deliver_all();
+    if (in_time) {
+      world.wait_begins(0, "p");
+      world.deliver_all();
+    }
+    world.submit(1, "a", shape({9}));
+    world.deliver_all();
+    if (!in_time) world.wait_begins(0, "p");
+    world.submit(0, "a");
+    world.deliver_all();
+    EXPECT_THAT(history(world, 0, "a").back(), HasSubstr("disagree"));
+    for (int step = 0; step < 4; ++step) train_step(world, {"a", "b"});
+    histories.push_back(world.history(0));
+  }
+  EXPECT_EQ(histories[0], histories[1]);
+}
+
+// Ranks 1 and 2 used ten names while rank 0 had joined, in whatever order. Too many by two: those
+// that are first in the alphabet go.
+TEST(NegotiationCache, WhatIsEvictedAfterAJoinDependsOnNoOrder) {
+  const std::vector<std::string> first = {"n0", "n1", "n2", "n3", "n4"};
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    World world(3, seed, 12);
+    world.join(0);
+    for (const int rank : {1, 2}) {
+      for (int i = 0; i < 10; ++i) world.submit(rank, "n" + std::to_string(i));
+    }
+    world.deliver_all();
+    for (const int rank : {1, 2}) world.join(rank);
+    world.deliver_all();
+    train_step(world, {"a", "b", "c", "d"});
+    for (int step = 0; step < 2; ++step) train_step(world, first);
+    EXPECT_EQ(history(world, 0, "n1").back(), "+n1");
+    EXPECT_EQ(history(world, 0, "n2").back(), "+n2n3n4");
   }
 }
 

@@ -18,6 +18,7 @@ struct Act {
   Descriptor descriptor = {};
   bool absent = false;
   bool transient = false;
+  std::size_t use = 0;  // of kSubmit: the same number on all ranks that take part
 };
 using Program = std::vector<Act>;
 
@@ -25,6 +26,7 @@ struct Programs {
   std::vector<Program> acts;  // by rank
   // By rank and name, how each use must end: the first characters of World::history().
   std::vector<std::map<std::string, std::string>> ends;
+  std::vector<std::set<int>> givers;  // by use: the ranks that submit it, and not as absent
   std::size_t joins = 0;
   std::size_t names = 0;  // that may come again
 };
@@ -170,6 +172,8 @@ class ProgramMaker {
 
   void add_part(const std::vector<Use>& uses) {
     std::vector<std::vector<int>> came(uses.size());
+    const std::size_t first = programs_.givers.size();
+    programs_.givers.resize(first + uses.size());
     for (int rank = 0; rank < size_; ++rank) {
       if (joined_[rank]) continue;
       std::vector<std::size_t> order(uses.size());
@@ -180,7 +184,7 @@ class ProgramMaker {
       if (joins && chance(30)) wait_for_all(rank);  // later it would wait for who waits for it
       for (const std::size_t i : order) {
         if (!takes_part(uses[i], rank)) continue;
-        submit(rank, uses[i]);
+        submit(rank, uses[i], first + i);
         came[i].push_back(rank);
       }
       if (joins) {
@@ -193,9 +197,9 @@ class ProgramMaker {
     end_join_if_all_have();
   }
 
-  void submit(int rank, const Use& use) {
+  void submit(int rank, const Use& use, std::size_t number) {
     wait_for(rank, use.name);
-    Act act{Act::Kind::kSubmit, use.name, use.descriptor, false, use.transient};
+    Act act{Act::Kind::kSubmit, use.name, use.descriptor, false, use.transient, number};
     if (rank == use.odd_rank && use.refuses) {
       act.descriptor.refusal = "an argument is wrong";
     } else if (rank == use.odd_rank) {
@@ -203,6 +207,7 @@ class ProgramMaker {
       act.descriptor.tensors[0].dtype = use.odd_dtype;
     }
     act.absent = mix_.all_kinds && use.descriptor.kind == OpKind::kAllreduce && chance(5);
+    if (!act.absent) programs_.givers[number].insert(rank);
     programs_.acts[rank].push_back(act);
     unwaited_[rank].push_back(use.name);
     if (mix_.polls && chance(10)) programs_.acts[rank].push_back({Act::Kind::kPoll, any_of(rank)});
