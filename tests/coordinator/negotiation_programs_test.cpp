@@ -51,8 +51,8 @@ int run_all_orders(unsigned seed, Mix mix, Orders orders) {
 
 TEST(NegotiationPrograms, WhatIsFusedDependsOnThemAlone) {
   int fused = 0;
-  for (unsigned seed = 0; seed < 120 && !HasFailure(); ++seed)
-    fused += run_all_orders(seed, {}, {8, 16});
+  for (unsigned seed = 0; seed < 110 && !HasFailure(); ++seed)
+    fused += run_all_orders(seed, {}, {6, 16});
   EXPECT_GT(fused, 2000) << "else this test sees too little";
 }
 
@@ -69,15 +69,15 @@ TEST(NegotiationPrograms, MayContainAllKindsAndJoins) {
 // When a program that polls finds an operation done depends on timing, and so may what is fused;
 // not whether all goes well.
 TEST(NegotiationPrograms, MayPoll) {
-  for (unsigned seed = 0; seed < 100 && !HasFailure(); ++seed) {
+  for (unsigned seed = 0; seed < 80 && !HasFailure(); ++seed) {
     const Mix mix = {.polls = true, .all_kinds = seed % 8 < 2, .joins = seed % 4 < 2};
-    run_all_orders(seed, mix, {5, 4});
+    run_all_orders(seed, mix, {4, 4});
   }
 }
 
 // One or two ranks end their programs early. What others wait for fails; nothing hangs.
 TEST(NegotiationPrograms, MayEndEarly) {
-  for (unsigned seed = 0; seed < 120 && !HasFailure(); ++seed) {
+  for (unsigned seed = 0; seed < 70 && !HasFailure(); ++seed) {
     const int size = size_for(seed);
     const Mix mix = {.polls = seed % 2 == 0, .all_kinds = seed % 8 < 2, .joins = seed % 4 < 2};
     std::vector<Program> programs = ProgramMaker(size, seed, mix).make().acts;
@@ -86,7 +86,7 @@ TEST(NegotiationPrograms, MayEndEarly) {
       Program& program = programs[random() % programs.size()];
       program.resize(random() % (program.size() + 1));
     }
-    for (unsigned order = 0; order < 5; ++order) {
+    for (unsigned order = 0; order < 4; ++order) {
       World world(size, order, seed % 16 < 8 ? 4 : 1000);
       run_programs(world, programs);
       expect_the_same_order(world);
