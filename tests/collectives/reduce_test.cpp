@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "collectives/reduce/combine.hpp"
 #include "collectives/reduce/half.hpp"
 
 namespace kolo {
@@ -14,7 +15,7 @@ namespace {
 
 template <typename T>
 std::vector<T> reduced(std::vector<T> a, const std::vector<T>& b, DType dtype, ReduceOp op) {
-  reduce(a.data(), b.data(), a.size(), dtype, op);
+  combine_into(a.data(), b.data(), a.size(), {dtype, op});
   return a;
 }
 

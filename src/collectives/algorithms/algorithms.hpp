@@ -7,19 +7,10 @@
 #include <memory>
 #include <vector>
 
+#include "collectives/reduce/combine.hpp"
 #include "collectives/work.hpp"
-#include "core/types.hpp"
 
 namespace kolo {
-
-// How an allreduce combines and finishes values: reduce with `op`, then divide by `divisor`, then
-// multiply by `postscale`.
-struct Reduction {
-  DType dtype = DType::kFloat32;
-  ReduceOp op = ReduceOp::Sum;
-  std::int64_t divisor = 1;
-  double postscale = 1.0;
-};
 
 // Sizes that steer the choice and the cutting. Must be the same on all ranks.
 struct Tuning {
@@ -85,8 +76,5 @@ std::unique_ptr<Work> make_transfer(Transport& transport, Tag tag, void* data, s
 // first piece.
 std::unique_ptr<Work> make_broadcast(Transport& transport, Tag tag, void* data, std::size_t bytes,
                                      int root, std::size_t chunk_bytes);
-
-// What every allreduce does with a fully reduced range.
-void finish(void* data, std::size_t count, const Reduction& reduction);
 
 }  // namespace kolo

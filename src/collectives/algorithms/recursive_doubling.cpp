@@ -101,21 +101,21 @@ class RecursiveDoubling final : public Work {
     return Status::ok();
   }
 
-  void combine(void* into, const void* with) {
+  void merge(void* into, const void* with) const {
     if (reduction_.op == ReduceOp::Adasum) {
       adasum(into, with, count_, reduction_.dtype);
     } else {
-      reduce(into, with, count_, reduction_.dtype, reduction_.op);
+      combine_into(into, with, count_, step_of(reduction_));
     }
   }
 
   void end_exchange() {
     const Exchange& exchange = exchanges_.front();
     if (exchange.after == After::kReduce && exchange.peer > transport_.rank()) {
-      combine(data_, scratch_.get());
+      merge(data_, scratch_.get());
     } else if (exchange.after == After::kReduce) {
       // The lower rank's operand comes first on both sides: Min of -0 and +0 depends on the order.
-      combine(scratch_.get(), data_);
+      merge(scratch_.get(), data_);
       std::copy(scratch_.get(), scratch_.get() + bytes_, data_);
     } else if (exchange.after == After::kReplace) {
       std::copy(scratch_.get(), scratch_.get() + bytes_, data_);

@@ -6,7 +6,6 @@
 
 #include "collectives/algorithms/algorithms.hpp"
 #include "collectives/algorithms/tickets.hpp"
-#include "collectives/reduce/reduce.hpp"
 
 namespace kolo {
 namespace {
@@ -71,8 +70,8 @@ class Ring final : public Work {
     std::size_t elements;
   };
 
-  std::size_t step_of(std::size_t index) const { return index / pieces_; }
-  bool is_reduced(std::size_t index) const { return step_of(index) < plan_.reduce_steps; }
+  std::size_t ring_step(std::size_t index) const { return index / pieces_; }
+  bool is_reduced(std::size_t index) const { return ring_step(index) < plan_.reduce_steps; }
 
   std::size_t largest_segment() const {
     std::size_t largest = 0;
@@ -84,7 +83,7 @@ class Ring final : public Work {
   // The piece that is sent (behind = 0) or received (behind = 1) with this index.
   Piece piece(std::size_t index, std::size_t behind) const {
     const std::size_t segment =
-        (rank_ + 2 * ranks_ - plan_.first - step_of(index) - behind) % ranks_;
+        (rank_ + 2 * ranks_ - plan_.first - ring_step(index) - behind) % ranks_;
     const std::size_t begin = plan_.boundaries[segment];
     const std::size_t end = plan_.boundaries[segment + 1];
     const std::size_t first = std::min(end, begin + index % pieces_ * piece_elements_);
@@ -122,9 +121,10 @@ class Ring final : public Work {
       if (progress == Progress::kFailed) return s;
       const Piece to = piece(received_, 1);
       if (is_reduced(received_)) {
-        reduce(to.data, landing(received_, to), to.elements, reduction_.dtype, reduction_.op);
+        const bool last = ring_step(received_) + 1 == plan_.reduce_steps;
+        combine_into(to.data, landing(received_, to), to.elements,
+                     last ? reduction_ : step_of(reduction_));
       }
-      if (step_of(received_) + 1 == plan_.reduce_steps) finish(to.data, to.elements, reduction_);
     }
     receives_.pop_front();
     ++received_;

@@ -1,12 +1,6 @@
 #include "collectives/algorithms/algorithms.hpp"
-#include "collectives/reduce/reduce.hpp"
 
 namespace kolo {
-
-void finish(void* data, std::size_t count, const Reduction& reduction) {
-  divide(data, count, reduction.dtype, reduction.divisor);
-  scale(data, count, reduction.dtype, reduction.postscale);
-}
 
 std::unique_ptr<Work> make_allreduce(Transport& transport, Tag tag, void* data, std::size_t count,
                                      const Reduction& reduction, const Tuning& tuning) {

@@ -21,79 +21,18 @@ inline Bfloat16 from_float(float value, Bfloat16 /*as*/) {
   return to_bfloat16(value);
 }
 
-struct SumOp {
-  template <typename T>
-  static T apply(T a, T b) {
-    if constexpr (std::is_integral_v<T>) {
-      using U = std::make_unsigned_t<T>;  // wraps around without undefined behaviour
-      return static_cast<T>(static_cast<U>(static_cast<U>(a) + static_cast<U>(b)));
-    } else {
-      return a + b;
-    }
-  }
-};
-
-struct ProductOp {
-  template <typename T>
-  static T apply(T a, T b) {
-    if constexpr (std::is_integral_v<T>) {
-      // uint64 throughout: uint16 times uint16 would be promoted to int and could overflow.
-      return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
-    } else {
-      return a * b;
-    }
-  }
-};
-
-struct MinOp {
-  template <typename T>
-  static T apply(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) {
-      return a < b || std::isnan(a) ? a : b;
-    } else {
-      return a < b ? a : b;
-    }
-  }
-};
-
-struct MaxOp {
-  template <typename T>
-  static T apply(T a, T b) {
-    if constexpr (std::is_floating_point_v<T>) {
-      return a > b || std::isnan(a) ? a : b;
-    } else {
-      return a > b ? a : b;
-    }
-  }
-};
-
-template <typename T, typename Op>
-void reduce_loop(void* accumulator, const void* values, std::size_t count) {
-  T* __restrict into = static_cast<T*>(accumulator);
-  const T* __restrict from = static_cast<const T*>(values);
-  for (std::size_t i = 0; i < count; ++i) {
-    if constexpr (kIsHalf<T>) {
-      into[i] = from_float(Op::apply(to_float(into[i]), to_float(from[i])), T{});
-    } else {
-      into[i] = Op::apply(into[i], from[i]);
-    }
-  }
-}
-
+// uint64 throughout, which wraps around without undefined behaviour.
 template <typename T>
-void reduce_typed(void* accumulator, const void* values, std::size_t count, ReduceOp op) {
+T applied(ReduceOp op, T a, T b) {
   switch (op) {
-    case ReduceOp::Average:
-    case ReduceOp::Sum:
-      return reduce_loop<T, SumOp>(accumulator, values, count);
     case ReduceOp::Min:
-      return reduce_loop<T, MinOp>(accumulator, values, count);
+      return std::min(a, b);
     case ReduceOp::Max:
-      return reduce_loop<T, MaxOp>(accumulator, values, count);
+      return std::max(a, b);
     case ReduceOp::Product:
-      return reduce_loop<T, ProductOp>(accumulator, values, count);
-    case ReduceOp::Adasum:  // is not element by element
-      break;
+      return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+    default:
+      return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
   }
 }
 
@@ -243,8 +182,16 @@ bool reduction_supported(DType dtype, ReduceOp op) {
   return op == ReduceOp::Min || op == ReduceOp::Max || op == ReduceOp::Product;
 }
 
-void reduce(void* accumulator, const void* values, std::size_t count, DType dtype, ReduceOp op) {
-  visit(dtype, [&](auto type) { reduce_typed<decltype(type)>(accumulator, values, count, op); });
+void reduce_integers(void* accumulator, const void* values, std::size_t count, DType dtype,
+                     ReduceOp op) {
+  visit(dtype, [&](auto type) {
+    using T = decltype(type);
+    if constexpr (std::is_integral_v<T>) {
+      T* into = static_cast<T*>(accumulator);
+      const T* from = static_cast<const T*>(values);
+      for (std::size_t i = 0; i < count; ++i) into[i] = applied(op, into[i], from[i]);
+    }
+  });
 }
 
 void adasum(void* first, const void* second, std::size_t count, DType dtype) {

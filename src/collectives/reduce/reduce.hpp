@@ -1,5 +1,4 @@
-// Element-wise kernels on the CPU. dtype and operation are run-time values; this is the one place
-// where they are dispatched.
+// What is done with elements on the CPU one after the other; combine.hpp is the fast way of most.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +12,10 @@ namespace kolo {
 // and Adasum of what is no floating point. Min and Product of bool are "and", Max is "or".
 bool reduction_supported(DType dtype, ReduceOp op);
 
-// accumulator[i] = op(accumulator[i], values[i]) for count elements. Average adds (the division is
-// scale()'s). float16 and bfloat16 are computed in float32 and rounded to nearest even. Integers
-// wrap around. Min and Max: NaN if either is NaN. The two ranges do not overlap; no alignment is
-// needed beyond the element's. Adasum is adasum()'s.
-void reduce(void* accumulator, const void* values, std::size_t count, DType dtype, ReduceOp op);
+// accumulator[i] = op(accumulator[i], values[i]) for count integers or bools, which wrap around.
+// Average adds. The two ranges do not overlap. For what combine() does not do in vectors.
+void reduce_integers(void* accumulator, const void* values, std::size_t count, DType dtype,
+                     ReduceOp op);
 
 // The adaptive sum of two whole tensors, into the first:
 //   first * (1 - d / (2 |first|^2)) + second * (1 - d / (2 |second|^2)),  d their dot product.

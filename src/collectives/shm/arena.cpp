@@ -1,0 +1,328 @@
+#include "collectives/shm/arena.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <utility>
+
+#include "core/log.hpp"
+
+namespace kolo::shm {
+namespace {
+
+// New memory is taken in pieces of at least this size, of which small blocks get their share.
+constexpr std::uint32_t kNewPages = (2 << 20) / Arena::kPage;
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23  // Linux 5.14
+#endif
+
+}  // namespace
+
+// A few blocks that this thread has freed, by size. Bounded, so that what one thread allocates and
+// another one frees does not pile up.
+class Arena::ThreadCache {
+ public:
+  ~ThreadCache() {
+    flush();
+    arena_ = nullptr;
+    kept_ = kMostPages;  // what is freed while the thread ends is not kept
+  }
+
+  // The calling thread's, for this arena.
+  static ThreadCache& of(Arena& arena) {
+    thread_local ThreadCache cache;
+    if (cache.arena_ != &arena) cache.change_to(&arena);
+    return cache;
+  }
+
+  static void forget(Arena& arena) { of(arena).change_to(nullptr); }
+
+  // A page number, or nothing.
+  std::optional<std::uint32_t> take(std::uint32_t pages) {
+    Bin* const bin = bin_for(pages);
+    if (bin == nullptr || bin->count == 0) return std::nullopt;
+    kept_ -= pages;
+    arena_->cached_pages_.fetch_sub(pages, std::memory_order_relaxed);
+    return bin->blocks[--bin->count];
+  }
+
+  bool keep(std::uint32_t page, std::uint32_t pages) {
+    Bin* const bin = bin_for(pages);
+    if (bin == nullptr || bin->count == bin->blocks.size() || kept_ + pages > kMostPages)
+      return false;
+    bin->blocks[bin->count++] = page;
+    kept_ += pages;
+    arena_->cached_pages_.fetch_add(pages, std::memory_order_relaxed);
+    return true;
+  }
+
+ private:
+  static constexpr std::uint32_t kLargestPages = (1 << 20) / kPage;
+  static constexpr std::uint32_t kMostPages = (16 << 20) / kPage;
+  static constexpr std::size_t kBins = 5 * 8 + 1;  // sizes from 8 to 256 pages: see block_pages()
+
+  struct Bin {
+    std::array<std::uint32_t, 8> blocks;
+    std::size_t count = 0;
+  };
+
+  Bin* bin_for(std::uint32_t pages) {
+    if (pages > kLargestPages) return nullptr;
+    const List list = list_of(pages);
+    return &bins_[list.doubling * 8 + list.eighth - 8];
+  }
+
+  void change_to(Arena* arena) {
+    flush();
+    arena_ = arena;
+  }
+
+  void flush() {
+    for (Bin& bin : bins_) {
+      while (bin.count > 0) {
+        const std::uint32_t page = bin.blocks[--bin.count];
+        const std::uint32_t pages = arena_->ranges_[page].pages;
+        kept_ -= pages;
+        arena_->cached_pages_.fetch_sub(pages, std::memory_order_relaxed);
+        arena_->return_block(page);
+      }
+    }
+  }
+
+  Arena* arena_ = nullptr;
+  std::array<Bin, kBins> bins_{};
+  std::uint32_t kept_ = 0;  // pages
+};
+
+Arena::Arena(Segment segment)
+    : segment_(std::move(segment)), pages_(static_cast<std::uint32_t>(segment_.size() / kPage)) {
+  for (std::array<std::uint32_t, 8>& of_doubling : lists_) of_doubling.fill(kNone);
+}
+
+Arena::~Arena() {
+  ThreadCache::forget(*this);
+  if (ranges_ != nullptr) munmap(ranges_, pages_ * sizeof(Range));
+}
+
+Status Arena::create(std::size_t capacity, std::unique_ptr<Arena>& arena) {
+  Segment segment;
+  const std::size_t most = (std::size_t{kNone} - 1) * kPage;
+  if (Status s = Segment::create("kolo-arena", std::min(capacity, most), segment); !s.is_ok())
+    return s;
+  std::unique_ptr<Arena> made(new Arena(std::move(segment)));
+  void* const table = mmap(nullptr, made->pages_ * sizeof(Range), PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (table == MAP_FAILED) return Status::internal("no memory for the arena's table");
+  made->ranges_ = static_cast<Range*>(table);
+  arena = std::move(made);
+  return Status::ok();
+}
+
+// Eight sizes from one power of two to the next: at most an eighth is lost, and blocks of about the
+// same size can take each other's place.
+std::uint32_t Arena::block_pages(std::size_t bytes) {
+  const auto pages = static_cast<std::uint32_t>((bytes + kPage - 1) / kPage);
+  const std::uint32_t step = std::bit_floor(pages) / 8;
+  return (pages + step - 1) / step * step;
+}
+
+// Ranges of at least that size, and below the next one. The first doubling is for what is smaller
+// than any block: what is left when a range is cut.
+Arena::List Arena::list_of(std::uint32_t pages) {
+  if (pages < 8) return {0, pages};
+  const auto doubling = static_cast<unsigned>(std::bit_width(pages)) - 4;
+  return {doubling + 1, (pages >> doubling) - 8};
+}
+
+void* Arena::allocate(std::size_t bytes) {
+  if (bytes < kSmallest || closed_.load(std::memory_order_relaxed)) return nullptr;
+  allocations_.fetch_add(1, std::memory_order_relaxed);
+  std::optional<std::uint32_t> page;
+  std::uint32_t pages = 0;
+  if (bytes <= segment_.size()) {
+    pages = block_pages(bytes);
+    page = ThreadCache::of(*this).take(pages);
+    if (!page) {
+      const MutexLock lock(mutex_);
+      page = take(pages);
+    }
+  }
+  if (!page) {
+    if (refusals_.fetch_add(1, std::memory_order_relaxed) == 0) {
+      log::warning("the arena has no room or no memory for " + std::to_string(bytes) +
+                   " bytes: tensors that it cannot hold get private memory, and are reduced by a "
+                   "slower path. KOLO_ARENA_BYTES says how large it may be");
+    }
+    return nullptr;
+  }
+  ranges_[*page].pages = pages;
+  count_allocated(pages);
+  return segment_.data() + std::size_t{*page} * kPage;
+}
+
+void Arena::count_allocated(std::size_t pages) {
+  const std::size_t now = allocated_pages_.fetch_add(pages, std::memory_order_relaxed) + pages;
+  std::size_t peak = peak_pages_.load(std::memory_order_relaxed);
+  while (now > peak && !peak_pages_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  }
+}
+
+void Arena::free(void* block) {
+  const auto page = static_cast<std::uint32_t>(
+      static_cast<std::size_t>(static_cast<std::byte*>(block) - segment_.data()) / kPage);
+  const std::uint32_t pages = ranges_[page].pages;
+  allocated_pages_.fetch_sub(pages, std::memory_order_relaxed);
+  if (!ThreadCache::of(*this).keep(page, pages)) return_block(page);
+}
+
+void Arena::return_block(std::uint32_t page) {
+  const MutexLock lock(mutex_);
+  give(page, ranges_[page].pages);
+}
+
+// From the smallest list whose ranges are all large enough, or new memory.
+std::optional<std::uint32_t> Arena::take(std::uint32_t pages) {
+  const std::uint32_t page = first_of_at_least(pages);
+  if (page == kNone) return take_new(pages);
+  const Range found = ranges_[page];
+  if (found.released && !populate(page, pages)) return std::nullopt;
+  remove(page);
+  if (found.pages > pages) insert(page + pages, found.pages - pages, found.released);
+  return page;
+}
+
+std::uint32_t Arena::first_of_at_least(std::uint32_t pages) const {
+  const List list = list_of(pages);
+  const unsigned here = eighths_[list.doubling] & (0xffU << list.eighth);
+  if (here != 0) return lists_[list.doubling][static_cast<unsigned>(std::countr_zero(here))];
+  const std::uint32_t above = doublings_ & (~std::uint32_t{1} << list.doubling);
+  if (above == 0) return kNone;
+  const auto doubling = static_cast<unsigned>(std::countr_zero(above));
+  return lists_[doubling][static_cast<unsigned>(std::countr_zero(eighths_[doubling]))];
+}
+
+// What is free at the end is continued.
+std::optional<std::uint32_t> Arena::take_new(std::uint32_t pages) {
+  const bool continues = frontier_ > 0 && ranges_[frontier_ - 1].free;
+  const std::uint32_t begin = frontier_ - (continues ? ranges_[frontier_ - 1].pages : 0);
+  if (pages > pages_ - begin) return std::nullopt;
+  const std::uint32_t end =
+      std::max(begin + pages, frontier_ + std::min(kNewPages, pages_ - frontier_));
+  if (!populate(begin, end - begin)) return std::nullopt;
+  if (continues) remove(begin);
+  frontier_ = end;
+  if (end > begin + pages) insert(begin + pages, end - begin - pages, false);
+  return begin;
+}
+
+void Arena::give(std::uint32_t page, std::uint32_t pages) {
+  bool released = false;
+  if (page + pages < frontier_ && ranges_[page + pages].free) {
+    const std::uint32_t after = page + pages;
+    released = ranges_[after].released;
+    pages += ranges_[after].pages;
+    remove(after);
+  }
+  if (page > 0 && ranges_[page - 1].free) {
+    const std::uint32_t before = page - ranges_[page - 1].pages;
+    released = released || ranges_[before].released;
+    pages += ranges_[before].pages;
+    remove(before);
+    page = before;
+  }
+  insert(page, pages, released);
+}
+
+void Arena::insert(std::uint32_t page, std::uint32_t pages, bool released) {
+  const List list = list_of(pages);
+  std::uint32_t& first = lists_[list.doubling][list.eighth];
+  if (first != kNone) ranges_[first].previous = page;
+  ranges_[page] = {pages, first, kNone, true, released};
+  if (pages > 1) {
+    ranges_[page + pages - 1].pages = pages;
+    ranges_[page + pages - 1].free = true;
+  }
+  first = page;
+  eighths_[list.doubling] |= static_cast<std::uint8_t>(1U << list.eighth);
+  doublings_ |= 1U << list.doubling;
+  if (!released) kept_pages_ += pages;
+}
+
+void Arena::remove(std::uint32_t page) {
+  const Range range = ranges_[page];
+  const List list = list_of(range.pages);
+  if (range.next != kNone) ranges_[range.next].previous = range.previous;
+  if (range.previous != kNone) {
+    ranges_[range.previous].next = range.next;
+  } else {
+    lists_[list.doubling][list.eighth] = range.next;
+    if (range.next == kNone) {
+      eighths_[list.doubling] &= static_cast<std::uint8_t>(~(1U << list.eighth));
+      if (eighths_[list.doubling] == 0) doublings_ &= ~(1U << list.doubling);
+    }
+  }
+  ranges_[page].free = false;
+  ranges_[page + range.pages - 1].free = false;
+  if (!range.released) kept_pages_ -= range.pages;
+}
+
+// Takes memory for pages now: at once instead of page by page, on the node of the thread that
+// allocates, and with an error instead of a signal where there is none. (A kernel that cannot does
+// without.)
+bool Arena::populate(std::uint32_t page, std::uint32_t pages) const {
+  const int done =
+      madvise(segment_.data() + std::size_t{page} * kPage, pages * kPage, MADV_POPULATE_WRITE);
+  return done == 0 || errno == EINVAL;
+}
+
+std::optional<std::size_t> Arena::offset_of(const void* data, std::size_t bytes) const {
+  if (!owns(data)) return std::nullopt;
+  const auto offset =
+      static_cast<std::size_t>(static_cast<const std::byte*>(data) - segment_.data());
+  if (bytes > segment_.size() - offset) return std::nullopt;
+  return offset;
+}
+
+std::size_t Arena::trim() {
+  const MutexLock lock(mutex_);
+  const std::size_t before = kept_pages_;
+  for (const auto& of_doubling : lists_) {
+    for (std::uint32_t page : of_doubling) {
+      for (; page != kNone; page = ranges_[page].next) {
+        Range& range = ranges_[page];
+        const Status status =
+            segment_.release_pages(std::size_t{page} * kPage, std::size_t{range.pages} * kPage);
+        if (!status.is_ok()) {
+          log::warning("trimming the arena: " + status.message());
+          return (before - kept_pages_) * kPage;
+        }
+        if (!std::exchange(range.released, true)) kept_pages_ -= range.pages;
+      }
+    }
+  }
+  return (before - kept_pages_) * kPage;
+}
+
+Arena::Statistics Arena::statistics() const {
+  Statistics statistics;
+  statistics.capacity = segment_.size();
+  statistics.allocated = allocated_pages_.load(std::memory_order_relaxed) * kPage;
+  statistics.peak = peak_pages_.load(std::memory_order_relaxed) * kPage;
+  statistics.allocations = allocations_.load(std::memory_order_relaxed);
+  statistics.refusals = refusals_.load(std::memory_order_relaxed);
+  const MutexLock lock(mutex_);
+  statistics.kept = (kept_pages_ + cached_pages_.load(std::memory_order_relaxed)) * kPage;
+  return statistics;
+}
+
+bool Arena::after_fork_in_child() {
+  closed_.store(true, std::memory_order_relaxed);
+  const bool done = segment_.make_private();
+  mutex_.unlock();
+  return done;
+}
+
+}  // namespace kolo::shm

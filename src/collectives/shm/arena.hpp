@@ -1,0 +1,127 @@
+// An allocator over one shared segment: what is allocated here, the other ranks of the node can
+// read and write where it lies. It keeps what is freed, so pages are faulted in once and not in
+// each training step. For blocks of 32 KiB and more; smaller ones are malloc's business.
+//
+// Free ranges are kept in lists by size and joined with their neighbours, all in constant time:
+// TLSF, Masmano and others, A New Dynamic Memory Allocator for Real-Time Systems, 2004. Threads
+// keep a few blocks of up to 1 MiB for themselves, so that they seldom meet at the lock.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "collectives/shm/segment.hpp"
+#include "core/thread_annotations.hpp"
+
+namespace kolo::shm {
+
+class Arena {
+ public:
+  static constexpr std::size_t kPage = 4096;
+  static constexpr std::size_t kSmallest = 32 << 10;  // bytes
+
+  struct Statistics {             // all but the counts in bytes
+    std::size_t capacity = 0;     // of address space
+    std::size_t allocated = 0;    // in use by the program, as it asked for, rounded up to blocks
+    std::size_t peak = 0;         // the most of that so far
+    std::size_t kept = 0;         // free, with pages, in threads' caches too
+    std::size_t allocations = 0;  // since the start
+    std::size_t refusals = 0;     // of them: not served, since memory was short
+  };
+
+  // Address space for `capacity` bytes, a multiple of kPage. Memory is taken as it is allocated.
+  static Status create(std::size_t capacity, std::unique_ptr<Arena>& arena);
+
+  // No other thread may use the arena any more, nor have used it and still run.
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  // --- any thread ---
+
+  // A block of at least that size, on a page boundary, its pages there. Null if it is smaller than
+  // kSmallest, or if there is no room or no memory: take another allocator then.
+  void* allocate(std::size_t bytes) KOLO_EXCLUDES(mutex_);
+  void free(void* block) KOLO_EXCLUDES(mutex_);
+
+  bool owns(const void* address) const {
+    const auto* at = static_cast<const std::byte*>(address);
+    return at >= segment_.data() && at < segment_.data() + segment_.size();
+  }
+
+  // Where in the segment a range lies; nothing if not all of it does.
+  std::optional<std::size_t> offset_of(const void* data, std::size_t bytes) const;
+
+  // Gives the pages of all free ranges back to the system, but those that threads keep for
+  // themselves. Returns the bytes.
+  std::size_t trim() KOLO_EXCLUDES(mutex_);
+
+  Statistics statistics() const KOLO_EXCLUDES(mutex_);
+
+  const Segment& segment() const { return segment_; }
+
+  // --- around fork(), called by what pthread_atfork() registers ---
+  // In the child the arena becomes memory of its own, page by page as it writes: it sees what was
+  // there, changes nothing of its parent's, and allocates nothing here any more.
+  void before_fork() KOLO_ATTRIBUTE(acquire_capability(mutex_)) { mutex_.lock(); }
+  void after_fork_in_parent() KOLO_ATTRIBUTE(release_capability(mutex_)) { mutex_.unlock(); }
+  bool after_fork_in_child() KOLO_ATTRIBUTE(release_capability(mutex_));
+
+ private:
+  class ThreadCache;
+
+  // What is known of a range of pages, at its first page; of a free one, the size at its last page,
+  // too. A block's entry belongs to the block's owner.
+  struct Range {
+    std::uint32_t pages;
+    std::uint32_t next;  // of free ranges: in their list
+    std::uint32_t previous;
+    bool free;      // at the first and the last page
+    bool released;  // of free ranges: some pages were given back
+  };
+  static constexpr std::uint32_t kNone = 0xffffffff;
+
+  // A list of free ranges: one for each of the sizes that blocks have.
+  struct List {
+    unsigned doubling;
+    unsigned eighth;
+  };
+
+  explicit Arena(Segment segment);
+
+  static std::uint32_t block_pages(std::size_t bytes);
+  static List list_of(std::uint32_t pages);
+  std::optional<std::uint32_t> take(std::uint32_t pages) KOLO_REQUIRES(mutex_);
+  std::optional<std::uint32_t> take_new(std::uint32_t pages) KOLO_REQUIRES(mutex_);
+  std::uint32_t first_of_at_least(std::uint32_t pages) const KOLO_REQUIRES(mutex_);
+  void give(std::uint32_t page, std::uint32_t pages) KOLO_REQUIRES(mutex_);
+  void insert(std::uint32_t page, std::uint32_t pages, bool released) KOLO_REQUIRES(mutex_);
+  void remove(std::uint32_t page) KOLO_REQUIRES(mutex_);
+  bool populate(std::uint32_t page, std::uint32_t pages) const;
+  void count_allocated(std::size_t pages);
+  void return_block(std::uint32_t page) KOLO_EXCLUDES(mutex_);
+
+  const Segment segment_;
+  const std::uint32_t pages_;
+  Range* ranges_ = nullptr;  // by page. Mapped, since most of it is never touched
+
+  mutable Mutex mutex_;
+  std::array<std::array<std::uint32_t, 8>, 32> lists_ KOLO_GUARDED_BY(mutex_);  // the first of each
+  std::array<std::uint8_t, 32> eighths_ KOLO_GUARDED_BY(mutex_){};  // bits: lists that have some
+  std::uint32_t doublings_ KOLO_GUARDED_BY(mutex_) = 0;             // bits: eighths_ that have some
+  std::uint32_t frontier_ KOLO_GUARDED_BY(mutex_) = 0;  // pages from here on were never used
+  std::size_t kept_pages_ KOLO_GUARDED_BY(mutex_) = 0;
+
+  std::atomic<std::size_t> allocated_pages_{0};
+  std::atomic<std::size_t> peak_pages_{0};
+  std::atomic<std::size_t> cached_pages_{0};
+  std::atomic<std::size_t> allocations_{0};
+  std::atomic<std::size_t> refusals_{0};
+  std::atomic<bool> closed_{false};  // a forked child's
+};
+
+}  // namespace kolo::shm
