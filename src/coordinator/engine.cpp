@@ -41,11 +41,13 @@ Status shut_down_status() {
 
 }  // namespace
 
-Engine::Engine(std::unique_ptr<Transport> transport, const Options& options)
+Engine::Engine(std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> node,
+               const Options& options)
     : options_(options),
       rank_(transport->rank()),
       size_(transport->size()),
       transport_(std::move(transport)),
+      node_(std::move(node)),
       backoff_(options.backoff) {
   std::vector<int> everyone(static_cast<std::size_t>(size_));
   std::iota(everyone.begin(), everyone.end(), 0);
@@ -91,11 +93,13 @@ bool Engine::shut_down() {
   if (broken_) {
     leave_to_process_end(std::move(sets_));
     leave_to_process_end(std::move(transport_));
+    leave_to_process_end(std::move(node_));
   }
   // Here and not with the last handle that refers to this engine: MPI may have been finalized by
   // then.
   sets_.clear();
   transport_.reset();
+  node_.reset();
   return !broken_;
 }
 
@@ -180,8 +184,8 @@ Group* Engine::group(int process_set) {
 }
 
 void Engine::make_group(int process_set, ProcessSet& set, const std::vector<int>& ranks) {
-  set.group = std::make_unique<Group>(process_set, ranks,
-                                      make_subset_transport(*transport_, ranks, set.slot),
+  set.group = std::make_unique<Group>(process_set, set.slot, ranks,
+                                      make_subset_transport(*transport_, ranks, set.slot), node_,
                                       options_.group, mailbox_);
 }
 

@@ -25,8 +25,10 @@ class Engine {
     Backoff::Options backoff;
   };
 
-  // Takes the transport over and starts the thread.
-  Engine(std::unique_ptr<Transport> transport, const Options& options);
+  // Takes the transport over and starts the thread. `node`: what the ranks of this node share, or
+  // null.
+  Engine(std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> node,
+         const Options& options);
 
   // Shuts down, see shut_down(). After a failure the transport, the work in flight and its memory
   // are left to the end of the process instead of being freed: a message may still arrive in them.
@@ -95,6 +97,7 @@ class Engine {
 
   // The engine thread's; after it has ended, shut_down()'s.
   std::unique_ptr<Transport> transport_;
+  std::shared_ptr<shm::Node> node_;
   std::map<int, ProcessSet> sets_;  // by number; 0 is the world
   int next_process_set_ = 1;
   Backoff backoff_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "collectives/messages/backend.hpp"
+#include "collectives/shm/backend.hpp"
 #include "core/log.hpp"
 
 namespace kolo {
@@ -14,6 +16,9 @@ namespace {
 // lock.
 constexpr int kLargeAtOnce = 4;
 constexpr int kSmallAtOnce = 64;
+
+// After that time without progress a collective asks whether all ranks still live.
+constexpr Clock::duration kSuspicious = std::chrono::seconds(1);
 
 std::string what_runs(const std::vector<LaunchMember>& members) {
   const Operation& first = *members.front().operation;
@@ -27,12 +32,25 @@ GroupOptions with_ranks(GroupOptions options, std::vector<int> ranks) {
   return options;
 }
 
+// In shared memory where all ranks are on one node.
+std::unique_ptr<Backend> make_backend(Transport& transport, const std::shared_ptr<shm::Node>& node,
+                                      const std::vector<int>& ranks, int process_set, int slot,
+                                      const Tuning& tuning) {
+  auto messages = make_message_backend(transport, ControlPlane::kFirstFreeTag, tuning);
+  if (node == nullptr || ranks.size() == 1) return messages;
+  std::optional<std::vector<int>> local = node->find(ranks);
+  if (!local) return messages;
+  return shm::make_backend(node, std::move(*local), slot, static_cast<std::uint64_t>(process_set),
+                           std::move(messages));
+}
+
 // A stand-in holds no name: the program may pack into the bucket's own buffer again, as soon as the
 // join is over and before this has ended.
-BucketBuffer buffer_for(BucketBuffer bucket, const std::vector<LaunchMember>& members) {
+BucketBuffer buffer_for(Backend& backend, BucketBuffer bucket,
+                        const std::vector<LaunchMember>& members) {
   if (std::any_of(members.begin(), members.end(),
                   [](const LaunchMember& member) { return member.operation->stand_in; })) {
-    bucket.data = std::shared_ptr<std::byte[]>(new std::byte[bucket.bytes]());
+    bucket.data = backend.make_buffer(bucket.bytes);
   }
   return bucket;
 }
@@ -43,13 +61,15 @@ bool changes_process_sets(OpKind kind) {
 
 }  // namespace
 
-Group::Group(int process_set, std::vector<int> ranks, std::unique_ptr<Transport> transport,
+Group::Group(int process_set, int slot, std::vector<int> ranks,
+             std::unique_ptr<Transport> transport, const std::shared_ptr<shm::Node>& node,
              const GroupOptions& options, Mailbox& mailbox)
     : process_set_(process_set),
       size_(transport->size()),
       options_(with_ranks(options, ranks)),
       mailbox_(mailbox),
       transport_(std::move(transport)),
+      backend_(make_backend(*transport_, node, ranks, process_set, slot, options.tuning)),
       control_(*transport_, {std::move(ranks), options.limits, options.cache_capacity}) {}
 
 Group::~Group() {
@@ -115,16 +135,15 @@ void Group::carry_out(const Participant::Launch& launch) {
   if (!anything) return end(running);
   const std::shared_ptr<Operation>& first = running.members.front().operation;
   if (changes_process_sets(first->descriptor.kind)) return changes_.push_back(first);
-  const Tag tags = transport_->max_tag() - ControlPlane::kFirstFreeTag + 1;
-  const Tag tag = ControlPlane::kFirstFreeTag + static_cast<Tag>(launch.sequence % tags);
+  const Turn turn{launch.sequence, 0};
   const auto bucket = buckets_.find(launch.unit);
-  running.work = bucket == buckets_.end()
-                     ? launch_single(*transport_, tag, running.members.front(), options_.launch)
-                     : launch_bucket(*transport_, tag, running.members,
-                                     buffer_for(bucket->second, running.members), options_.launch);
+  running.work =
+      bucket == buckets_.end()
+          ? launch_single(*backend_, turn, running.members.front(), options_.launch)
+          : launch_bucket(*backend_, turn, running.members,
+                          buffer_for(*backend_, bucket->second, running.members), options_.launch);
   if (running.work == nullptr) return end(running);
-  running.small =
-      !first->descriptor.has_own_rows() && bytes < options_.launch.tuning.ring_threshold_bytes;
+  running.small = !first->descriptor.has_own_rows() && bytes < options_.tuning.ring_threshold_bytes;
   running.last_moved = Clock::now();
   running_.push_back(std::move(running));
 }
@@ -139,7 +158,7 @@ void Group::carry_out(const Participant::BucketBegins& bucket) {
     sizes.push_back(member.descriptor.bytes());
   BucketLayout layout = layout_bucket(sizes);
   BucketBuffer& buffer = buckets_[bucket.bucket];
-  buffer.data = std::shared_ptr<std::byte[]>(new std::byte[layout.bytes]());
+  buffer.data = backend_->make_buffer(layout.bytes);
   buffer.bytes = layout.bytes;
   buffer.offsets = std::move(layout.offsets);
   std::vector<std::string>& names = bucket_names_[bucket.bucket];
@@ -170,6 +189,7 @@ Status Group::start_and_step_work(bool& moved) {
   int small = 0;
   int large = 0;
   for (auto running = running_.begin(); running != running_.end();) {
+    if (running->sequence - running_.front().sequence >= Backend::kWindow) break;
     int& at_once = running->small ? small : large;
     if (++at_once > (running->small ? kSmallAtOnce : kLargeAtOnce)) {
       ++running;
@@ -238,6 +258,9 @@ Status Group::watch_timers() {
   const Clock::time_point now = Clock::now();
   if (now >= next_look_at_held_) watch_held_tensors(now);
   for (const Running& running : running_) {
+    if (running.started && now - running.last_moved > kSuspicious) {
+      if (Status s = watch_lost_ranks(running); !s.is_ok()) return s;
+    }
     if (!running.started || now - running.last_moved <= options_.collective_timeout) continue;
     return Status::peer_lost(
         what_runs(running.members) + " started on every rank but moved no byte on rank " +
@@ -246,6 +269,14 @@ Status Group::watch_timers() {
         ": a peer or the network is gone. See KOLO_COLLECTIVE_TIMEOUT_SECONDS");
   }
   return Status::ok();
+}
+
+// Over messages MPI tells; where ranks share memory, nobody does.
+Status Group::watch_lost_ranks(const Running& running) const {
+  const std::optional<int> lost = backend_->lost_rank();
+  if (!lost) return Status::ok();
+  return Status::peer_lost(what_runs(running.members) + ": the process of rank " +
+                           std::to_string(*lost) + " has ended");
 }
 
 // A program may wait in ways that this engine does not see: for another rank's message, which that

@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "collectives/backend.hpp"
+#include "collectives/shm/node.hpp"
 #include "coordinator/control_plane.hpp"
 #include "coordinator/launch.hpp"
 #include "coordinator/mailbox.hpp"
@@ -19,6 +21,7 @@ namespace kolo {
 
 struct GroupOptions {
   LaunchOptions launch;
+  Tuning tuning;
   PlanLimits limits;
   std::size_t cache_capacity = 16384;
   Clock::duration fusion_hold = std::chrono::seconds(30);
@@ -27,10 +30,10 @@ struct GroupOptions {
 
 class Group {
  public:
-  // `ranks` are the members in the world, in the order of their ranks here. The mailbox outlives
-  // this.
-  Group(int process_set, std::vector<int> ranks, std::unique_ptr<Transport> transport,
-        const GroupOptions& options, Mailbox& mailbox);
+  // `ranks` are the members in the world, in the order of their ranks here; `slot` is one that no
+  // other group has now, and `node` null where memory is not shared. The mailbox outlives this.
+  Group(int process_set, int slot, std::vector<int> ranks, std::unique_ptr<Transport> transport,
+        const std::shared_ptr<shm::Node>& node, const GroupOptions& options, Mailbox& mailbox);
   // Nothing may be in flight any more.
   ~Group();
   Group(const Group&) = delete;
@@ -93,6 +96,7 @@ class Group {
   std::shared_ptr<Operation> take_pending(Participant::Token token);
   void end(Running& running);
   void watch_held_tensors(Clock::time_point now);
+  Status watch_lost_ranks(const Running& running) const;
 
   // Constant after construction.
   const int process_set_;
@@ -101,6 +105,7 @@ class Group {
   Mailbox& mailbox_;  // outlives this
 
   const std::unique_ptr<Transport> transport_;
+  const std::unique_ptr<Backend> backend_;
   ControlPlane control_;
   std::unordered_map<Participant::Token, std::shared_ptr<Operation>> pending_;  // not launched yet
   std::list<Running> running_;                                                  // by sequence

@@ -56,16 +56,15 @@ struct Placed {
 
 class AllreduceLaunch final : public Work {
  public:
-  AllreduceLaunch(Transport& transport, Tag tag, std::vector<Placed> members, void* data,
-                  std::size_t bytes, const LaunchOptions& options,
+  AllreduceLaunch(Backend& backend, Turn turn, std::vector<Placed> members, void* data,
+                  std::size_t bytes, const LaunchOptions& /*options*/,
                   std::shared_ptr<std::byte[]> buffer)
       : members_(std::move(members)), buffer_(std::move(buffer)), data_(data) {
     const Descriptor& first = members_.front().operation().descriptor;
     dtype_ = members_.front().spec().dtype;
     count_ = bytes / size_of(dtype_);
     prescale_ = first.prescale;
-    inner_ = make_allreduce(transport, tag, data, count_,
-                            reduction_of(first, dtype_, transport.size()), options.tuning);
+    inner_ = backend.allreduce(turn, data, count_, reduction_of(first, dtype_, backend.size()));
   }
 
   Status start() override {
@@ -98,14 +97,14 @@ class AllreduceLaunch final : public Work {
 
 class BroadcastLaunch final : public Work {
  public:
-  BroadcastLaunch(Transport& transport, Tag tag, std::vector<Placed> members, void* data,
+  BroadcastLaunch(Backend& backend, Turn turn, std::vector<Placed> members, void* data,
                   std::size_t bytes, const LaunchOptions& options,
                   std::shared_ptr<std::byte[]> buffer)
       : members_(std::move(members)),
         buffer_(std::move(buffer)),
         root_(index_of(options.ranks, members_.front().operation().descriptor.root)),
-        is_root_(transport.rank() == root_),
-        inner_(make_broadcast(transport, tag, data, bytes, root_, options.tuning.chunk_bytes)) {}
+        is_root_(backend.rank() == root_),
+        inner_(backend.broadcast(turn, data, bytes, root_)) {}
 
   Status start() override {
     for (const Placed& member : members_) {
@@ -132,12 +131,12 @@ class BroadcastLaunch final : public Work {
 };
 
 // One work after the other, each made when it is its turn, for one may depend on what the one
-// before has brought. They share a tag: messages between two ranks keep their order.
+// before has brought.
 class Sequence final : public Work {
  public:
-  using Maker = std::function<std::unique_ptr<Work>()>;
+  using Maker = std::function<std::unique_ptr<Work>(Turn turn)>;
 
-  explicit Sequence(std::vector<Maker> makers) : makers_(std::move(makers)) {}
+  Sequence(Turn turn, std::vector<Maker> makers) : turn_(turn), makers_(std::move(makers)) {}
 
   Status start() override { return begin_next(); }
 
@@ -154,12 +153,15 @@ class Sequence final : public Work {
   // A maker that gives no work had something to do in between.
   Status begin_next() {
     current_.reset();
-    while (current_ == nullptr && next_ < makers_.size()) current_ = makers_[next_++]();
+    while (current_ == nullptr && turn_.part < makers_.size()) {
+      const Turn mine = turn_;
+      current_ = makers_[turn_.part++](mine);
+    }
     return current_ == nullptr ? Status::ok() : current_->start();
   }
 
+  Turn turn_;  // of the next one: its parts are numbered from 0
   std::vector<Maker> makers_;
-  std::size_t next_ = 0;
   std::unique_ptr<Work> current_;
 };
 
@@ -184,7 +186,7 @@ std::vector<std::vector<std::size_t>> share_out(const Descriptor& descriptor, st
 }
 
 template <typename Launch>
-std::unique_ptr<Work> launch_part(Transport& transport, Tag tag, const LaunchMember& member,
+std::unique_ptr<Work> launch_part(Backend& backend, Turn turn, const LaunchMember& member,
                                   const std::vector<std::size_t>& part,
                                   const LaunchOptions& options) {
   const Operation& operation = *member.operation;
@@ -192,35 +194,35 @@ std::unique_ptr<Work> launch_part(Transport& transport, Tag tag, const LaunchMem
   if (part.size() == 1) {
     auto* at = operation.slot ? operation.slot->data()
                               : static_cast<std::byte*>(operation.tensors[part[0]].data);
-    return std::make_unique<Launch>(transport, tag, std::vector<Placed>{{member, part[0], at}}, at,
+    return std::make_unique<Launch>(backend, turn, std::vector<Placed>{{member, part[0], at}}, at,
                                     specs[part[0]].bytes(), options, nullptr);
   }
   std::vector<std::size_t> sizes;
   sizes.reserve(part.size());
   for (const std::size_t i : part) sizes.push_back(specs[i].bytes());
   const BucketLayout layout = layout_bucket(sizes);
-  const std::shared_ptr<std::byte[]> buffer(new std::byte[layout.bytes]());
+  const std::shared_ptr<std::byte[]> buffer = backend.make_buffer(layout.bytes);
   std::vector<Placed> placed;
   for (std::size_t k = 0; k < part.size(); ++k)
     placed.push_back({member, part[k], buffer.get() + layout.offsets[k]});
-  return std::make_unique<Launch>(transport, tag, std::move(placed), buffer.get(), layout.bytes,
+  return std::make_unique<Launch>(backend, turn, std::move(placed), buffer.get(), layout.bytes,
                                   options, buffer);
 }
 
 // An allreduce or broadcast of one tensor or of a group.
 template <typename Launch>
-std::unique_ptr<Work> launch_in_place(Transport& transport, Tag tag, const LaunchMember& member,
+std::unique_ptr<Work> launch_in_place(Backend& backend, Turn turn, const LaunchMember& member,
                                       const LaunchOptions& options) {
   const auto parts = share_out(member.operation->descriptor, options.fusion_tensor_bytes);
-  if (parts.size() == 1) return launch_part<Launch>(transport, tag, member, parts[0], options);
+  if (parts.size() == 1) return launch_part<Launch>(backend, turn, member, parts[0], options);
   std::vector<Sequence::Maker> makers;
   makers.reserve(parts.size());
   for (const std::vector<std::size_t>& part : parts) {
-    makers.emplace_back([&transport, tag, member, part, options] {
-      return launch_part<Launch>(transport, tag, member, part, options);
+    makers.emplace_back([&backend, member, part, options](Turn one) {
+      return launch_part<Launch>(backend, one, member, part, options);
     });
   }
-  return std::make_unique<Sequence>(std::move(makers));
+  return std::make_unique<Sequence>(turn, std::move(makers));
 }
 
 std::vector<std::size_t> byte_boundaries(const std::vector<std::int64_t>& rows,
@@ -233,22 +235,21 @@ std::vector<std::size_t> byte_boundaries(const std::vector<std::int64_t>& rows,
 
 // First all ranks learn how many rows each has of each tensor; then the rows travel, tensor by
 // tensor.
-std::unique_ptr<Work> launch_allgather(Transport& transport, Tag tag, const LaunchMember& member,
-                                       const Tuning& tuning) {
-  const auto ranks = static_cast<std::size_t>(transport.size());
-  const auto rank = static_cast<std::size_t>(transport.rank());
+std::unique_ptr<Work> launch_allgather(Backend& backend, Turn turn, const LaunchMember& member) {
+  const auto ranks = static_cast<std::size_t>(backend.size());
+  const auto rank = static_cast<std::size_t>(backend.rank());
   const std::size_t tensors = member.operation->tensors.size();
   const auto rows = std::make_shared<std::vector<std::int64_t>>(tensors * ranks, 0);
   for (std::size_t i = 0; i < tensors; ++i)
     (*rows)[i * ranks + rank] = member.operation->tensors[i].rows;
   std::vector<Sequence::Maker> makers;
-  makers.emplace_back([&transport, tag, rows, tuning] {
+  makers.emplace_back([&backend, rows](Turn one) {
     Reduction sum;
     sum.dtype = DType::kInt64;
-    return make_allreduce(transport, tag, rows->data(), rows->size(), sum, tuning);
+    return backend.allreduce(one, rows->data(), rows->size(), sum);
   });
   for (std::size_t i = 0; i < tensors; ++i) {
-    makers.emplace_back([&transport, tag, rows, tuning, member, i, ranks, rank] {
+    makers.emplace_back([&backend, rows, member, i, ranks, rank](Turn one) {
       const Operation& operation = *member.operation;
       const auto first = rows->begin() + static_cast<std::ptrdiff_t>(i * ranks);
       const std::vector<std::int64_t> mine(first, first + static_cast<std::ptrdiff_t>(ranks));
@@ -257,41 +258,39 @@ std::unique_ptr<Work> launch_allgather(Transport& transport, Tag tag, const Laun
       auto* result = static_cast<std::byte*>(operation.make_result(i, mine));
       const std::size_t own = boundaries[rank + 1] - boundaries[rank];
       if (own > 0) std::memcpy(result + boundaries[rank], operation.tensors[i].data, own);
-      return make_allgather(transport, tag, result, std::move(boundaries), tuning.chunk_bytes);
+      return backend.allgather(one, result, std::move(boundaries));
     });
   }
-  return std::make_unique<Sequence>(std::move(makers));
+  return std::make_unique<Sequence>(turn, std::move(makers));
 }
 
 // First each pair of ranks exchanges how many rows go between them, then the rows.
-std::unique_ptr<Work> launch_alltoall(Transport& transport, Tag tag, const LaunchMember& member,
-                                      const Tuning& tuning) {
-  const auto ranks = static_cast<std::size_t>(transport.size());
+std::unique_ptr<Work> launch_alltoall(Backend& backend, Turn turn, const LaunchMember& member) {
+  const auto ranks = static_cast<std::size_t>(backend.size());
   const auto received = std::make_shared<std::vector<std::int64_t>>(ranks, 0);
   std::vector<Sequence::Maker> makers;
-  makers.emplace_back([&transport, tag, member, received, ranks, tuning] {
+  makers.emplace_back([&backend, member, received, ranks](Turn one) {
     const std::vector<std::size_t> one_each =
         byte_boundaries(std::vector<std::int64_t>(ranks, 1), sizeof(std::int64_t));
-    return make_alltoall(transport, tag, {member.operation->splits.data(), one_each},
-                         {received->data(), one_each}, tuning.chunk_bytes);
+    return backend.alltoall(one, {member.operation->splits.data(), one_each},
+                            {received->data(), one_each});
   });
-  makers.emplace_back([&transport, tag, member, received, tuning] {
+  makers.emplace_back([&backend, member, received](Turn one) {
     const Operation& operation = *member.operation;
     const std::size_t row_bytes = operation.descriptor.tensors[0].bytes();
-    return make_alltoall(
-        transport, tag, {operation.tensors[0].data, byte_boundaries(operation.splits, row_bytes)},
-        {operation.make_result(0, *received), byte_boundaries(*received, row_bytes)},
-        tuning.chunk_bytes);
+    return backend.alltoall(
+        one, {operation.tensors[0].data, byte_boundaries(operation.splits, row_bytes)},
+        {operation.make_result(0, *received), byte_boundaries(*received, row_bytes)});
   });
-  return std::make_unique<Sequence>(std::move(makers));
+  return std::make_unique<Sequence>(turn, std::move(makers));
 }
 
 // Works on the tensors themselves, which the caller has copied; rows go to ranks as rows_of() says.
-std::unique_ptr<Work> launch_reducescatter(Transport& transport, Tag tag,
-                                           const LaunchMember& member, const Tuning& tuning) {
+std::unique_ptr<Work> launch_reducescatter(Backend& backend, Turn turn,
+                                           const LaunchMember& member) {
   std::vector<Sequence::Maker> makers;
   for (std::size_t i = 0; i < member.operation->tensors.size(); ++i) {
-    makers.emplace_back([&transport, tag, member, i, tuning] {
+    makers.emplace_back([&backend, member, i](Turn one) {
       const Operation& operation = *member.operation;
       const TensorSpec& spec = operation.descriptor.tensors[i];
       void* data = operation.tensors[i].data;
@@ -302,45 +301,43 @@ std::unique_ptr<Work> launch_reducescatter(Transport& transport, Tag tag,
       const std::int64_t rows = spec.shape[0];
       const std::size_t row = rows == 0 ? 0 : spec.count() / static_cast<std::size_t>(rows);
       std::vector<std::size_t> boundaries = {0};
-      for (int rank = 0; rank < transport.size(); ++rank) {
-        const auto share = static_cast<std::size_t>(rows_of(rows, rank, transport.size()));
+      for (int rank = 0; rank < backend.size(); ++rank) {
+        const auto share = static_cast<std::size_t>(rows_of(rows, rank, backend.size()));
         boundaries.push_back(boundaries.back() + share * row);
       }
-      return make_reducescatter(transport, tag, data, std::move(boundaries),
-                                reduction_of(operation.descriptor, spec.dtype, transport.size()),
-                                tuning.chunk_bytes);
+      return backend.reducescatter(one, data, std::move(boundaries),
+                                   reduction_of(operation.descriptor, spec.dtype, backend.size()));
     });
   }
-  return std::make_unique<Sequence>(std::move(makers));
+  return std::make_unique<Sequence>(turn, std::move(makers));
 }
 
-std::unique_ptr<Work> launch_send(Transport& transport, Tag tag, const LaunchMember& member,
+std::unique_ptr<Work> launch_send(Backend& backend, Turn turn, const LaunchMember& member,
                                   const LaunchOptions& options) {
   const Operation& operation = *member.operation;
   const int source = index_of(options.ranks, operation.descriptor.root);
   const int destination = index_of(options.ranks, operation.descriptor.destination);
-  const bool sending = source == transport.rank();
-  return make_transfer(transport, tag, operation.tensors[0].data, operation.descriptor.bytes(),
-                       sending ? destination : source, sending, options.tuning.chunk_bytes);
+  return backend.transfer(turn, operation.tensors[0].data, operation.descriptor.bytes(), source,
+                          destination);
 }
 
 }  // namespace
 
-std::unique_ptr<Work> launch_single(Transport& transport, Tag tag, const LaunchMember& member,
+std::unique_ptr<Work> launch_single(Backend& backend, Turn turn, const LaunchMember& member,
                                     const LaunchOptions& options) {
   switch (member.operation->descriptor.kind) {
     case OpKind::kAllreduce:
-      return launch_in_place<AllreduceLaunch>(transport, tag, member, options);
+      return launch_in_place<AllreduceLaunch>(backend, turn, member, options);
     case OpKind::kBroadcast:
-      return launch_in_place<BroadcastLaunch>(transport, tag, member, options);
+      return launch_in_place<BroadcastLaunch>(backend, turn, member, options);
     case OpKind::kAllgather:
-      return launch_allgather(transport, tag, member, options.tuning);
+      return launch_allgather(backend, turn, member);
     case OpKind::kAlltoall:
-      return launch_alltoall(transport, tag, member, options.tuning);
+      return launch_alltoall(backend, turn, member);
     case OpKind::kReducescatter:
-      return launch_reducescatter(transport, tag, member, options.tuning);
+      return launch_reducescatter(backend, turn, member);
     case OpKind::kSend:
-      return launch_send(transport, tag, member, options);
+      return launch_send(backend, turn, member, options);
     case OpKind::kBarrier:  // all that there was to do is that every rank has come
     case OpKind::kJoin:     // the others never are executed
     case OpKind::kAddProcessSet:
@@ -350,14 +347,14 @@ std::unique_ptr<Work> launch_single(Transport& transport, Tag tag, const LaunchM
   return nullptr;
 }
 
-std::unique_ptr<Work> launch_bucket(Transport& transport, Tag tag,
+std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
                                     const std::vector<LaunchMember>& members,
                                     const BucketBuffer& buffer, const LaunchOptions& options) {
   std::vector<Placed> placed;
   for (std::size_t i = 0; i < members.size(); ++i) {
     placed.push_back({members[i], 0, buffer.data.get() + buffer.offsets[i]});
   }
-  return std::make_unique<AllreduceLaunch>(transport, tag, std::move(placed), buffer.data.get(),
+  return std::make_unique<AllreduceLaunch>(backend, turn, std::move(placed), buffer.data.get(),
                                            buffer.bytes, options, buffer.data);
 }
 

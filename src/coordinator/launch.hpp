@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/algorithms/algorithms.hpp"
+#include "collectives/backend.hpp"
 #include "coordinator/operation.hpp"
 
 namespace kolo {
@@ -26,17 +26,16 @@ struct BucketBuffer {
 
 struct LaunchOptions {
   std::vector<int> ranks;  // the group's, in the world
-  Tuning tuning;
   // Tensors of a group up to this size travel together; larger ones alone, where they lie.
   std::size_t fusion_tensor_bytes = 128 << 10;
 };
 
 // The work of one operation, or nothing if there is nothing to move.
-std::unique_ptr<Work> launch_single(Transport& transport, Tag tag, const LaunchMember& member,
+std::unique_ptr<Work> launch_single(Backend& backend, Turn turn, const LaunchMember& member,
                                     const LaunchOptions& options);
 
 // The work of a bucket: packs what is not in the buffer yet, reduces the buffer, unpacks.
-std::unique_ptr<Work> launch_bucket(Transport& transport, Tag tag,
+std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
                                     const std::vector<LaunchMember>& members,
                                     const BucketBuffer& buffer, const LaunchOptions& options);
 

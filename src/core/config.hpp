@@ -26,6 +26,9 @@ struct Config {
   double collective_timeout_seconds = 0;
   double shutdown_timeout_seconds = 0;
   std::int64_t spin_microseconds = 0;
+  bool shared_memory = false;
+  bool arena = false;
+  std::int64_t arena_bytes = 0;
   LogLevel log_level = LogLevel::kWarning;
   bool log_timestamp = false;
 

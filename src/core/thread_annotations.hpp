@@ -14,6 +14,7 @@
 
 #define KOLO_GUARDED_BY(x) KOLO_ATTRIBUTE(guarded_by(x))
 #define KOLO_REQUIRES(x) KOLO_ATTRIBUTE(requires_capability(x))
+#define KOLO_NO_THREAD_SAFETY_ANALYSIS KOLO_ATTRIBUTE(no_thread_safety_analysis)
 #define KOLO_EXCLUDES(x) KOLO_ATTRIBUTE(locks_excluded(x))
 
 namespace kolo {

@@ -1,6 +1,8 @@
 #include "torch_ops/session.hpp"
 
+#include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,6 +14,7 @@
 #include "kolo/error.h"
 #include "kolo/init.h"
 #include "kolo/mpi_detail.h"
+#include "torch_ops/arena.hpp"
 
 namespace kolo {
 namespace {
@@ -42,9 +45,8 @@ double cores_per_rank(const Topology& topology) {
 
 Engine::Options engine_options(const Config& config, const Topology& topology) {
   Engine::Options options;
-  options.group.launch.tuning.chunk_bytes = static_cast<std::size_t>(config.chunk_bytes);
-  options.group.launch.tuning.ring_threshold_bytes =
-      static_cast<std::size_t>(config.ring_threshold_bytes);
+  options.group.tuning.chunk_bytes = static_cast<std::size_t>(config.chunk_bytes);
+  options.group.tuning.ring_threshold_bytes = static_cast<std::size_t>(config.ring_threshold_bytes);
   options.group.limits.bucket_bytes = static_cast<std::size_t>(config.fusion_threshold_bytes);
   options.group.limits.tensor_bytes = static_cast<std::size_t>(config.fusion_tensor_limit_bytes);
   options.group.launch.fusion_tensor_bytes =
@@ -79,6 +81,30 @@ Status export_environment(MpiParent parent, const Topology& topology) {
   return Status::ok();
 }
 
+// As much as the machine has; with many ranks on a node a multiple of a rank's share, since each of
+// them maps all.
+std::size_t arena_capacity(const Config& config, const Topology& topology) {
+  std::size_t bytes = static_cast<std::size_t>(config.arena_bytes);
+  if (bytes == 0) {
+    const auto machine = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
+                         static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    bytes = machine / static_cast<std::size_t>(std::max(4, topology.local_size)) * 4;
+  }
+  return std::max(bytes, std::size_t{1} << 20) / shm::Arena::kPage * shm::Arena::kPage;
+}
+
+Status share_memory(MpiParent parent, const Config& config, const Topology& topology,
+                    std::shared_ptr<shm::Node>& node) {
+  std::shared_ptr<shm::Arena> arena;
+  if (config.shared_memory && topology.local_size > 1) {
+    const Status status = process_arena(arena_capacity(config, topology), arena);
+    if (!status.is_ok()) log::warning("no shared memory: " + status.message());
+  }
+  const Status status = connect_node(parent, topology, arena, node);
+  if (status.is_ok() && node != nullptr && config.arena) put_tensors_into_arena();
+  return status;
+}
+
 Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
   Config config;
   if (Status s = Config::read_environment(config); !s.is_ok()) return s;
@@ -89,8 +115,36 @@ Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
   if (Status s = export_environment(parent, topology); !s.is_ok()) return s;
   std::unique_ptr<Transport> transport;
   if (Status s = make_mpi_transport(parent, transport); !s.is_ok()) return s;
-  made = std::make_shared<Session>(config, topology, std::move(transport));
+  std::shared_ptr<shm::Node> node;
+  if (Status s = share_memory(parent, config, topology, node); !s.is_ok()) return s;
+  made = std::make_shared<Session>(config, topology, std::move(transport), std::move(node));
   return Status::ok();
+}
+
+// A forked child has no engine. It is left without a session, sees its parent's tensors, and
+// changes none of them; what it must not end, as MPI, it leaves alone.
+void before_fork() KOLO_NO_THREAD_SAFETY_ANALYSIS {
+  session_mutex.lock();
+  if (shm::Arena* arena = existing_arena()) arena->before_fork();
+}
+
+void after_fork_in_parent() KOLO_NO_THREAD_SAFETY_ANALYSIS {
+  if (shm::Arena* arena = existing_arena()) arena->after_fork_in_parent();
+  session_mutex.unlock();
+}
+
+void after_fork_in_child() KOLO_NO_THREAD_SAFETY_ANALYSIS {
+  shm::Arena* const arena = existing_arena();
+  if (arena != nullptr && !arena->after_fork_in_child()) {
+    static constexpr char kWhy[] = "kolo error: fork(): the child cannot have tensors of its own\n";
+    const ssize_t written = write(STDERR_FILENO, kWhy, sizeof kWhy - 1);
+    _exit(written > 0 ? 70 : 71);
+  }
+  // Its destructor would wait for a thread that is not here.
+  if (current != nullptr) new std::shared_ptr<Session>(std::move(current));
+  current = nullptr;
+  one_has_failed = true;
+  session_mutex.unlock();
 }
 
 // After a failure MPI_Finalize could wait for ever for a peer that is gone. Without it the launcher
@@ -109,13 +163,16 @@ void init_on(MpiParent parent) {
   current = std::move(made);
   static const int registered = std::atexit(at_exit);
   if (registered != 0) log::warning("atexit failed: call kolo::shutdown() before the program ends");
+  static const int forks = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  if (forks != 0) log::warning("pthread_atfork failed: a child's tensors are its parent's, too");
 }
 
 }  // namespace
 
 Session::Session(const Config& config, const Topology& topology,
-                 std::unique_ptr<Transport> transport)
-    : topology_(topology), engine_(std::move(transport), engine_options(config, topology)) {}
+                 std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> node)
+    : topology_(topology),
+      engine_(std::move(transport), std::move(node), engine_options(config, topology)) {}
 
 std::string Session::unnamed(const char* operation) {
   return std::string(operation) + ".unnamed." + std::to_string(unnamed_++);
@@ -150,6 +207,7 @@ void shutdown() {
     ending = std::move(current);
     current = nullptr;
   }
+  if (ending) put_tensors_elsewhere();
   // Handles and calls under way in other threads may still refer to the session; they find the
   // engine closed.
   if (!ending || ending->engine().shut_down()) return;

@@ -17,7 +17,8 @@ namespace kolo {
 
 class Session {
  public:
-  Session(const Config& config, const Topology& topology, std::unique_ptr<Transport> transport);
+  Session(const Config& config, const Topology& topology, std::unique_ptr<Transport> transport,
+          std::shared_ptr<shm::Node> node);
 
   const Topology& topology() const { return topology_; }
   Engine& engine() { return engine_; }

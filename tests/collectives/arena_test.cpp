@@ -21,7 +21,7 @@ constexpr std::size_t kMiB = 1 << 20;
 
 std::unique_ptr<Arena> make_arena(std::size_t capacity) {
   std::unique_ptr<Arena> arena;
-  const Status status = Arena::create(capacity, arena);
+  const Status status = Arena::create(2 * Arena::kPage, capacity, arena);
   EXPECT_TRUE(status.is_ok()) << status.message();
   return arena;
 }
@@ -53,7 +53,7 @@ TEST(Arena, SaysWhereARangeLies) {
   const std::size_t at = static_cast<std::size_t>(block - arena->segment().data());
   EXPECT_EQ(arena->offset_of(block + 100, 10), at + 100);
   EXPECT_EQ(arena->offset_of(arena->segment().data(), 4 * kMiB), 0U);
-  EXPECT_EQ(arena->offset_of(block, 4 * kMiB + 1), std::nullopt);
+  EXPECT_EQ(arena->offset_of(block, 4 * kMiB + 8193), std::nullopt);
   EXPECT_EQ(arena->offset_of(&at, 1), std::nullopt);
   arena->free(block);
 }
@@ -209,7 +209,7 @@ TEST(Segment, ALimitOnFilesIsAnErrorAndNoSignal) {
     const rlimit limit{kMiB, kMiB};
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(2);
     std::unique_ptr<Arena> arena;
-    const Status status = Arena::create(2 * kMiB, arena);
+    const Status status = Arena::create(0, 2 * kMiB, arena);
     _exit(status.message().find("ulimit -f") != std::string::npos ? 0 : 3);
   }
   EXPECT_EQ(exit_code_of(child), 0);

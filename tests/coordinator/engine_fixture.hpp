@@ -1,8 +1,10 @@
-// Engines of several ranks in one process, over the local backend: ranks are threads.
+// Engines of several ranks in one process, over the local backend: ranks are threads. With
+// KOLO_TEST_SHARED_MEMORY=1 in the environment they have nodes and so collectives in shared memory.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,24 +18,32 @@ namespace kolo {
 
 inline Engine::Options test_options() {
   Engine::Options options;
-  options.group.launch.tuning.chunk_bytes = 1024;
-  options.group.launch.tuning.ring_threshold_bytes = 2048;
+  options.group.tuning.chunk_bytes = 1024;
+  options.group.tuning.ring_threshold_bytes = 2048;
   options.shutdown_timeout = std::chrono::seconds(20);
   options.backoff.computing_threads = 8;  // never spin: the ranks share two cores
   return options;
 }
 
-// A rank's program: gets the engine, and its transport to play a lost peer with.
-using Program = std::function<void(Engine&, Transport&)>;
+inline std::vector<std::shared_ptr<shm::Node>> make_nodes(int size) {
+  const char* wanted = std::getenv("KOLO_TEST_SHARED_MEMORY");
+  if (wanted == nullptr)
+    return std::vector<std::shared_ptr<shm::Node>>(static_cast<std::size_t>(size));
+  return shm::make_local_nodes(size, 1 << 30);
+}
 
-inline void on_all_ranks(int size, const Program& program,
+// A rank's program: gets the engine, and its transport to play a lost peer with.
+using RankProgram = std::function<void(Engine&, Transport&)>;
+
+inline void on_all_ranks(int size, const RankProgram& program,
                          const Engine::Options& options = test_options()) {
   std::vector<std::unique_ptr<Transport>> transports = make_local_transports(size);
+  const std::vector<std::shared_ptr<shm::Node>> nodes = make_nodes(size);
   std::vector<std::thread> threads;
-  for (auto& transport : transports) {
-    threads.emplace_back([&program, &transport, &options] {
+  for (std::size_t rank = 0; rank < transports.size(); ++rank) {
+    threads.emplace_back([&program, &options, &transport = transports[rank], &node = nodes[rank]] {
       Transport& raw = *transport;
-      Engine engine(std::move(transport), options);
+      Engine engine(std::move(transport), node, options);
       program(engine, raw);
     });
   }

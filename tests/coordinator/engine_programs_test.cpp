@@ -12,8 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/local/transport.hpp"
-#include "coordinator/engine.hpp"
+#include "coordinator/engine_fixture.hpp"
 #include "coordinator/negotiation_programs.hpp"
 
 namespace kolo {
@@ -232,8 +231,8 @@ int add_process_set(Engine& engine, const std::vector<int>& ranks) {
 
 Engine::Options random_options(std::mt19937& random) {
   Engine::Options options;
-  options.group.launch.tuning.chunk_bytes = 64;
-  options.group.launch.tuning.ring_threshold_bytes = random() % 2 == 0 ? 16 : 2048;
+  options.group.tuning.chunk_bytes = 64;
+  options.group.tuning.ring_threshold_bytes = random() % 2 == 0 ? 16 : 2048;
   options.group.cache_capacity = random() % 2 == 0 ? 1000 : random() % 24;
   options.group.limits.bucket_bytes = random() % 2 == 0 ? 3 * 64 : 1 << 20;
   options.backoff.computing_threads = 8;  // never spin: the ranks share the cores
@@ -278,11 +277,12 @@ void play_everywhere(unsigned seed) {
       ProgramMaker(static_cast<int>(some.size()), random(), random_mix(random)).make();
   const Engine::Options options = random_options(random);
   auto transports = make_local_transports(size);
+  const auto nodes = make_nodes(size);
   std::vector<Lasts> lasts(all.size());
   std::vector<std::thread> threads;
   for (const int rank : all) {
     threads.emplace_back([&, rank] {
-      Engine engine(std::move(transports[rank]), options);
+      Engine engine(std::move(transports[rank]), nodes[rank], options);
       lasts[rank] = play_rank(engine, all, in_world, some, in_set);
     });
   }

@@ -324,7 +324,7 @@ TEST(Engine, AfterAFailureNothingIsFreedThatAMessageMayUse) {
   on_all_ranks(
       2,
       [&](Engine& engine, Transport&) {
-        auto data = std::make_shared<std::vector<float>>(1 << 20, 1.0F);
+        auto data = std::make_shared<std::vector<float>>(1 << 22, 1.0F);
         std::vector<float> small(1, 1.0F);
         const auto large = allreduce("large", *data);
         large->keep_alive = std::move(data);

@@ -33,11 +33,13 @@ class GroupFusion : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
     setenv("KOLO_DISABLE_GROUP_FUSION", GetParam() ? "0" : "1", 1);
+    setenv("KOLO_SHARED_MEMORY", "0", 1);  // messages can be seen
     init();
   }
   void TearDown() override {
     shutdown();
     unsetenv("KOLO_DISABLE_GROUP_FUSION");
+    unsetenv("KOLO_SHARED_MEMORY");
   }
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/shm/node.hpp"
 #include "collectives/transport.hpp"
 #include "core/status.hpp"
 #include "core/topology.hpp"
@@ -39,6 +40,12 @@ Status share_text(MpiParent parent, std::string& text);
 // "ADDRESS PORT" under which this process can be reached by programs that want to meet at rank 0:
 // the loopback address if all ranks are on this host, and a port that is free now.
 std::string rendezvous_address(bool all_on_this_host);
+
+// Collective over `parent`. Lets the ranks of each node reach each other's arenas. `arena` may be
+// null, and `node` stays null where the ranks of this one cannot share memory, for which there is a
+// warning, or where there is but one.
+Status connect_node(MpiParent parent, const Topology& topology,
+                    const std::shared_ptr<shm::Arena>& arena, std::shared_ptr<shm::Node>& node);
 
 // Collective over `parent`: a transport on a communicator of its own.
 Status make_mpi_transport(MpiParent parent, std::unique_ptr<Transport>& transport);

@@ -97,8 +97,11 @@ class Arena::ThreadCache {
   std::uint32_t kept_ = 0;  // pages
 };
 
-Arena::Arena(Segment segment)
-    : segment_(std::move(segment)), pages_(static_cast<std::uint32_t>(segment_.size() / kPage)) {
+Arena::Arena(Segment segment, std::uint32_t reserved_pages)
+    : segment_(std::move(segment)),
+      reserved_pages_(reserved_pages),
+      pages_(static_cast<std::uint32_t>(segment_.size() / kPage)),
+      frontier_(reserved_pages) {
   for (std::array<std::uint32_t, 8>& of_doubling : lists_) of_doubling.fill(kNone);
 }
 
@@ -107,12 +110,15 @@ Arena::~Arena() {
   if (ranges_ != nullptr) munmap(ranges_, pages_ * sizeof(Range));
 }
 
-Status Arena::create(std::size_t capacity, std::unique_ptr<Arena>& arena) {
+Status Arena::create(std::size_t reserved, std::size_t capacity, std::unique_ptr<Arena>& arena) {
   Segment segment;
   const std::size_t most = (std::size_t{kNone} - 1) * kPage;
-  if (Status s = Segment::create("kolo-arena", std::min(capacity, most), segment); !s.is_ok())
+  if (Status s = Segment::create("kolo-arena", std::min(reserved + capacity, most), segment);
+      !s.is_ok()) {
     return s;
-  std::unique_ptr<Arena> made(new Arena(std::move(segment)));
+  }
+  std::unique_ptr<Arena> made(
+      new Arena(std::move(segment), static_cast<std::uint32_t>(reserved / kPage)));
   void* const table = mmap(nullptr, made->pages_ * sizeof(Range), PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (table == MAP_FAILED) return Status::internal("no memory for the arena's table");
@@ -137,12 +143,14 @@ Arena::List Arena::list_of(std::uint32_t pages) {
   return {doubling + 1, (pages >> doubling) - 8};
 }
 
-void* Arena::allocate(std::size_t bytes) {
+void* Arena::allocate(std::size_t bytes, std::size_t leave) {
   if (bytes < kSmallest || closed_.load(std::memory_order_relaxed)) return nullptr;
   allocations_.fetch_add(1, std::memory_order_relaxed);
   std::optional<std::uint32_t> page;
   std::uint32_t pages = 0;
-  if (bytes <= segment_.size()) {
+  const std::size_t used = allocated_pages_.load(std::memory_order_relaxed) * kPage;
+  const std::size_t room = std::size_t{pages_ - reserved_pages_} * kPage;
+  if (used + leave <= room && bytes <= room - used - leave) {
     pages = block_pages(bytes);
     page = ThreadCache::of(*this).take(pages);
     if (!page) {
@@ -206,7 +214,7 @@ std::uint32_t Arena::first_of_at_least(std::uint32_t pages) const {
 
 // What is free at the end is continued.
 std::optional<std::uint32_t> Arena::take_new(std::uint32_t pages) {
-  const bool continues = frontier_ > 0 && ranges_[frontier_ - 1].free;
+  const bool continues = frontier_ > reserved_pages_ && ranges_[frontier_ - 1].free;
   const std::uint32_t begin = frontier_ - (continues ? ranges_[frontier_ - 1].pages : 0);
   if (pages > pages_ - begin) return std::nullopt;
   const std::uint32_t end =
@@ -226,7 +234,7 @@ void Arena::give(std::uint32_t page, std::uint32_t pages) {
     pages += ranges_[after].pages;
     remove(after);
   }
-  if (page > 0 && ranges_[page - 1].free) {
+  if (page > reserved_pages_ && ranges_[page - 1].free) {
     const std::uint32_t before = page - ranges_[page - 1].pages;
     released = released || ranges_[before].released;
     pages += ranges_[before].pages;
@@ -308,7 +316,7 @@ std::size_t Arena::trim() {
 
 Arena::Statistics Arena::statistics() const {
   Statistics statistics;
-  statistics.capacity = segment_.size();
+  statistics.capacity = std::size_t{pages_ - reserved_pages_} * kPage;
   statistics.allocated = allocated_pages_.load(std::memory_order_relaxed) * kPage;
   statistics.peak = peak_pages_.load(std::memory_order_relaxed) * kPage;
   statistics.allocations = allocations_.load(std::memory_order_relaxed);

@@ -33,8 +33,9 @@ class Arena {
     std::size_t refusals = 0;     // of them: not served, since memory was short
   };
 
-  // Address space for `capacity` bytes, a multiple of kPage. Memory is taken as it is allocated.
-  static Status create(std::size_t capacity, std::unique_ptr<Arena>& arena);
+  // Address space for `reserved` and `capacity` bytes, multiples of kPage. Memory is taken as it is
+  // allocated. The reserved bytes are the first of the segment, zero, and the caller's.
+  static Status create(std::size_t reserved, std::size_t capacity, std::unique_ptr<Arena>& arena);
 
   // No other thread may use the arena any more, nor have used it and still run.
   ~Arena();
@@ -44,8 +45,9 @@ class Arena {
   // --- any thread ---
 
   // A block of at least that size, on a page boundary, its pages there. Null if it is smaller than
-  // kSmallest, or if there is no room or no memory: take another allocator then.
-  void* allocate(std::size_t bytes) KOLO_EXCLUDES(mutex_);
+  // kSmallest, or if there is no memory, or less room than would leave `leave` bytes: take another
+  // allocator then.
+  void* allocate(std::size_t bytes, std::size_t leave = 0) KOLO_EXCLUDES(mutex_);
   void free(void* block) KOLO_EXCLUDES(mutex_);
 
   bool owns(const void* address) const {
@@ -91,7 +93,7 @@ class Arena {
     unsigned eighth;
   };
 
-  explicit Arena(Segment segment);
+  Arena(Segment segment, std::uint32_t reserved_pages);
 
   static std::uint32_t block_pages(std::size_t bytes);
   static List list_of(std::uint32_t pages);
@@ -106,14 +108,15 @@ class Arena {
   void return_block(std::uint32_t page) KOLO_EXCLUDES(mutex_);
 
   const Segment segment_;
-  const std::uint32_t pages_;
-  Range* ranges_ = nullptr;  // by page. Mapped, since most of it is never touched
+  const std::uint32_t reserved_pages_;
+  const std::uint32_t pages_;  // with them
+  Range* ranges_ = nullptr;    // by page. Mapped, since most of it is never touched
 
   mutable Mutex mutex_;
   std::array<std::array<std::uint32_t, 8>, 32> lists_ KOLO_GUARDED_BY(mutex_);  // the first of each
   std::array<std::uint8_t, 32> eighths_ KOLO_GUARDED_BY(mutex_){};  // bits: lists that have some
   std::uint32_t doublings_ KOLO_GUARDED_BY(mutex_) = 0;             // bits: eighths_ that have some
-  std::uint32_t frontier_ KOLO_GUARDED_BY(mutex_) = 0;  // pages from here on were never used
+  std::uint32_t frontier_ KOLO_GUARDED_BY(mutex_);  // pages from here on were never used
   std::size_t kept_pages_ KOLO_GUARDED_BY(mutex_) = 0;
 
   std::atomic<std::size_t> allocated_pages_{0};

@@ -1,0 +1,69 @@
+// What carries out the collectives of a group: over messages, or over memory that its ranks share.
+// Makes works; says nothing of when they run.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "collectives/algorithms/algorithms.hpp"
+#include "collectives/work.hpp"
+
+namespace kolo {
+
+// A collective's place in the order that all ranks of its group share: the sequence number of the
+// decision, and which of several collectives that one decision needs.
+struct Turn {
+  std::uint64_t sequence = 0;
+  std::uint32_t part = 0;
+};
+
+// All ranks of the group make the same works with the same arguments (but data). Works of different
+// sequence numbers are started and stepped in any order, as long as they are less than kWindow
+// apart; the parts of one come one after the other. Data belongs to the work until it is done.
+// Results have the same bits on every rank and in every run.
+class Backend {
+ public:
+  static constexpr std::uint64_t kWindow = 128;
+
+  virtual ~Backend() = default;
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // count elements, reduced in place. Not of Adasum where that is not offered.
+  virtual std::unique_ptr<Work> allreduce(Turn turn, void* data, std::size_t count,
+                                          const Reduction& reduction) = 0;
+  // bytes, from the root's data to all others'.
+  virtual std::unique_ptr<Work> broadcast(Turn turn, void* data, std::size_t bytes, int root) = 0;
+  // boundaries (size() + 1, in bytes, from 0) cut data into a segment a rank; each rank's own is
+  // filled before, all are afterwards.
+  virtual std::unique_ptr<Work> allgather(Turn turn, void* data,
+                                          std::vector<std::size_t> boundaries) = 0;
+  // `from` is not changed and does not overlap with `to`.
+  virtual std::unique_ptr<Work> alltoall(Turn turn, const AlltoallSide& from,
+                                         const AlltoallSide& to) = 0;
+  // boundaries, in elements, cut data into a segment a rank; afterwards the rank's own is reduced
+  // and the others hold what is of no use.
+  virtual std::unique_ptr<Work> reducescatter(Turn turn, void* data,
+                                              std::vector<std::size_t> boundaries,
+                                              const Reduction& reduction) = 0;
+  // From one rank to another, which alone take part.
+  virtual std::unique_ptr<Work> transfer(Turn turn, void* data, std::size_t bytes, int source,
+                                         int destination) = 0;
+
+  // Zeros, where collectives reach them best.
+  virtual std::shared_ptr<std::byte[]> make_buffer(std::size_t bytes) {
+    return std::shared_ptr<std::byte[]>(new std::byte[bytes]());
+  }
+
+  // After a collective has not moved for a while: a rank, in the world, that is certainly gone.
+  virtual std::optional<int> lost_rank() const { return std::nullopt; }
+};
+
+}  // namespace kolo

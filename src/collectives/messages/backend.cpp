@@ -1,0 +1,62 @@
+#include "collectives/messages/backend.hpp"
+
+#include <utility>
+
+namespace kolo {
+namespace {
+
+// The parts of a decision share a tag: messages between two ranks keep their order.
+class MessageBackend final : public Backend {
+ public:
+  MessageBackend(Transport& transport, Tag first_tag, const Tuning& tuning)
+      : transport_(transport), first_tag_(first_tag), tuning_(tuning) {}
+
+  int rank() const override { return transport_.rank(); }
+  int size() const override { return transport_.size(); }
+
+  std::unique_ptr<Work> allreduce(Turn turn, void* data, std::size_t count,
+                                  const Reduction& reduction) override {
+    return make_allreduce(transport_, tag(turn), data, count, reduction, tuning_);
+  }
+  std::unique_ptr<Work> broadcast(Turn turn, void* data, std::size_t bytes, int root) override {
+    return make_broadcast(transport_, tag(turn), data, bytes, root, tuning_.chunk_bytes);
+  }
+  std::unique_ptr<Work> allgather(Turn turn, void* data,
+                                  std::vector<std::size_t> boundaries) override {
+    return make_allgather(transport_, tag(turn), data, std::move(boundaries), tuning_.chunk_bytes);
+  }
+  std::unique_ptr<Work> alltoall(Turn turn, const AlltoallSide& from,
+                                 const AlltoallSide& to) override {
+    return make_alltoall(transport_, tag(turn), from, to, tuning_.chunk_bytes);
+  }
+  std::unique_ptr<Work> reducescatter(Turn turn, void* data, std::vector<std::size_t> boundaries,
+                                      const Reduction& reduction) override {
+    return make_reducescatter(transport_, tag(turn), data, std::move(boundaries), reduction,
+                              tuning_.chunk_bytes);
+  }
+  std::unique_ptr<Work> transfer(Turn turn, void* data, std::size_t bytes, int source,
+                                 int destination) override {
+    const bool sending = source == transport_.rank();
+    return make_transfer(transport_, tag(turn), data, bytes, sending ? destination : source,
+                         sending, tuning_.chunk_bytes);
+  }
+
+ private:
+  Tag tag(Turn turn) const {
+    const Tag tags = transport_.max_tag() - first_tag_ + 1;
+    return first_tag_ + static_cast<Tag>(turn.sequence % tags);
+  }
+
+  Transport& transport_;  // outlives this
+  const Tag first_tag_;
+  const Tuning tuning_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_message_backend(Transport& transport, Tag first_tag,
+                                              const Tuning& tuning) {
+  return std::make_unique<MessageBackend>(transport, first_tag, tuning);
+}
+
+}  // namespace kolo

@@ -1,0 +1,61 @@
+#include "collectives/shm/board.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace kolo::shm {
+namespace {
+
+constexpr std::size_t kLinesBytes = Board::kChannels * sizeof(Line);
+
+int index_of(const std::vector<int>& ranks, int rank) {
+  return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+}
+
+}  // namespace
+
+static_assert(sizeof(Line) == 64);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "processes share no locks");
+
+Board::Board(std::shared_ptr<Node> node, std::vector<int> local_ranks, int slot,
+             std::uint64_t generation)
+    : node_(std::move(node)),
+      members_(std::move(local_ranks)),
+      rank_(index_of(members_, node_->local_rank())),
+      begin_(static_cast<std::size_t>(slot) * kSlotBytes),
+      generation_(generation) {}
+
+Line& Board::line(int rank, Turn turn) const {
+  const std::size_t channel = turn.sequence % kChannels;
+  return *reinterpret_cast<Line*>(segment(rank) + begin_ + channel * sizeof(Line));
+}
+
+std::byte* Board::room(int rank, Turn turn) const {
+  const std::size_t channel = turn.sequence % kChannels;
+  return segment(rank) + begin_ + kLinesBytes + channel * kRoom;
+}
+
+// Never 0, which is what a line holds that nobody has used. Its lower half, which counters have
+// beside them, differs between collectives that follow each other on a channel.
+std::uint64_t Board::stamp(Turn turn) const {
+  return (generation_ + 1) << 48 | ((turn.sequence << 8 | (turn.part & 0xff)) & 0xffff'ffff'ffff);
+}
+
+bool Board::begin(Turn turn) {
+  Use& use = uses_[turn.sequence % kChannels];
+  while (!use.readers.empty()) {
+    const Line& theirs = line(use.readers.back(), turn);
+    if (!reached(theirs.copied, use.stamp, use.pieces)) return false;
+    use.readers.pop_back();
+  }
+  return true;
+}
+
+void Board::end(Turn turn, const std::vector<int>& readers, std::uint64_t pieces) {
+  Use& use = uses_[turn.sequence % kChannels];
+  use.pieces = pieces;
+  use.stamp = stamp(turn);
+  use.readers = readers;
+}
+
+}  // namespace kolo::shm

@@ -1,0 +1,104 @@
+// Where the ranks of a group on one node tell each other how far a collective is: atomics in shared
+// memory, that each rank writes in its own segment alone and the others read.
+//
+// A collective uses a channel, which is its sequence number modulo kChannels. On it each rank has
+// one line, and some room for small values. The rules:
+//  - A rank posts: it fills offset, flags and room, sets the counters to their start, and stores
+//  the
+//    stamp of the collective to `posted`. What it exposes may be read once `posted` has the stamp.
+//  - The counters ready, reduced and copied only grow while the channel is in use. What a rank
+//  wrote
+//    before it raised a counter can be read by whoever has seen it raised.
+//  - A rank posts again on the channel only when all others have copied all pieces. A counter that
+//    has another collective's tag therefore belongs to a rank that went on, and counts as finished.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "collectives/backend.hpp"
+#include "collectives/shm/node.hpp"
+
+namespace kolo::shm {
+
+struct alignas(64) Line {
+  std::atomic<std::uint64_t> posted;
+  // Pieces, with the collective's tag in the upper half.
+  std::atomic<std::uint64_t> ready;    // exposed
+  std::atomic<std::uint64_t> reduced;  // of which this rank's share is reduced
+  std::atomic<std::uint64_t> copied;   // that this rank has read what it needs of
+  // Written before `posted`: what is exposed. It lies at an offset of the rank's segment; or else
+  // it is private, and comes in pieces through a staging buffer there.
+  std::uint64_t bytes;
+  std::uint64_t offset;
+  std::uint64_t is_private;
+};
+
+class Board {
+ public:
+  static constexpr std::size_t kChannels = Backend::kWindow;
+  static constexpr std::size_t kRoom = 4096;  // bytes for small values, a rank and channel
+  static constexpr std::size_t kSlots = 1024;
+  static constexpr std::size_t kSlotBytes = kChannels * (sizeof(Line) + kRoom);
+  // At the start of each rank's segment. What no group uses is never touched.
+  static constexpr std::size_t kControlBytes = kSlots * kSlotBytes;
+
+  // For a group of ranks that are all on the node. `slot` is below kSlots; no two groups that live
+  // at the same time have the same one. `generation` differs from that of every group that had the
+  // slot before.
+  Board(std::shared_ptr<Node> node, std::vector<int> local_ranks, int slot,
+        std::uint64_t generation);
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(members_.size()); }
+  Arena& arena() const { return node_->arena(); }
+
+  Line& line(int rank, Turn turn) const;
+  std::byte* room(int rank, Turn turn) const;
+  // What lies at an offset of a rank's segment.
+  std::byte* at(int rank, std::uint64_t offset) const { return segment(rank) + offset; }
+
+  std::uint64_t stamp(Turn turn) const;
+  // A counter's value: so many pieces of the collective with that stamp.
+  static std::uint64_t count(std::uint64_t stamp, std::uint64_t pieces) {
+    return stamp << 32 | pieces;
+  }
+  // Whether a counter has come to that; a rank that is at another collective has.
+  static bool reached(const std::atomic<std::uint64_t>& counter, std::uint64_t stamp,
+                      std::uint64_t pieces) {
+    const std::uint64_t value = counter.load(std::memory_order_acquire);
+    return value >> 32 != (stamp & 0xffff'ffff) || (value & 0xffff'ffff) >= pieces;
+  }
+
+  // --- the channel of a turn on this rank ---
+  // False while others still read what this rank had posted there for an earlier collective.
+  bool begin(Turn turn);
+  // The ranks that read what this one had posted; they are finished when they have copied so many
+  // pieces.
+  void end(Turn turn, const std::vector<int>& readers, std::uint64_t pieces);
+
+ private:
+  struct Use {
+    std::uint64_t stamp = 0;
+    std::uint64_t pieces = 0;
+    std::vector<int> readers;
+  };
+
+  std::byte* segment(int rank) const {
+    return node_->segment(members_[static_cast<std::size_t>(rank)]);
+  }
+
+  const std::shared_ptr<Node> node_;
+  const std::vector<int> members_;  // local ranks, by rank of the group
+  const int rank_;
+  const std::size_t begin_;  // of the slot, in each segment
+  const std::uint64_t generation_;
+  std::array<Use, kChannels> uses_;
+};
+
+}  // namespace kolo::shm

@@ -1,0 +1,83 @@
+// One rank's part in a collective over a board: it exposes a region of bytes, piece by piece, and
+// sees what the others expose. Memory of the arena is exposed where it lies; other memory is copied
+// through a staging buffer, a few pieces ahead of its readers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "collectives/shm/board.hpp"
+
+namespace kolo::shm {
+
+class Exposure {
+ public:
+  // Pieces of a region, in bytes, and how many of them a staging buffer holds.
+  static constexpr std::size_t kPiece = 512 << 10;
+  static constexpr std::size_t kAhead = 4;
+
+  // `participants`: the ranks of the group that take part, this one among them. The region stays
+  // the caller's.
+  Exposure(Board& board, Turn turn, std::vector<int> participants, const void* region,
+           std::size_t bytes);
+  ~Exposure();
+  Exposure(const Exposure&) = delete;
+  Exposure& operator=(const Exposure&) = delete;
+
+  // False: call again later. Afterwards room() may be filled, and then post() is called.
+  bool begin();
+  std::byte* room() { return board_.room(board_.rank(), turn_); }
+  Status post();
+
+  // Whether all participants have posted. Once true it stays true, and what follows may be called.
+  bool all_posted();
+
+  // Copies one more piece into the staging buffer, if there is one and its readers leave room.
+  bool stage_one();
+
+  const std::byte* room_of(int rank) const { return board_.room(rank, turn_); }
+  std::size_t bytes_of(int rank) const { return board_.line(rank, turn_).bytes; }
+  bool is_private(int rank) const { return board_.line(rank, turn_).is_private != 0; }
+  bool any_private() const { return any_private_; }
+  // Of the largest region, and at least one, which may be empty.
+  std::size_t pieces() const { return pieces_; }
+  static std::size_t piece_begin(std::size_t piece) { return piece * kPiece; }
+
+  // Where byte `begin` of a rank's region can be read (or, where it is not private, written), while
+  // `piece`, which it lies in, is exposed. This rank's own region is always its own memory.
+  std::byte* at(int rank, std::size_t piece, std::size_t begin) const;
+  // Of this rank's own region, which is private: where it lies in the staging buffer.
+  std::byte* staged(std::size_t piece, std::size_t begin) const;
+
+  // Whether so many pieces are exposed by all, and reduced and copied by all others.
+  bool all_ready(std::size_t pieces) const;
+  bool all_reduced(std::size_t pieces) const;
+  bool all_copied(std::size_t pieces) const;
+  // On this rank.
+  void set_reduced(std::size_t pieces) { raise(mine_.reduced, pieces); }
+  void set_copied(std::size_t pieces) { raise(mine_.copied, pieces); }
+
+  // This rank is done with what it reads (copied is set) and nobody writes to its region any more.
+  void end();
+
+ private:
+  void raise(std::atomic<std::uint64_t>& counter, std::size_t pieces) const {
+    counter.store(Board::count(stamp_, pieces), std::memory_order_release);
+  }
+  Board& board_;  // outlives every work
+  const Turn turn_;
+  const std::vector<int> participants_;
+  std::byte* const region_;  // its owner's; written only by who reduces in place
+  const std::size_t bytes_;
+  const std::uint64_t stamp_;
+  Line& mine_;
+  std::vector<int> others_;
+  std::byte* staging_ = nullptr;  // in the arena
+  std::size_t staged_ = 0;        // pieces
+  std::size_t seen_ = 0;          // of others_: have posted
+  bool any_private_ = false;
+  std::size_t pieces_ = 1;
+};
+
+}  // namespace kolo::shm

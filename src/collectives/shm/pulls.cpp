@@ -1,0 +1,219 @@
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "collectives/reduce/combine.hpp"
+#include "collectives/shm/exposure.hpp"
+#include "collectives/shm/works.hpp"
+
+namespace kolo::shm {
+namespace {
+
+std::vector<int> everyone(int size) {
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+// Bytes of a rank's region, and where they are wanted here.
+struct Want {
+  int rank = 0;
+  std::size_t begin = 0;
+  std::size_t bytes = 0;
+  std::byte* to = nullptr;
+};
+
+// What all collectives have in common in which ranks read what others expose: they go through the
+// regions piece by piece, at the same time.
+class Pull : public Work {
+ public:
+  Status start() override { return Status::ok(); }
+
+  Progress step(Status& status) override {
+    if (!posted_) {
+      if (!exposure_.begin()) return Progress::kWaiting;
+      fill_room(exposure_.room());
+      status = exposure_.post();
+      if (!status.is_ok()) return Progress::kFailed;
+      posted_ = true;
+      return Progress::kAdvanced;
+    }
+    bool moved = exposure_.stage_one();
+    if (exposure_.all_posted()) {
+      if (!std::exchange(prepared_, true)) prepare();
+      moved = take_one() || moved;
+      // Then nobody reads this rank's memory any more.
+      if (taken_ == exposure_.pieces() && exposure_.all_copied(taken_)) {
+        exposure_.end();
+        return Progress::kDone;
+      }
+    }
+    return moved ? Progress::kAdvanced : Progress::kWaiting;
+  }
+
+ protected:
+  Pull(Board& board, Turn turn, std::vector<int> participants, const void* region,
+       std::size_t bytes)
+      : exposure_(board, turn, std::move(participants), region, bytes),
+        rank_(board.rank()),
+        size_(board.size()) {}
+
+  // What the others have to know beside the region. At most Board::kRoom bytes.
+  virtual void fill_room(std::byte* /*room*/) {}
+  // All have posted.
+  virtual void prepare() {}
+  // The bytes from `begin` to `end` of all regions are there.
+  virtual void take(std::size_t piece, std::size_t begin, std::size_t end) = 0;
+
+  Exposure exposure_;
+  const int rank_;
+  const int size_;
+
+ private:
+  bool take_one() {
+    if (taken_ == exposure_.pieces() || !exposure_.all_ready(taken_ + 1)) return false;
+    take(taken_, Exposure::piece_begin(taken_), Exposure::piece_begin(taken_ + 1));
+    exposure_.set_copied(++taken_);
+    return true;
+  }
+
+  bool posted_ = false;
+  bool prepared_ = false;
+  std::size_t taken_ = 0;  // pieces
+};
+
+// Copies.
+class Fetch : public Pull {
+ public:
+  Fetch(Board& board, Turn turn, std::vector<int> participants, const void* region,
+        std::size_t bytes, std::vector<Want> wants)
+      : Pull(board, turn, std::move(participants), region, bytes), wants_(std::move(wants)) {}
+
+ protected:
+  void take(std::size_t piece, std::size_t begin, std::size_t end) override {
+    for (const Want& want : wants_) {
+      const std::size_t first = std::max(begin, want.begin);
+      const std::size_t last = std::min(end, want.begin + want.bytes);
+      if (first >= last) continue;
+      std::memcpy(want.to + (first - want.begin), exposure_.at(want.rank, piece, first),
+                  last - first);
+    }
+  }
+
+  std::vector<Want> wants_;
+};
+
+// The offsets of what each rank gives to each travel in the room: only the sender knows them.
+class Alltoall final : public Fetch {
+ public:
+  Alltoall(Board& board, Turn turn, const AlltoallSide& from, const AlltoallSide& to)
+      : Fetch(board, turn, everyone(board.size()), from.data, from.boundaries.back(), {}),
+        from_(from),
+        to_(to) {}
+
+ private:
+  void fill_room(std::byte* room) override {
+    std::memcpy(room, from_.boundaries.data(), from_.boundaries.size() * sizeof(std::size_t));
+  }
+
+  // Each rank begins with its neighbour, so that not all read from one at a time.
+  void prepare() override {
+    for (int i = 0; i < size_; ++i) {
+      const int rank = (rank_ + i) % size_;
+      const auto mine = static_cast<std::size_t>(rank_) * sizeof(std::size_t);
+      std::size_t begin = 0;
+      if (rank == rank_) {
+        begin = from_.boundaries[static_cast<std::size_t>(rank_)];
+      } else {
+        std::memcpy(&begin, exposure_.room_of(rank) + mine, sizeof begin);
+      }
+      const auto at = static_cast<std::size_t>(rank);
+      wants_.push_back({rank, begin, to_.boundaries[at + 1] - to_.boundaries[at],
+                        static_cast<std::byte*>(to_.data) + to_.boundaries[at]});
+    }
+  }
+
+  const AlltoallSide from_;
+  const AlltoallSide to_;
+};
+
+// Each rank reduces its own segment, in place; nobody else reads that part of its memory.
+class Reducescatter final : public Pull {
+ public:
+  Reducescatter(Board& board, Turn turn, void* data, const std::vector<std::size_t>& boundaries,
+                const Reduction& reduction)
+      : Pull(board, turn, everyone(board.size()), data,
+             boundaries.back() * size_of(reduction.dtype)),
+        reduction_(reduction),
+        begin_(boundaries[static_cast<std::size_t>(rank_)] * size_of(reduction.dtype)),
+        end_(boundaries[static_cast<std::size_t>(rank_) + 1] * size_of(reduction.dtype)) {}
+
+ private:
+  void take(std::size_t piece, std::size_t begin, std::size_t end) override {
+    const std::size_t first = std::max(begin, begin_);
+    const std::size_t last = std::min(end, end_);
+    if (first >= last) return;
+    std::vector<const void*> sources;
+    for (int rank = 0; rank < size_; ++rank) sources.push_back(exposure_.at(rank, piece, first));
+    const Destination destination[] = {{exposure_.at(rank_, piece, first)}};
+    combine(sources, destination, (last - first) / size_of(reduction_.dtype), reduction_);
+  }
+
+  const Reduction reduction_;
+  const std::size_t begin_;  // bytes
+  const std::size_t end_;
+};
+
+}  // namespace
+
+std::unique_ptr<Work> make_broadcast(Board& board, Turn turn, void* data, std::size_t bytes,
+                                     int root) {
+  const bool gives = board.rank() == root;
+  std::vector<Want> wants;
+  if (!gives) wants.push_back({root, 0, bytes, static_cast<std::byte*>(data)});
+  return std::make_unique<Fetch>(board, turn, everyone(board.size()), data, gives ? bytes : 0,
+                                 std::move(wants));
+}
+
+// A rank's region is its own segment.
+std::unique_ptr<Work> make_allgather(Board& board, Turn turn, void* data,
+                                     std::vector<std::size_t> boundaries) {
+  auto* const begin = static_cast<std::byte*>(data);
+  std::vector<Want> wants;
+  for (int i = 1; i < board.size(); ++i) {
+    const auto rank = static_cast<std::size_t>((board.rank() + i) % board.size());
+    wants.push_back({static_cast<int>(rank), 0, boundaries[rank + 1] - boundaries[rank],
+                     begin + boundaries[rank]});
+  }
+  const auto mine = static_cast<std::size_t>(board.rank());
+  return std::make_unique<Fetch>(board, turn, everyone(board.size()), begin + boundaries[mine],
+                                 boundaries[mine + 1] - boundaries[mine], std::move(wants));
+}
+
+bool offsets_fit_room(int ranks) {
+  return (static_cast<std::size_t>(ranks) + 1) * sizeof(std::size_t) <= Board::kRoom;
+}
+
+std::unique_ptr<Work> make_alltoall(Board& board, Turn turn, const AlltoallSide& from,
+                                    const AlltoallSide& to) {
+  return std::make_unique<Alltoall>(board, turn, from, to);
+}
+
+std::unique_ptr<Work> make_reducescatter(Board& board, Turn turn, void* data,
+                                         std::vector<std::size_t> boundaries,
+                                         const Reduction& reduction) {
+  return std::make_unique<Reducescatter>(board, turn, data, boundaries, reduction);
+}
+
+std::unique_ptr<Work> make_transfer(Board& board, Turn turn, void* data, std::size_t bytes,
+                                    int source, int destination) {
+  const bool gives = board.rank() == source;
+  std::vector<Want> wants;
+  if (!gives) wants.push_back({source, 0, bytes, static_cast<std::byte*>(data)});
+  return std::make_unique<Fetch>(board, turn, std::vector<int>{source, destination}, data,
+                                 gives ? bytes : 0, std::move(wants));
+}
+
+}  // namespace kolo::shm

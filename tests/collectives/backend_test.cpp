@@ -1,0 +1,365 @@
+// Every backend must give the same results, whatever memory tensors lie in.
+#include "collectives/backend.hpp"
+
+#include <gmock/gmock.h>
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "collectives/local/transport.hpp"
+#include "collectives/messages/backend.hpp"
+#include "collectives/shm/backend.hpp"
+#include "collectives/shm/exposure.hpp"
+
+namespace kolo {
+namespace {
+
+// float32 values in the arena, or not.
+class Floats {
+ public:
+  Floats(shm::Arena* arena, std::size_t count) : arena_(arena), count_(count) {
+    const std::size_t bytes = std::max<std::size_t>(count, 1) * sizeof(float);
+    if (arena_ != nullptr)
+      shared_ = static_cast<float*>(arena_->allocate(std::max(bytes, shm::Arena::kSmallest)));
+    if (shared_ == nullptr) private_.resize(count + 1);
+  }
+  ~Floats() {
+    if (shared_ != nullptr) arena_->free(shared_);
+  }
+  Floats(const Floats&) = delete;
+  Floats& operator=(const Floats&) = delete;
+
+  float* data() { return shared_ != nullptr ? shared_ : private_.data(); }
+  float& operator[](std::size_t i) { return data()[i]; }
+  std::size_t count() const { return count_; }
+
+ private:
+  shm::Arena* const arena_;
+  const std::size_t count_;
+  float* shared_ = nullptr;
+  std::vector<float> private_;
+};
+
+enum class Memory { kShared, kPrivate, kMixed };
+
+// One rank: its backend, and the memory that a test wants its tensors in.
+struct Rank {
+  Backend& backend;
+  shm::Arena* arena;  // null: memory of its own
+  int rank() const { return backend.rank(); }
+  int size() const { return backend.size(); }
+};
+
+void finish(Work& work) {
+  Status status = work.start();
+  while (status.is_ok()) {
+    const Progress progress = work.step(status);
+    if (progress == Progress::kDone) return;
+    if (progress == Progress::kWaiting) std::this_thread::yield();
+  }
+  FAIL() << status.message();
+}
+
+struct World {
+  std::string name;
+  bool shared;
+  Memory memory;
+};
+
+void on_all_ranks(const World& world, int size, const std::function<void(Rank&)>& program) {
+  auto transports = make_local_transports(size);
+  std::vector<std::shared_ptr<shm::Node>> nodes;
+  if (world.shared) nodes = shm::make_local_nodes(size, 256 << 20);
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<std::thread> threads;
+  for (const int rank : ranks) {
+    threads.emplace_back([&, rank] {
+      Tuning tuning;
+      tuning.chunk_bytes = 4096;
+      tuning.ring_threshold_bytes = 1024;
+      auto backend = make_message_backend(*transports[rank], 2, tuning);
+      if (world.shared) backend = shm::make_backend(nodes[rank], ranks, 3, 7, std::move(backend));
+      const bool in_arena =
+          world.memory == Memory::kShared || (world.memory == Memory::kMixed && rank % 2 == 0);
+      Rank me{*backend, world.shared && in_arena ? &nodes[rank]->arena() : nullptr};
+      program(me);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+constexpr std::size_t kPiece = shm::Exposure::kPiece / sizeof(float);
+// Among them: what just fits a line's room, a piece, and more pieces than a staging buffer holds.
+constexpr std::size_t kCounts[] = {0, 1, 3, 1024, 1025, 9001, kPiece, kPiece + 1, 6 * kPiece + 17};
+
+float value(int rank, std::size_t i) {
+  return static_cast<float>((static_cast<std::size_t>(rank) * 31 + i * 7) % 97);
+}
+float sum(int size, std::size_t i) {
+  float all = 0;
+  for (int rank = 0; rank < size; ++rank) all += value(rank, i);
+  return all;
+}
+
+void allreduce(Rank& me) {
+  std::uint64_t sequence = 0;
+  for (const std::size_t count : kCounts) {
+    Floats data(me.arena, count);
+    for (std::size_t i = 0; i < count; ++i) data[i] = value(me.rank(), i);
+    const Reduction twice{DType::kFloat32, ReduceOp::Sum, 1, 2.0};
+    finish(*me.backend.allreduce({sequence++}, data.data(), count, twice));
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], 2 * sum(me.size(), i)) << i;
+  }
+}
+
+// Not aligned to anything but an element.
+void allreduce_of_a_view(Rank& me) {
+  Floats data(me.arena, 3 * kPiece);
+  for (std::size_t i = 0; i < data.count(); ++i) data[i] = value(me.rank(), i);
+  const std::size_t begin = 1 + static_cast<std::size_t>(me.rank());
+  finish(*me.backend.allreduce({0}, data.data() + begin, 2 * kPiece, Reduction{}));
+  for (std::size_t i = 0; i < data.count(); ++i) {
+    float expected = value(me.rank(), i);
+    if (i >= begin && i < begin + 2 * kPiece) {
+      expected = 0;
+      for (int rank = 0; rank < me.size(); ++rank)
+        expected += value(rank, i - begin + 1 + static_cast<std::size_t>(rank));
+    }
+    ASSERT_EQ(data[i], expected) << i;
+  }
+}
+
+void broadcast(Rank& me) {
+  std::uint64_t sequence = 0;
+  for (const std::size_t count : kCounts) {
+    const int root = static_cast<int>(count) % me.size();
+    Floats data(me.arena, count);
+    for (std::size_t i = 0; i < count; ++i) data[i] = value(me.rank(), i);
+    finish(*me.backend.broadcast({sequence++}, data.data(), count * sizeof(float), root));
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], value(root, i));
+  }
+}
+
+// Rank r gives count + 5 r elements, the last one none.
+void allgather(Rank& me) {
+  std::uint64_t sequence = 0;
+  for (const std::size_t count : kCounts) {
+    std::vector<std::size_t> cuts = {0};
+    for (int rank = 0; rank < me.size(); ++rank) {
+      const bool none = rank == me.size() - 1;
+      cuts.push_back(cuts.back() + (none ? 0 : count + 5 * static_cast<std::size_t>(rank)));
+    }
+    Floats data(me.arena, cuts.back());
+    const auto mine = static_cast<std::size_t>(me.rank());
+    for (std::size_t i = cuts[mine]; i < cuts[mine + 1]; ++i) data[i] = value(me.rank(), i);
+    std::vector<std::size_t> bytes;
+    for (const std::size_t cut : cuts) bytes.push_back(cut * sizeof(float));
+    finish(*me.backend.allgather({sequence++}, data.data(), bytes));
+    for (std::size_t rank = 0; rank + 1 < cuts.size(); ++rank) {
+      for (std::size_t i = cuts[rank]; i < cuts[rank + 1]; ++i)
+        ASSERT_EQ(data[i], value(static_cast<int>(rank), i));
+    }
+  }
+}
+
+// Rank r gives rank s count + 3 r + s elements, but itself none.
+void alltoall(Rank& me) {
+  std::uint64_t sequence = 0;
+  const auto elements = [](std::size_t count, int from, int to) {
+    return from == to ? 0
+                      : count + 3 * static_cast<std::size_t>(from) + static_cast<std::size_t>(to);
+  };
+  for (const std::size_t count : kCounts) {
+    std::vector<std::size_t> given = {0};
+    std::vector<std::size_t> taken = {0};
+    for (int rank = 0; rank < me.size(); ++rank) {
+      given.push_back(given.back() + elements(count, me.rank(), rank) * sizeof(float));
+      taken.push_back(taken.back() + elements(count, rank, me.rank()) * sizeof(float));
+    }
+    Floats from(me.arena, given.back() / sizeof(float));
+    Floats to(me.arena, taken.back() / sizeof(float));
+    for (int rank = 0; rank < me.size(); ++rank) {
+      const std::size_t begin = given[static_cast<std::size_t>(rank)] / sizeof(float);
+      for (std::size_t i = 0; i < elements(count, me.rank(), rank); ++i)
+        from[begin + i] = value(me.rank() + 10 * rank, i);
+    }
+    finish(*me.backend.alltoall({sequence++}, {from.data(), given}, {to.data(), taken}));
+    for (int rank = 0; rank < me.size(); ++rank) {
+      const std::size_t begin = taken[static_cast<std::size_t>(rank)] / sizeof(float);
+      for (std::size_t i = 0; i < elements(count, rank, me.rank()); ++i)
+        ASSERT_EQ(to[begin + i], value(rank + 10 * me.rank(), i));
+    }
+  }
+}
+
+void reducescatter(Rank& me) {
+  std::uint64_t sequence = 0;
+  for (const std::size_t count : kCounts) {
+    std::vector<std::size_t> cuts = {0};
+    for (int rank = 0; rank < me.size(); ++rank)
+      cuts.push_back(count * static_cast<std::size_t>(rank + 1) /
+                     static_cast<std::size_t>(me.size()));
+    Floats data(me.arena, count);
+    for (std::size_t i = 0; i < count; ++i) data[i] = value(me.rank(), i);
+    finish(*me.backend.reducescatter({sequence++}, data.data(), cuts, Reduction{}));
+    const auto mine = static_cast<std::size_t>(me.rank());
+    for (std::size_t i = cuts[mine]; i < cuts[mine + 1]; ++i) ASSERT_EQ(data[i], sum(me.size(), i));
+  }
+}
+
+void transfer(Rank& me) {
+  if (me.size() == 1) return;
+  std::uint64_t sequence = 0;
+  for (const std::size_t count : kCounts) {
+    const int source = static_cast<int>(sequence) % me.size();
+    const int destination = (source + 1) % me.size();
+    const std::uint64_t mine = sequence++;
+    if (me.rank() != source && me.rank() != destination) continue;
+    Floats data(me.arena, count);
+    for (std::size_t i = 0; i < count; ++i) data[i] = value(me.rank(), i);
+    finish(*me.backend.transfer({mine}, data.data(), count * sizeof(float), source, destination));
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], value(source, i));
+  }
+}
+
+// Every operator and dtype once, small and large.
+void operators(Rank& me) {
+  std::uint64_t sequence = 0;
+  for (const ReduceOp op :
+       {ReduceOp::Min, ReduceOp::Max, ReduceOp::Product, ReduceOp::Average, ReduceOp::Adasum}) {
+    for (const std::size_t count : {std::size_t{10}, std::size_t{5000}}) {
+      Floats data(me.arena, count);
+      for (std::size_t i = 0; i < count; ++i) data[i] = static_cast<float>(me.rank() + 1);
+      const int divisor = op == ReduceOp::Average ? me.size() : 1;
+      finish(
+          *me.backend.allreduce({sequence++}, data.data(), count, {DType::kFloat32, op, divisor}));
+      float expected = 1;
+      const auto n = static_cast<float>(me.size());
+      if (op == ReduceOp::Max) expected = n;
+      if (op == ReduceOp::Average || op == ReduceOp::Adasum) expected = (n + 1) / 2;
+      for (float factor = 2; op == ReduceOp::Product && factor <= n; ++factor) expected *= factor;
+      if (op == ReduceOp::Adasum && (me.size() & (me.size() - 1)) != 0) continue;
+      for (std::size_t i = 0; i < count; ++i) ASSERT_FLOAT_EQ(data[i], expected);
+    }
+  }
+}
+
+// Hundreds of collectives, many at once, of all kinds and sizes; each rank steps them in an order
+// of its own. The channels are used several times.
+void many_at_once(Rank& me) {
+  constexpr std::size_t kAll = 700;
+  constexpr std::size_t kAtOnce = 60;
+  std::mt19937 same(5);  // the same numbers on all ranks
+  std::mt19937 own(static_cast<unsigned>(me.rank()));
+  struct Flying {
+    std::uint64_t sequence = 0;
+    std::unique_ptr<Work> work;
+    std::unique_ptr<Floats> data;
+    std::function<void(Floats&)> check;
+  };
+  std::deque<Flying> flying;
+  const auto step_some = [&](std::size_t keep, std::uint64_t next) {
+    while (flying.size() > keep ||
+           (!flying.empty() && next - flying.front().sequence >= Backend::kWindow)) {
+      const std::size_t which = own() % flying.size();
+      Status status;
+      const Progress progress = flying[which].work->step(status);
+      ASSERT_NE(progress, Progress::kFailed) << status.message();
+      if (progress == Progress::kWaiting) std::this_thread::yield();
+      if (progress != Progress::kDone) continue;
+      flying[which].check(*flying[which].data);
+      flying.erase(flying.begin() + static_cast<std::ptrdiff_t>(which));
+    }
+  };
+  for (std::uint64_t sequence = 0; sequence < kAll; ++sequence) {
+    const std::size_t count = same() % 4 == 0 ? same() % 40'000 : same() % 500;
+    const int root = static_cast<int>(same() % static_cast<unsigned>(me.size()));
+    Flying one;
+    one.sequence = sequence;
+    one.data = std::make_unique<Floats>(me.arena, count);
+    for (std::size_t i = 0; i < count; ++i) (*one.data)[i] = value(me.rank(), i + sequence);
+    if (same() % 3 == 0) {
+      one.work = me.backend.broadcast({sequence}, one.data->data(), count * sizeof(float), root);
+      one.check = [=](Floats& data) {
+        for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], value(root, i + sequence));
+      };
+    } else {
+      one.work = me.backend.allreduce({sequence}, one.data->data(), count, Reduction{});
+      one.check = [=, size = me.size()](Floats& data) {
+        for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], sum(size, i + sequence));
+      };
+    }
+    ASSERT_TRUE(one.work->start().is_ok());
+    flying.push_back(std::move(one));
+    step_some(kAtOnce, sequence + 1);
+  }
+  step_some(0, kAll);
+}
+
+// Several collectives of one decision follow each other on a channel.
+void parts(Rank& me) {
+  for (std::uint64_t sequence = 0; sequence < 3; ++sequence) {
+    for (std::uint32_t part = 0; part < 600; ++part) {
+      float one[] = {value(me.rank(), part)};
+      finish(*me.backend.allreduce({sequence * shm::Board::kChannels, part}, one, 1, Reduction{}));
+      ASSERT_EQ(one[0], sum(me.size(), part));
+    }
+  }
+}
+
+class Backends : public testing::TestWithParam<World> {
+ protected:
+  static void check(const std::function<void(Rank&)>& program) {
+    for (const int size : {1, 2, 3, 4}) {
+      SCOPED_TRACE(std::to_string(size) + " ranks");
+      on_all_ranks(GetParam(), size, program);
+    }
+  }
+};
+
+TEST_P(Backends, Allreduce) {
+  check(allreduce);
+}
+TEST_P(Backends, AllreduceOfAView) {
+  check(allreduce_of_a_view);
+}
+TEST_P(Backends, Broadcast) {
+  check(broadcast);
+}
+TEST_P(Backends, Allgather) {
+  check(allgather);
+}
+TEST_P(Backends, Alltoall) {
+  check(alltoall);
+}
+TEST_P(Backends, Reducescatter) {
+  check(reducescatter);
+}
+TEST_P(Backends, Transfer) {
+  check(transfer);
+}
+TEST_P(Backends, Operators) {
+  check(operators);
+}
+TEST_P(Backends, ManyAtOnce) {
+  check(many_at_once);
+}
+TEST_P(Backends, Parts) {
+  check(parts);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Backends,
+                         testing::Values(World{"Messages", false, Memory::kPrivate},
+                                         World{"Arena", true, Memory::kShared},
+                                         World{"Private", true, Memory::kPrivate},
+                                         World{"Mixed", true, Memory::kMixed}),
+                         [](const auto& world) { return world.param.name; });
+
+}  // namespace
+}  // namespace kolo
