@@ -37,9 +37,12 @@ function(add_mpi_test name)
   foreach(ranks IN LISTS ARG_RANKS)
     add_test(NAME ${name}.np${ranks} COMMAND "${PROJECT_SOURCE_DIR}/tests/mpirun.sh"
              "${MPIEXEC_EXECUTABLE}" ${ranks} $<TARGET_FILE:${name}>)
-    # Three ranks send messages, as ranks on several nodes do; the others share memory.
+    # Two ranks share memory, in which tensors are born; three send messages, as ranks on several nodes
+    # do; four share memory, but their tensors lie elsewhere.
     if(ranks EQUAL 3)
       set_tests_properties(${name}.np${ranks} PROPERTIES ENVIRONMENT "KOLO_SHARED_MEMORY=0")
+    elseif(ranks EQUAL 4)
+      set_tests_properties(${name}.np${ranks} PROPERTIES ENVIRONMENT "KOLO_ARENA=0")
     endif()
     set_tests_properties(${name}.np${ranks} PROPERTIES TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${ranks} LABELS mpi)
   endforeach()

@@ -5,6 +5,7 @@
 #include <kolo/data/sampler.h>
 #include <kolo/error.h>
 #include <kolo/init.h>
+#include <kolo/memory.h>
 #include <kolo/objects.h>
 #include <kolo/operations.h>
 #include <kolo/optim/adadelta.h>

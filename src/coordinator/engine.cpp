@@ -59,15 +59,19 @@ Engine::~Engine() {
   shut_down();
 }
 
+thread_local int Engine::WaitsAtOnce::depth_ = 0;
+
 Status Engine::submit(const std::shared_ptr<Operation>& operation) {
-  return mailbox_.submit(operation);
+  return mailbox_.submit(operation, WaitsAtOnce::of_this_thread());
 }
 
 Status Engine::wait(const std::shared_ptr<Operation>& operation,
                     std::optional<Clock::duration> timeout) {
-  mailbox_.wanted(operation);
   std::optional<Clock::time_point> deadline;
   if (timeout) deadline = Clock::now() + *timeout;
+  const bool drives = !operation->done() && mailbox_.begin_driving();
+  mailbox_.wanted(operation);
+  if (drives) drive(*operation, deadline);
   if (!operation->done()) {
     const Mailbox::Waiter waiter(mailbox_);
     if (!operation->wait_until(deadline)) {
@@ -81,15 +85,42 @@ Status Engine::wait(const std::shared_ptr<Operation>& operation,
   return operation->status();
 }
 
+// What the engine's own thread does, on the caller's, until the operation has ended.
+void Engine::drive(const Operation& operation, std::optional<Clock::time_point> deadline) {
+  bool more = false;
+  {
+    const MutexLock seat(seat_);
+    backoff_.reset();
+    while (!operation.done() && !ended_) {
+      if (turn()) {
+        backoff_.reset();
+        continue;
+      }
+      watch_timers();
+      const Clock::time_point now = Clock::now();
+      if (deadline && now >= *deadline) break;
+      const std::optional<Clock::duration> sleep = backoff_.pause(true);
+      if (!sleep) continue;
+      mailbox_.rest(deadline ? std::min(*deadline, now + *sleep) : now + *sleep);
+    }
+    backoff_.reset();
+    more = !ended_ && (broken_ || outstanding());
+  }
+  mailbox_.end_driving(more);
+}
+
 bool Engine::ready(const std::shared_ptr<Operation>& operation) {
   mailbox_.wanted(operation);
   return operation->done();
 }
 
 bool Engine::shut_down() {
-  if (!thread_.joinable()) return !broken_;
-  mailbox_.shut_down(shut_down_status());
-  thread_.join();
+  if (thread_.joinable()) {
+    mailbox_.shut_down(shut_down_status());
+    thread_.join();
+  }
+  const MutexLock seat(seat_);
+  if (std::exchange(ended_, true)) return !broken_;
   if (broken_) {
     leave_to_process_end(std::move(sets_));
     leave_to_process_end(std::move(transport_));
@@ -105,16 +136,38 @@ bool Engine::shut_down() {
 
 void Engine::run() {
   prepare_thread();
-  while (true) {
-    if (turn()) {
-      backoff_.reset();
-      continue;
-    }
-    watch_timers();
-    // What failed may have let others of its name in.
-    if (leave_deadline_ && nothing_to_do() && !drain_mailbox()) break;
-    park();
+  std::optional<Clock::time_point> sleep_until;
+  bool sleeps = false;
+  while (run_one_turn(sleep_until, sleeps)) {
+    if (sleeps || mailbox_.driven()) mailbox_.park(sleep_until);
   }
+}
+
+// False when the engine has ended. Nothing to sleep until: until a submission comes.
+bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& sleeps) {
+  const MutexLock seat(seat_);
+  sleeps = false;
+  sleep_until = Clock::now();
+  if (turn()) {
+    backoff_.reset();
+    return true;
+  }
+  watch_timers();
+  // What failed may have let others of its name in.
+  if (leave_deadline_ && nothing_to_do() && !drain_mailbox()) return false;
+  sleeps = true;
+  if (broken_ || !outstanding()) {
+    backoff_.reset();
+    sleep_until.reset();
+    // A coordinator is needed by others also while this rank's program does something else.
+    if (!broken_ && coordinates()) sleep_until = Clock::now() + kCoordinatorNap;
+    return true;
+  }
+  const std::optional<Clock::duration> sleep =
+      backoff_.pause(mailbox_.somebody_waits() || leave_deadline_);
+  sleeps = sleep.has_value();
+  if (sleep) sleep_until = Clock::now() + *sleep;
+  return true;
 }
 
 bool Engine::turn() {
@@ -324,22 +377,15 @@ bool Engine::nothing_to_do() const {
   return broken_ || !any_group([](const Group& group) { return !group.finished(); });
 }
 
-void Engine::park() {
-  const bool removing = std::any_of(sets_.begin(), sets_.end(),
-                                    [](const auto& set) { return set.second.removal != nullptr; });
-  const bool outstanding = leave_deadline_ || removing ||
-                           any_group([](const Group& group) { return group.outstanding(); });
-  if (broken_ || !outstanding) {
-    backoff_.reset();
-    // A coordinator is needed by others also while this rank's program does something else.
-    const bool needed =
-        !broken_ && any_group([](const Group& group) { return group.coordinates(); });
-    mailbox_.park(needed ? std::optional(Clock::now() + kCoordinatorNap) : std::nullopt);
-    return;
-  }
-  const std::optional<Clock::duration> sleep =
-      backoff_.pause(mailbox_.somebody_waits() || leave_deadline_);
-  if (sleep) mailbox_.park(Clock::now() + *sleep);
+bool Engine::outstanding() const {
+  if (leave_deadline_) return true;
+  if (any_group([](const Group& group) { return group.outstanding(); })) return true;
+  return std::any_of(sets_.begin(), sets_.end(),
+                     [](const auto& set) { return set.second.removal != nullptr; });
+}
+
+bool Engine::coordinates() const {
+  return any_group([](const Group& group) { return group.coordinates(); });
 }
 
 }  // namespace kolo

@@ -1,5 +1,6 @@
-// The engine: one thread a process that owns the transport, the control planes and all work in
-// flight. docs/architecture.md shows the journey of a tensor through it.
+// The engine: owns the transport, the control planes and all work in flight. One thread at a time
+// drives it: its own, or one of the program that waits for an operation and so need not wake
+// another. docs/architecture.md shows the journey of a tensor through it.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +46,20 @@ class Engine {
   // An error means that it was not taken.
   Status submit(const std::shared_ptr<Operation>& operation);
 
+  // While one lives, its thread waits for what it submits as soon as it has: wait() then drives the
+  // engine, whose own thread is not woken.
+  class WaitsAtOnce {
+   public:
+    WaitsAtOnce() { ++depth_; }
+    ~WaitsAtOnce() { --depth_; }
+    WaitsAtOnce(const WaitsAtOnce&) = delete;
+    WaitsAtOnce& operator=(const WaitsAtOnce&) = delete;
+    static bool of_this_thread() { return depth_ > 0; }
+
+   private:
+    static thread_local int depth_;
+  };
+
   // Waits for the end, at most `timeout`. Gives the operation's status, or kTimeout: then the
   // operation goes on.
   Status wait(const std::shared_ptr<Operation>& operation, std::optional<Clock::duration> timeout);
@@ -65,27 +80,34 @@ class Engine {
     std::shared_ptr<Operation> removal;  // ends when the group has
   };
 
-  void run();
-  bool turn();  // one round of the loop; whether something moved
-  bool drain_mailbox();
-  void submit_to_group(const std::shared_ptr<Operation>& operation);
-  bool turn_groups();
-  void change_process_sets();
-  void add_process_set(const std::shared_ptr<Operation>& operation);
-  void remove_process_set(const std::shared_ptr<Operation>& operation);
-  void forget_finished_sets();
-  std::optional<int> free_slot() const;
-  void make_group(int process_set, ProcessSet& set, const std::vector<int>& ranks);
-  void leave();
-  void watch_timers();
-  void watch_shutdown();
-  void break_down(const Status& status);
-  bool nothing_to_do() const;
-  void park();
-  Group* group(int process_set);
-  Group& world() { return *sets_.at(0).group; }
+  void run() KOLO_EXCLUDES(seat_);
+  bool run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& sleeps)
+      KOLO_EXCLUDES(seat_);
+  void drive(const Operation& operation, std::optional<Clock::time_point> deadline)
+      KOLO_EXCLUDES(seat_);
+  // One round of the loop; whether something moved.
+  bool turn() KOLO_REQUIRES(seat_);
+  bool drain_mailbox() KOLO_REQUIRES(seat_);
+  void submit_to_group(const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(seat_);
+  bool turn_groups() KOLO_REQUIRES(seat_);
+  void change_process_sets() KOLO_REQUIRES(seat_);
+  void add_process_set(const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(seat_);
+  void remove_process_set(const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(seat_);
+  void forget_finished_sets() KOLO_REQUIRES(seat_);
+  std::optional<int> free_slot() const KOLO_REQUIRES(seat_);
+  void make_group(int process_set, ProcessSet& set, const std::vector<int>& ranks)
+      KOLO_REQUIRES(seat_);
+  void leave() KOLO_REQUIRES(seat_);
+  void watch_timers() KOLO_REQUIRES(seat_);
+  void watch_shutdown() KOLO_REQUIRES(seat_);
+  void break_down(const Status& status) KOLO_REQUIRES(seat_);
+  bool nothing_to_do() const KOLO_REQUIRES(seat_);
+  bool outstanding() const KOLO_REQUIRES(seat_);
+  bool coordinates() const KOLO_REQUIRES(seat_);
+  Group* group(int process_set) KOLO_REQUIRES(seat_);
+  Group& world() KOLO_REQUIRES(seat_) { return *sets_.at(0).group; }
   template <typename Predicate>
-  bool any_group(const Predicate& predicate) const;
+  bool any_group(const Predicate& predicate) const KOLO_REQUIRES(seat_);
 
   // Constant after construction.
   const Options options_;
@@ -95,17 +117,20 @@ class Engine {
   // Shared between threads; locks itself.
   Mailbox mailbox_;
 
-  // The engine thread's; after it has ended, shut_down()'s.
-  std::unique_ptr<Transport> transport_;
-  std::shared_ptr<shm::Node> node_;
-  std::map<int, ProcessSet> sets_;  // by number; 0 is the world
-  int next_process_set_ = 1;
-  Backoff backoff_;
-  std::vector<Mailbox::Entry> entries_;
-  std::optional<Clock::time_point> leave_deadline_;  // set while shutting down
-  bool waits_no_more_ = false;                       // the deadline has passed
-  bool broken_ = false;                              // a peer is lost
-  Status broken_status_;                             // why
+  // Held by who drives.
+  Mutex seat_;
+  std::unique_ptr<Transport> transport_ KOLO_GUARDED_BY(seat_);
+  std::shared_ptr<shm::Node> node_ KOLO_GUARDED_BY(seat_);
+  std::map<int, ProcessSet> sets_ KOLO_GUARDED_BY(seat_);  // by number; 0 is the world
+  int next_process_set_ KOLO_GUARDED_BY(seat_) = 1;
+  Backoff backoff_ KOLO_GUARDED_BY(seat_);
+  std::vector<Mailbox::Entry> entries_ KOLO_GUARDED_BY(seat_);
+  // Set while shutting down.
+  std::optional<Clock::time_point> leave_deadline_ KOLO_GUARDED_BY(seat_);
+  bool waits_no_more_ KOLO_GUARDED_BY(seat_) = false;  // the deadline has passed
+  bool broken_ KOLO_GUARDED_BY(seat_) = false;         // a peer is lost
+  bool ended_ KOLO_GUARDED_BY(seat_) = false;          // shut down: there is nothing to drive
+  Status broken_status_ KOLO_GUARDED_BY(seat_);        // why it is broken
 
   std::thread thread_;  // last: it uses all the others
 };

@@ -7,6 +7,8 @@ namespace kolo {
 
 namespace {
 
+constexpr Clock::duration kLookAgain = std::chrono::milliseconds(50);
+
 std::string key(int process_set, const std::string& name) {
   return process_set == 0 ? name : std::to_string(process_set) + '\0' + name;
 }
@@ -43,7 +45,7 @@ Status Mailbox::reserve(const std::shared_ptr<Operation>& operation, bool& taken
   }
   if (!operation->descriptor.refusal.empty()) {
     lines_[name].push_back(operation);
-    enter(operation);
+    enter(operation, false);
     taken = true;
     return Status::ok();
   }
@@ -55,7 +57,7 @@ Status Mailbox::reserve(const std::shared_ptr<Operation>& operation, bool& taken
   return Status::ok();
 }
 
-Status Mailbox::submit(const std::shared_ptr<Operation>& operation) {
+Status Mailbox::submit(const std::shared_ptr<Operation>& operation, bool quietly) {
   bool taken = false;
   if (Status status = reserve(operation, taken); !status.is_ok() || taken) return status;
   if (operation->slot && !operation->absent) {
@@ -66,18 +68,22 @@ Status Mailbox::submit(const std::shared_ptr<Operation>& operation) {
     in_flight_.erase(key(operation->process_set, operation->name));
     return closed_;
   }
-  enter(operation);
+  enter(operation, quietly);
   return Status::ok();
 }
 
-void Mailbox::enter(const std::shared_ptr<Operation>& operation) {
+void Mailbox::wake() {
+  (driven() ? driver_condition_ : condition_).notify_one();
+}
+
+void Mailbox::enter(const std::shared_ptr<Operation>& operation, bool quietly) {
   entries_.push_back({Entry::Kind::kSubmit, operation});
   if (operation->descriptor.kind == OpKind::kJoin) {
     submitted_since_boundary_.erase(operation->process_set);  // a boundary by itself
   } else if (!operation->lined_up) {
     submitted_since_boundary_.insert(operation->process_set);
   }
-  condition_.notify_one();
+  if (driven() || !quietly) wake();
 }
 
 void Mailbox::wanted(const std::shared_ptr<Operation>& operation) {
@@ -90,21 +96,41 @@ void Mailbox::wanted(const std::shared_ptr<Operation>& operation) {
   }
   if (done || std::exchange(operation->wanted, true) || waits_in_line(*operation)) return;
   entries_.push_back({Entry::Kind::kWanted, operation});
-  condition_.notify_one();
+  wake();
 }
 
 void Mailbox::shut_down(const Status& reason) {
   MutexLock lock(mutex_);
   if (closed_.is_ok()) closed_ = reason;
   entries_.push_back({Entry::Kind::kShutdown, nullptr});
+  wake();
+}
+
+bool Mailbox::begin_driving() {
+  MutexLock lock(mutex_);
+  return !driven_.exchange(true, std::memory_order_relaxed);
+}
+
+void Mailbox::end_driving(bool more) {
+  MutexLock lock(mutex_);
+  driven_.store(false, std::memory_order_relaxed);
+  if (!more && entries_.empty()) return;
+  wake_ = true;
   condition_.notify_one();
+}
+
+void Mailbox::rest(Clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  while (entries_.empty()) {
+    if (!driver_condition_.wait_until(mutex_, deadline)) break;
+  }
 }
 
 Mailbox::Waiter::Waiter(Mailbox& mailbox) : mailbox_(mailbox) {
   MutexLock lock(mailbox_.mutex_);
   ++mailbox_.waiters_;
   mailbox_.wake_ = true;
-  mailbox_.condition_.notify_one();
+  mailbox_.wake();
 }
 
 Mailbox::Waiter::~Waiter() {
@@ -120,8 +146,12 @@ void Mailbox::take(std::vector<Entry>& entries) {
 
 void Mailbox::park(std::optional<Clock::time_point> deadline) {
   MutexLock lock(mutex_);
-  while (entries_.empty() && !wake_) {
-    if (!deadline) {
+  while (driven() || (entries_.empty() && !wake_)) {
+    if (driven()) {
+      // Not for ever: nobody wakes this thread when the driver leaves nothing to do, but the
+      // deadline counts again.
+      condition_.wait_until(mutex_, Clock::now() + kLookAgain);
+    } else if (!deadline) {
       condition_.wait(mutex_);
     } else if (!condition_.wait_until(mutex_, *deadline)) {
       break;
@@ -143,7 +173,7 @@ void Mailbox::release(const Operation& operation) {
     line->second.pop_front();
     if (!line->second.empty()) {
       const std::shared_ptr<Operation>& next = line->second.front();
-      enter(next);
+      enter(next, false);
       if (next->wanted) entries_.push_back({Entry::Kind::kWanted, next});
       return;
     }

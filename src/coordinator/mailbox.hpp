@@ -1,8 +1,10 @@
-// Where threads of the program meet the engine: submissions and waits go in, in order; the engine
-// takes them out, or sleeps until there are some. Small tensors with a place in a bucket are copied
-// there by the submitting thread, which has them in its cache.
+// Where threads of the program meet the engine: submissions and waits go in, in order; who drives
+// the engine takes them out, or sleeps until there are some. That is the engine's own thread, or
+// one of the program that has nothing else to do than to wait. Small tensors with a place in a
+// bucket are copied there by the submitting thread, which has them in its cache.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -31,12 +33,20 @@ class Mailbox {
   // --- any thread ---
   // Hands the operation over. Fails for a name that is in flight here and when the mailbox is
   // closed. Behind a refusal of the same name it waits, since the program cannot know how long that
-  // is in flight.
-  Status submit(const std::shared_ptr<Operation>& operation) KOLO_EXCLUDES(mutex_);
+  // is in flight. `quietly`: the engine's thread is not woken, since the caller is about to wait.
+  Status submit(const std::shared_ptr<Operation>& operation, bool quietly = false)
+      KOLO_EXCLUDES(mutex_);
   // A thread begins to wait for the operation, or asks whether it is done.
   void wanted(const std::shared_ptr<Operation>& operation) KOLO_EXCLUDES(mutex_);
   // No more submissions: they fail with `reason`. The engine finds a kShutdown entry.
   void shut_down(const Status& reason) KOLO_EXCLUDES(mutex_);
+
+  // Takes the engine's thread's place, if no other thread has it: from now on that thread sleeps.
+  bool begin_driving() KOLO_EXCLUDES(mutex_);
+  // `more`: there is something left to do, for which the engine's thread is woken.
+  void end_driving(bool more) KOLO_EXCLUDES(mutex_);
+  // Who drives: sleeps until an entry is there or the deadline passes.
+  void rest(Clock::time_point deadline) KOLO_EXCLUDES(mutex_);
 
   // A thread of the program is blocked while one of these lives: its core is free for the engine.
   class Waiter {
@@ -51,9 +61,12 @@ class Mailbox {
   };
 
   // --- engine ---
+  // Whether a thread of the program drives.
+  bool driven() const { return driven_.load(std::memory_order_relaxed); }
   // Replaces `entries` by all that came since.
   void take(std::vector<Entry>& entries) KOLO_EXCLUDES(mutex_);
-  // Sleeps until an entry is there, or somebody begins to wait, or the deadline passes.
+  // The engine's thread sleeps until an entry is there, or somebody begins to wait, or the deadline
+  // passes, and in any case while a thread of the program drives.
   void park(std::optional<Clock::time_point> deadline) KOLO_EXCLUDES(mutex_);
   bool somebody_waits() const KOLO_EXCLUDES(mutex_);
   // The operation is over; its name may be used again, or goes to the next that waits for it.
@@ -68,14 +81,17 @@ class Mailbox {
   // What is in flight under a name that was refused, and who waits behind it.
   using Line = std::deque<std::shared_ptr<Operation>>;
 
+  void wake() KOLO_REQUIRES(mutex_);
   Status reserve(const std::shared_ptr<Operation>& operation, bool& taken) KOLO_EXCLUDES(mutex_);
   bool line_up(const std::string& key, const std::shared_ptr<Operation>& operation)
       KOLO_REQUIRES(mutex_);
   bool waits_in_line(const Operation& operation) const KOLO_REQUIRES(mutex_);
-  void enter(const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(mutex_);
+  void enter(const std::shared_ptr<Operation>& operation, bool quietly) KOLO_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
-  CondVar condition_;
+  CondVar condition_;  // of the engine's thread
+  CondVar driver_condition_;
+  std::atomic<bool> driven_{false};  // changed under the lock
   std::vector<Entry> entries_ KOLO_GUARDED_BY(mutex_);
   // By key(): each process set has names of its own.
   std::unordered_set<std::string> in_flight_ KOLO_GUARDED_BY(mutex_);

@@ -7,22 +7,17 @@ void Operation::complete(Status status, bool absent_everywhere) {
   MutexLock lock(mutex_);
   status_ = std::move(status);
   absent_everywhere_ = absent_everywhere;
-  done_ = true;
+  done_.store(true, std::memory_order_release);
   condition_.notify_all();
-}
-
-bool Operation::done() const {
-  MutexLock lock(mutex_);
-  return done_;
 }
 
 bool Operation::wait_until(std::optional<Clock::time_point> deadline) const {
   MutexLock lock(mutex_);
-  while (!done_) {
+  while (!done()) {
     if (!deadline) {
       condition_.wait(mutex_);
     } else if (!condition_.wait_until(mutex_, *deadline)) {
-      return done_;
+      return done();
     }
   }
   return true;

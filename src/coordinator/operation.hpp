@@ -1,6 +1,7 @@
 // An operation that a program has submitted: what it works on, and how the program learns its end.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -59,7 +60,7 @@ class Operation {
   void complete(Status status, bool absent_everywhere) KOLO_EXCLUDES(mutex_);
 
   // Any thread.
-  bool done() const KOLO_EXCLUDES(mutex_);
+  bool done() const { return done_.load(std::memory_order_acquire); }
   // Waits for the end, at most until the deadline. False when that passed.
   bool wait_until(std::optional<Clock::time_point> deadline) const KOLO_EXCLUDES(mutex_);
 
@@ -70,7 +71,7 @@ class Operation {
  private:
   mutable Mutex mutex_;
   mutable CondVar condition_;
-  bool done_ KOLO_GUARDED_BY(mutex_) = false;
+  std::atomic<bool> done_{false};  // set under the lock
   bool absent_everywhere_ KOLO_GUARDED_BY(mutex_) = false;
   Status status_ KOLO_GUARDED_BY(mutex_);
 };

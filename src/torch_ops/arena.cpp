@@ -6,6 +6,7 @@
 
 #include "collectives/shm/board.hpp"
 #include "core/thread_annotations.hpp"
+#include "kolo/memory.h"
 
 namespace kolo {
 namespace {
@@ -54,7 +55,7 @@ class TensorAllocator final : public c10::Allocator {
 
   shm::Arena& arena_;
   c10::Allocator& other_;
-  const std::size_t leave_ = std::min(kLeave, arena_.segment().size() / 8);
+  const std::size_t leave_ = std::min(kLeave, arena_.statistics().capacity / 4);
 };
 
 TensorAllocator* TensorAllocator::the_one_ = nullptr;
@@ -89,6 +90,24 @@ void put_tensors_into_arena() {
   static auto* const ours = new TensorAllocator(*here.arena, *before);
   here.before = before;
   c10::SetCPUAllocator(ours);
+}
+
+ArenaStatistics arena_statistics() {
+  const shm::Arena* const arena = existing_arena();
+  if (arena == nullptr) return {};
+  const shm::Arena::Statistics now = arena->statistics();
+  return {now.capacity, now.allocated, now.peak, now.kept, now.allocations, now.refusals};
+}
+
+std::size_t trim_arena() {
+  shm::Arena* const arena = existing_arena();
+  return arena == nullptr ? 0 : arena->trim();
+}
+
+bool is_shared(const at::Tensor& tensor) {
+  const shm::Arena* const arena = existing_arena();
+  return arena != nullptr && tensor.defined() && tensor.is_cpu() && tensor.has_storage() &&
+         arena->owns(tensor.const_data_ptr());
 }
 
 void put_tensors_elsewhere() {

@@ -19,6 +19,7 @@ using torch::autograd::variable_list;
 template <typename Result>
 Result run(const Call& call, std::shared_ptr<Operation> operation,
            std::shared_ptr<const Result> result) {
+  const Engine::WaitsAtOnce waits;
   return submit<Result>(call.session, std::move(operation), std::move(result)).wait();
 }
 

@@ -26,6 +26,7 @@ std::vector<std::string> gather(const Call& call, const std::string& bytes, int 
   std::shared_ptr<Operation> operation = make_allgather(call, {tensor_of(bytes)}, gathered);
   operation->descriptor.root = root;
   operation->descriptor.tensors[0].name = agreed;
+  const Engine::WaitsAtOnce waits;
   submit(call.session, std::move(operation), std::make_shared<const at::Tensor>()).wait();
   std::vector<std::string> all;
   const auto* at = static_cast<const char*>(gathered->tensors[0].const_data_ptr());

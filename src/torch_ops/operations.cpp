@@ -50,6 +50,7 @@ at::Tensor allreduce(const at::Tensor& tensor, const AllreduceOptions& options) 
 }
 
 at::Tensor allreduce_(at::Tensor tensor, const AllreduceOptions& options) {
+  const Engine::WaitsAtOnce waits;
   return allreduce_async_(std::move(tensor), options).wait();
 }
 
@@ -71,6 +72,7 @@ Tensors grouped_allreduce(const Tensors& tensors, const AllreduceOptions& option
 }
 
 Tensors grouped_allreduce_(Tensors tensors, const AllreduceOptions& options) {
+  const Engine::WaitsAtOnce waits;
   return grouped_allreduce_async_(std::move(tensors), options).wait();
 }
 
@@ -96,6 +98,7 @@ at::Tensor broadcast(const at::Tensor& tensor, int root_rank, const OperationOpt
 }
 
 at::Tensor broadcast_(at::Tensor tensor, int root_rank, const OperationOptions& options) {
+  const Engine::WaitsAtOnce waits;
   return broadcast_async_(std::move(tensor), root_rank, options).wait();
 }
 
@@ -117,6 +120,7 @@ Tensors grouped_broadcast(const Tensors& tensors, int root_rank, const Operation
 }
 
 Tensors grouped_broadcast_(Tensors tensors, int root_rank, const OperationOptions& options) {
+  const Engine::WaitsAtOnce waits;
   return grouped_broadcast_async_(std::move(tensors), root_rank, options).wait();
 }
 
@@ -219,6 +223,7 @@ std::shared_ptr<Operation> run_plain(const Call& call, OpKind kind) {
   operation->transient = call.transient;
   operation->process_set = call.set.id();
   operation->descriptor.kind = kind;
+  const Engine::WaitsAtOnce waits;
   submit(call.session, operation, ready_made(at::Tensor())).wait();
   return operation;
 }

@@ -96,10 +96,12 @@ at::Tensor empty_like(const Message& message, const at::Tensor& like) {
 }
 
 void run_send(const Message& message, const at::Tensor& tensor) {
+  const Engine::WaitsAtOnce waits;
   message.start(detached(message, tensor)).wait();
 }
 
 at::Tensor run_recv(const Message& message, const at::Tensor& like) {
+  const Engine::WaitsAtOnce waits;
   return message.start(empty_like(message, like)).wait();
 }
 
@@ -159,6 +161,7 @@ at::Tensor recv(const at::Tensor& like, int source, const OperationOptions& opti
 }
 
 at::Tensor recv_(at::Tensor tensor, int source, const OperationOptions& options) {
+  const Engine::WaitsAtOnce waits;
   return recv_async_(std::move(tensor), source, options).wait();
 }
 

@@ -30,6 +30,7 @@ std::shared_ptr<Operation> run_change(const Call& call, OpKind kind,
   operation->descriptor.kind = kind;
   operation->descriptor.tensors = {{DType::kInt64, std::move(numbers)}};
   operation->tensors.emplace_back();
+  const Engine::WaitsAtOnce waits;
   submit(call.session, operation, std::make_shared<const at::Tensor>()).wait();
   return operation;
 }

@@ -41,6 +41,7 @@ at::Tensor combine(const Gathered& gathered, const std::vector<std::int64_t>& si
 }  // namespace
 
 at::Tensor sparse_allreduce(const at::Tensor& tensor, const AllreduceOptions& options) {
+  const Engine::WaitsAtOnce waits;
   return sparse_allreduce_async(tensor, options).wait();
 }
 

@@ -1,0 +1,125 @@
+// Processes that hand each other memory files.
+#include "collectives/shm/exchange.hpp"
+
+#include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/shm/segment.hpp"
+
+namespace kolo::shm {
+namespace {
+
+using testing::HasSubstr;
+
+// A child that runs the function and ends with its result.
+pid_t in_a_child(const std::function<int()>& run) {
+  const pid_t child = fork();
+  if (child == 0) _exit(run());
+  return child;
+}
+
+int exit_code_of(pid_t child) {
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+// Maps what the others sent, and looks whether each has written its number.
+int check_numbers(const std::vector<int>& descriptors) {
+  for (std::size_t rank = 0; rank < descriptors.size(); ++rank) {
+    Segment segment;
+    if (!Segment::adopt(descriptors[rank], segment).is_ok()) return 3;
+    if (segment.data()[7] != static_cast<std::byte>(rank + 1)) return 4;
+  }
+  return 0;
+}
+
+int take_part(Exchange& exchange, int rank) {
+  Segment mine;
+  if (!Segment::create("kolo-test", 4096, mine).is_ok()) return 1;
+  mine.data()[7] = static_cast<std::byte>(rank + 1);
+  std::vector<int> all;
+  if (!exchange.swap(mine.descriptor(), all).is_ok()) return 2;
+  return check_numbers(all);
+}
+
+TEST(Exchange, EveryoneGetsEveryonesFile) {
+  for (const int size : {2, 3, 8}) {
+    Exchange first(0, size);
+    std::string address;
+    ASSERT_TRUE(first.listen(address).is_ok());
+    std::vector<pid_t> children;
+    for (int rank = 1; rank < size; ++rank) {
+      children.push_back(in_a_child([&, rank] {
+        Exchange mine(rank, size);
+        return mine.connect(address).is_ok() ? take_part(mine, rank) : 9;
+      }));
+    }
+    EXPECT_EQ(take_part(first, 0), 0);
+    for (const pid_t child : children) EXPECT_EQ(exit_code_of(child), 0);
+    EXPECT_TRUE(first.gone().has_value()) << "all have ended since";
+  }
+}
+
+TEST(Exchange, SeesThatAProcessIsKilled) {
+  Exchange first(0, 2);
+  std::string address;
+  ASSERT_TRUE(first.listen(address).is_ok());
+  const pid_t child = in_a_child([&] {
+    Exchange mine(1, 2);
+    if (!mine.connect(address).is_ok() || take_part(mine, 1) != 0) return 1;
+    pause();
+    return 0;
+  });
+  ASSERT_EQ(take_part(first, 0), 0);
+  EXPECT_EQ(first.gone(), std::nullopt);
+  ASSERT_EQ(kill(child, SIGKILL), 0);
+  EXPECT_EQ(exit_code_of(child), 128 + SIGKILL);
+  EXPECT_EQ(first.gone(), 1);
+}
+
+TEST(Exchange, WhoDiesBeforeItsTurnIsAnError) {
+  Exchange first(0, 2);
+  std::string address;
+  ASSERT_TRUE(first.listen(address).is_ok());
+  const pid_t child = in_a_child([&] {
+    Exchange mine(1, 2);
+    return mine.connect(address).is_ok() ? 0 : 1;
+  });
+  EXPECT_EQ(exit_code_of(child), 0);
+  std::vector<int> all;
+  EXPECT_THAT(first.swap(STDIN_FILENO, all).message(), HasSubstr("gave up"));
+  EXPECT_EQ(all, (std::vector<int>{-1, -1})) << "nothing is left open";
+}
+
+TEST(Exchange, AnAddressThatIsNotThereFailsAtOnce) {
+  Exchange mine(1, 2);
+  EXPECT_THAT(mine.connect("kolo-0123").message(), HasSubstr("connect"));
+}
+
+TEST(Exchange, TwoOfOneRankAreRefused) {
+  auto first = std::make_unique<Exchange>(0, 3);
+  std::string address;
+  ASSERT_TRUE(first->listen(address).is_ok());
+  std::vector<pid_t> children;
+  for (int i = 0; i < 2; ++i) {
+    children.push_back(in_a_child([&] {
+      Exchange mine(1, 3);
+      return mine.connect(address).is_ok() ? take_part(mine, 1) : 9;
+    }));
+  }
+  std::vector<int> all;
+  EXPECT_THAT(first->swap(STDIN_FILENO, all).message(), HasSubstr("none of this job's"));
+  first.reset();
+  for (const pid_t child : children) EXPECT_EQ(exit_code_of(child), 2) << "nobody waits for ever";
+}
+
+}  // namespace
+}  // namespace kolo::shm
