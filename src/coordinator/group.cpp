@@ -38,9 +38,9 @@ std::unique_ptr<Backend> make_backend(Transport& transport, const std::shared_pt
                                       const Tuning& tuning) {
   auto messages = make_message_backend(transport, ControlPlane::kFirstFreeTag, tuning);
   if (node == nullptr || ranks.size() == 1) return messages;
-  std::optional<std::vector<int>> local = node->find(ranks);
+  const std::optional<std::vector<int>> local = node->find(ranks);
   if (!local) return messages;
-  return shm::make_backend(node, std::move(*local), slot, static_cast<std::uint64_t>(process_set),
+  return shm::make_backend(node, *local, slot, static_cast<std::uint64_t>(process_set),
                            std::move(messages));
 }
 

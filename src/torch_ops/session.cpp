@@ -100,7 +100,7 @@ Status share_memory(MpiParent parent, const Config& config, const Topology& topo
     const Status status = process_arena(arena_capacity(config, topology), arena);
     if (!status.is_ok()) log::warning("no shared memory: " + status.message());
   }
-  const Status status = connect_node(parent, topology, arena, node);
+  Status status = connect_node(parent, topology, arena, node);
   if (status.is_ok() && node != nullptr && config.arena) put_tensors_into_arena();
   return status;
 }

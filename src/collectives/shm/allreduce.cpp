@@ -41,6 +41,7 @@ class SmallAllreduce final : public Work {
     }
     if (!exposure_.all_posted()) return Progress::kWaiting;
     std::vector<const void*> sources;
+    sources.reserve(static_cast<std::size_t>(size_));
     for (int rank = 0; rank < size_; ++rank) {
       sources.push_back(rank == rank_ ? static_cast<const void*>(data_) : exposure_.room_of(rank));
     }

@@ -81,6 +81,7 @@ class Arena::ThreadCache {
   }
 
   void flush() {
+    if (arena_ == nullptr) return;
     for (Bin& bin : bins_) {
       while (bin.count > 0) {
         const std::uint32_t page = bin.blocks[--bin.count];
@@ -131,7 +132,7 @@ Status Arena::create(std::size_t reserved, std::size_t capacity, std::unique_ptr
 // same size can take each other's place.
 std::uint32_t Arena::block_pages(std::size_t bytes) {
   const auto pages = static_cast<std::uint32_t>((bytes + kPage - 1) / kPage);
-  const std::uint32_t step = std::bit_floor(pages) / 8;
+  const std::uint32_t step = std::max(1U, std::bit_floor(pages) / 8);
   return (pages + step - 1) / step * step;
 }
 

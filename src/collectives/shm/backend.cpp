@@ -31,7 +31,7 @@ class SharedMemoryBackend final : public Backend {
   }
   std::unique_ptr<Work> allgather(Turn turn, void* data,
                                   std::vector<std::size_t> boundaries) override {
-    return make_allgather(board_, turn, data, std::move(boundaries));
+    return make_allgather(board_, turn, data, boundaries);
   }
   std::unique_ptr<Work> alltoall(Turn turn, const AlltoallSide& from,
                                  const AlltoallSide& to) override {
@@ -40,7 +40,7 @@ class SharedMemoryBackend final : public Backend {
   }
   std::unique_ptr<Work> reducescatter(Turn turn, void* data, std::vector<std::size_t> boundaries,
                                       const Reduction& reduction) override {
-    return make_reducescatter(board_, turn, data, std::move(boundaries), reduction);
+    return make_reducescatter(board_, turn, data, boundaries, reduction);
   }
   std::unique_ptr<Work> transfer(Turn turn, void* data, std::size_t bytes, int source,
                                  int destination) override {
@@ -64,9 +64,9 @@ class SharedMemoryBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(std::shared_ptr<Node> node, std::vector<int> local_ranks,
-                                      int slot, std::uint64_t generation,
-                                      std::unique_ptr<Backend> messages) {
+std::unique_ptr<Backend> make_backend(std::shared_ptr<Node> node,
+                                      const std::vector<int>& local_ranks, int slot,
+                                      std::uint64_t generation, std::unique_ptr<Backend> messages) {
   return std::make_unique<SharedMemoryBackend>(std::move(node), local_ranks, slot, generation,
                                                std::move(messages));
 }

@@ -10,8 +10,8 @@ namespace kolo::shm {
 
 // For a group of local ranks of the node, see Board. What is not done in shared memory (Adasum)
 // goes over `messages`.
-std::unique_ptr<Backend> make_backend(std::shared_ptr<Node> node, std::vector<int> local_ranks,
-                                      int slot, std::uint64_t generation,
-                                      std::unique_ptr<Backend> messages);
+std::unique_ptr<Backend> make_backend(std::shared_ptr<Node> node,
+                                      const std::vector<int>& local_ranks, int slot,
+                                      std::uint64_t generation, std::unique_ptr<Backend> messages);
 
 }  // namespace kolo::shm

@@ -211,7 +211,7 @@ Status Exchange::send_to_all(const std::vector<int>& all) const {
   for (std::size_t to = 1; to < peers_.size(); ++to) {
     for (std::size_t of = 0; of < all.size(); ++of) {
       if (of == to) continue;
-      const Status status = send_descriptor(peers_[to], static_cast<int>(of), all[of]);
+      Status status = send_descriptor(peers_[to], static_cast<int>(of), all[of]);
       if (!status.is_ok()) return status;
     }
   }

@@ -156,6 +156,7 @@ class Reducescatter final : public Pull {
     const std::size_t last = std::min(end, end_);
     if (first >= last) return;
     std::vector<const void*> sources;
+    sources.reserve(static_cast<std::size_t>(size_));
     for (int rank = 0; rank < size_; ++rank) sources.push_back(exposure_.at(rank, piece, first));
     const Destination destination[] = {{exposure_.at(rank_, piece, first)}};
     combine(sources, destination, (last - first) / size_of(reduction_.dtype), reduction_);
@@ -179,7 +180,7 @@ std::unique_ptr<Work> make_broadcast(Board& board, Turn turn, void* data, std::s
 
 // A rank's region is its own segment.
 std::unique_ptr<Work> make_allgather(Board& board, Turn turn, void* data,
-                                     std::vector<std::size_t> boundaries) {
+                                     const std::vector<std::size_t>& boundaries) {
   auto* const begin = static_cast<std::byte*>(data);
   std::vector<Want> wants;
   for (int i = 1; i < board.size(); ++i) {
@@ -202,7 +203,7 @@ std::unique_ptr<Work> make_alltoall(Board& board, Turn turn, const AlltoallSide&
 }
 
 std::unique_ptr<Work> make_reducescatter(Board& board, Turn turn, void* data,
-                                         std::vector<std::size_t> boundaries,
+                                         const std::vector<std::size_t>& boundaries,
                                          const Reduction& reduction) {
   return std::make_unique<Reducescatter>(board, turn, data, boundaries, reduction);
 }

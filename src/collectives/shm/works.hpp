@@ -25,13 +25,13 @@ std::unique_ptr<Work> make_sliced_allreduce(Board& board, Turn turn, void* data,
 std::unique_ptr<Work> make_broadcast(Board& board, Turn turn, void* data, std::size_t bytes,
                                      int root);
 std::unique_ptr<Work> make_allgather(Board& board, Turn turn, void* data,
-                                     std::vector<std::size_t> boundaries);
+                                     const std::vector<std::size_t>& boundaries);
 // Each rank's offsets travel in its line's room.
 bool offsets_fit_room(int ranks);
 std::unique_ptr<Work> make_alltoall(Board& board, Turn turn, const AlltoallSide& from,
                                     const AlltoallSide& to);
 std::unique_ptr<Work> make_reducescatter(Board& board, Turn turn, void* data,
-                                         std::vector<std::size_t> boundaries,
+                                         const std::vector<std::size_t>& boundaries,
                                          const Reduction& reduction);
 std::unique_ptr<Work> make_transfer(Board& board, Turn turn, void* data, std::size_t bytes,
                                     int source, int destination);
