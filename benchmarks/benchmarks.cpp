@@ -22,16 +22,20 @@ std::vector<Row> measure_rows(Group& group, const Contenders& contenders, const 
 }
 
 void bench_allreduce(Group& group, const Options& options, const Publish& publish) {
+  std::vector<Memory> memories = {Memory::kPrivate};
+  if (usual_memory() == Memory::kArena) memories.insert(memories.begin(), Memory::kArena);
   for (const std::int64_t bytes : sizes_between(options.min_bytes, options.max_bytes)) {
-    const Parameter tensor{std::to_string(bytes), {bytes / 4}};
-    Contenders contenders;
-    contenders.push_back(kolo_synchronous(group, tensor, "bench.allreduce."));
-    contenders.push_back(mpi_one_by_one(group, {tensor}));
-    const Schedule schedule{options.warm_up,
-                            options.samples > 0 ? options.samples : default_samples(bytes)};
-    const std::string work =
-        "allreduce/" + tensor.name + "/private/" + std::to_string(group.size());
-    publish.rows(measure_rows(group, contenders, schedule, work, bytes));
+    for (const Memory memory : memories) {
+      const Parameter tensor{std::to_string(bytes), {bytes / 4}};
+      const std::string work = "allreduce/" + tensor.name + "/" + name_of(memory) + "/";
+      Contenders contenders;
+      contenders.push_back(kolo_synchronous(group, tensor, "bench." + work, memory));
+      contenders.push_back(mpi_one_by_one(group, {tensor}));
+      const Schedule schedule{options.warm_up,
+                              options.samples > 0 ? options.samples : default_samples(bytes)};
+      publish.rows(
+          measure_rows(group, contenders, schedule, work + std::to_string(group.size()), bytes));
+    }
   }
 }
 

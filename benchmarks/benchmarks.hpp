@@ -23,14 +23,15 @@ struct Publish {
   std::function<void(const std::string& text)> note;
 };
 
-// Work "allreduce/BYTES/private/RANKS": one float32 tensor of private memory, Sum, in place.
+// Works "allreduce/BYTES/arena|private/RANKS": one float32 tensor, Sum, in place. kolo's lies in
+// its arena, where ranks share one, or in private memory; MPI's always in private memory.
 void bench_allreduce(Group& group, const Options& options, const Publish& publish);
 
 // Work "gradients/MODEL/RANKS": from the first submission to the last completion.
 void bench_gradients(Group& group, const Options& options, const Publish& publish);
 
-// Works "OPERATION/BYTES/private/RANKS" of float32 tensors of private memory. BYTES are what each
-// rank gives in; barrier has the one work of 0.
+// Works "OPERATION/BYTES/MEMORY/RANKS" of float32 tensors, where MEMORY is kolo's usual_memory().
+// BYTES are what each rank gives in; barrier has the one work of 0.
 void bench_operations(Group& group, const Options& options, const Publish& publish);
 
 // Measures one work: a row for each contender.

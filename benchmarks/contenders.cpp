@@ -5,16 +5,14 @@
 
 #include <algorithm>
 
-#include "benchmarks/tensors.hpp"
-
 namespace kolo::bench {
 namespace {
 
 // What all have: tensors that are filled and checked.
 class OnTensors : public Contender {
  public:
-  OnTensors(std::string name, int rank, const std::vector<Parameter>& parameters)
-      : name_(std::move(name)), rank_(rank), tensors_(parameters) {}
+  OnTensors(std::string name, int rank, const std::vector<Parameter>& parameters, Memory memory)
+      : name_(std::move(name)), rank_(rank), tensors_(parameters, memory) {}
 
   std::string name() const override { return name_; }
   void refresh(const Pattern& pattern) override { tensors_.fill(pattern); }
@@ -39,8 +37,10 @@ std::vector<AllreduceOptions> sums_named(const std::string& prefix, const Tensor
 
 class KoloSynchronous final : public OnTensors {
  public:
-  KoloSynchronous(const Group& group, const Parameter& parameter, const std::string& prefix)
-      : OnTensors("kolo", group.rank(), {parameter}), options_(sums_named(prefix, tensors())) {}
+  KoloSynchronous(const Group& group, const Parameter& parameter, const std::string& prefix,
+                  Memory memory)
+      : OnTensors("kolo", group.rank(), {parameter}, memory),
+        options_(sums_named(prefix, tensors())) {}
 
   void run() override { allreduce_(tensors().items().front().tensor, options_.front()); }
 
@@ -52,7 +52,8 @@ class KoloGradients final : public OnTensors {
  public:
   KoloGradients(const Group& group, const std::vector<Parameter>& parameters,
                 const std::string& prefix)
-      : OnTensors("kolo", group.rank(), parameters), options_(sums_named(prefix, tensors())) {
+      : OnTensors("kolo", group.rank(), parameters, Memory::kArena),
+        options_(sums_named(prefix, tensors())) {
     handles_.reserve(options_.size());
   }
 
@@ -72,7 +73,7 @@ class KoloGradients final : public OnTensors {
 class MpiOneByOne final : public OnTensors {
  public:
   MpiOneByOne(Group& group, const std::vector<Parameter>& parameters)
-      : OnTensors("mpi", group.rank(), parameters), group_(group) {}
+      : OnTensors("mpi", group.rank(), parameters, Memory::kPrivate), group_(group) {}
 
   void run() override {
     const auto& items = tensors().items();
@@ -88,7 +89,7 @@ class MpiOneByOne final : public OnTensors {
 class MpiFused final : public OnTensors {
  public:
   MpiFused(Group& group, const std::vector<Parameter>& parameters, std::size_t piece_bytes)
-      : OnTensors("mpi-fused", group.rank(), parameters),
+      : OnTensors("mpi-fused", group.rank(), parameters, Memory::kPrivate),
         group_(group),
         piece_(std::max<std::size_t>(1, piece_bytes / sizeof(float))),
         buffer_(tensors().elements()) {}
@@ -112,8 +113,8 @@ class MpiFused final : public OnTensors {
 }  // namespace
 
 std::unique_ptr<Contender> kolo_synchronous(const Group& group, const Parameter& parameter,
-                                            const std::string& prefix) {
-  return std::make_unique<KoloSynchronous>(group, parameter, prefix);
+                                            const std::string& prefix, Memory memory) {
+  return std::make_unique<KoloSynchronous>(group, parameter, prefix, memory);
 }
 
 std::unique_ptr<Contender> kolo_gradients(const Group& group,

@@ -1,4 +1,5 @@
-// Who reduces a list of tensors: each contender has tensors of its own, of the same sizes.
+// Who reduces a list of tensors: each contender has tensors of its own, of the same sizes. MPI's
+// are in private memory, which is what a program without kolo has.
 #pragma once
 
 #include <memory>
@@ -8,13 +9,14 @@
 #include "benchmarks/group.hpp"
 #include "benchmarks/harness.hpp"
 #include "benchmarks/models.hpp"
+#include "benchmarks/tensors.hpp"
 
 namespace kolo::bench {
 
 // One tensor by kolo::allreduce_(), synchronous. Names begin with `prefix` here and below, and must
 // be the contender's own.
 std::unique_ptr<Contender> kolo_synchronous(const Group& group, const Parameter& parameter,
-                                            const std::string& prefix);
+                                            const std::string& prefix, Memory memory);
 
 // All gradients submitted in the order of backward (the last parameter first), then all awaited.
 std::unique_ptr<Contender> kolo_gradients(const Group& group,

@@ -8,22 +8,19 @@
 #include <vector>
 
 #include "benchmarks/stay.hpp"
+#include "benchmarks/tensors.hpp"
 
 namespace kolo::bench {
 namespace {
 
-at::Tensor floats(std::size_t elements) {
-  return torch::empty({static_cast<std::int64_t>(elements)}, torch::kFloat32);
-}
-
 // What both have: the input, and the check of the result.
 class OnExchange : public Contender {
  public:
-  OnExchange(std::string name, Group& group, Exchange exchange)
+  OnExchange(std::string name, Group& group, Exchange exchange, Memory memory)
       : name_(std::move(name)),
         group_(group),
         exchange_(std::move(exchange)),
-        input_(floats(exchange_.elements)) {}
+        input_(floats({static_cast<std::int64_t>(exchange_.elements)}, memory)) {}
 
   std::string name() const override { return name_; }
 
@@ -68,7 +65,7 @@ class OnExchange : public Contender {
 class KoloOperation final : public OnExchange {
  public:
   KoloOperation(Group& group, const Exchange& exchange)
-      : OnExchange("kolo", group, exchange),
+      : OnExchange("kolo", group, exchange, Memory::kArena),
         options_("bench." + name_of(exchange.operation) + "." + std::to_string(exchange.elements)),
         sum_(AllreduceOptions(ReduceOp::Sum).name(options_.name())),
         splits_(exchange.give.begin(), exchange.give.end()) {
@@ -127,8 +124,8 @@ class KoloOperation final : public OnExchange {
 class MpiOperation final : public OnExchange {
  public:
   MpiOperation(Group& group, const Exchange& exchange)
-      : OnExchange("mpi", group, exchange),
-        output_(floats(exchange.output_elements())),
+      : OnExchange("mpi", group, exchange, Memory::kPrivate),
+        output_(floats({static_cast<std::int64_t>(exchange.output_elements())}, Memory::kPrivate)),
         give_(exchange.give),
         take_(exchange.take) {}
 

@@ -9,6 +9,7 @@
 #include "benchmarks/gloo.hpp"
 #include "benchmarks/operation_contenders.hpp"
 #include "benchmarks/sizes.hpp"
+#include "benchmarks/tensors.hpp"
 
 namespace kolo::bench {
 namespace {
@@ -69,14 +70,15 @@ void bench_operations(Group& group, const Options& options, const Publish& publi
       exchanges.push_back(std::move(exchange));
     }
   }
+  const Memory memory = usual_memory();
   const std::unique_ptr<Gloo> gloo = start_gloo(group, exchanges, options, publish);
   for (const Exchange& exchange : exchanges) {
     const auto bytes = static_cast<std::int64_t>(exchange.elements * sizeof(float));
     const Schedule schedule{
         options.warm_up,
         options.samples > 0 ? options.samples : default_samples(std::max<std::int64_t>(4, bytes))};
-    const std::string work = name_of(exchange.operation) + "/" + std::to_string(bytes) +
-                             "/private/" + std::to_string(group.size());
+    const std::string work = name_of(exchange.operation) + "/" + std::to_string(bytes) + "/" +
+                             name_of(memory) + "/" + std::to_string(group.size());
     const Contenders contenders = contenders_for(exchange, group, gloo.get(), publish);
     std::vector<Row> rows = measure_rows(group, contenders, schedule, work, bytes);
     for (Row& row : rows) {

@@ -16,7 +16,7 @@
 namespace kolo::bench {
 
 struct Row {
-  std::string work;       // what was done: OPERATION/BYTES/private/RANKS, gradients/MODEL/RANKS
+  std::string work;  // what was done: OPERATION/BYTES/arena|private/RANKS, gradients/MODEL/RANKS
   std::string contender;  // who did it: kolo, mpi, ...
   Summary microseconds;
   std::int64_t bytes = 0;  // of one rank's values

@@ -1,15 +1,37 @@
 #include "benchmarks/tensors.hpp"
 
+#include <kolo/memory.h>
 #include <torch/torch.h>
 
+#include <cstdlib>
+#include <new>
 #include <sstream>
 
 namespace kolo::bench {
 
-Tensors::Tensors(const std::vector<Parameter>& parameters) {
+const char* name_of(Memory memory) {
+  return memory == Memory::kArena ? "arena" : "private";
+}
+
+Memory usual_memory() {
+  return is_shared(torch::empty({1 << 20})) ? Memory::kArena : Memory::kPrivate;
+}
+
+at::Tensor floats(const std::vector<std::int64_t>& shape, Memory memory) {
+  if (memory == Memory::kArena) return torch::empty(shape, torch::kFloat32);
+  constexpr std::size_t kAlignment = 64;  // as LibTorch's allocator
+  std::size_t bytes = sizeof(float);
+  for (const std::int64_t extent : shape) bytes *= static_cast<std::size_t>(extent);
+  void* const data = std::aligned_alloc(kAlignment, (bytes / kAlignment + 1) * kAlignment);
+  if (data == nullptr) throw std::bad_alloc();
+  return torch::from_blob(
+      data, shape, [](void* memory_of_it) { std::free(memory_of_it); }, torch::kFloat32);
+}
+
+Tensors::Tensors(const std::vector<Parameter>& parameters, Memory memory) {
   for (const Parameter& parameter : parameters) {
-    items_.push_back({parameter.name, torch::empty(parameter.shape, torch::kFloat32),
-                      parameter.elements(), elements_});
+    items_.push_back(
+        {parameter.name, floats(parameter.shape, memory), parameter.elements(), elements_});
     elements_ += parameter.elements();
   }
 }

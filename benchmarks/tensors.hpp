@@ -1,8 +1,9 @@
-// A contender's tensors: private memory, as LibTorch's stock allocator gives it.
+// A contender's tensors.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,21 @@
 
 namespace kolo::bench {
 
+// Where they lie: where LibTorch puts tensors while kolo runs, which is kolo's arena if ranks share
+// a node (and the tensor is not small), or where its stock allocator would.
+enum class Memory { kArena, kPrivate };
+const char* name_of(Memory memory);  // "arena"
+
+// What kolo's tensors have in this job.
+Memory usual_memory();
+
+// float32, not initialised.
+at::Tensor floats(const std::vector<std::int64_t>& shape, Memory memory);
+
 class Tensors {
  public:
-  // float32, one for each parameter, not initialised.
-  explicit Tensors(const std::vector<Parameter>& parameters);
+  // One for each parameter.
+  Tensors(const std::vector<Parameter>& parameters, Memory memory);
 
   struct Item {
     std::string name;

@@ -140,8 +140,11 @@ void after_fork_in_child() KOLO_NO_THREAD_SAFETY_ANALYSIS {
     const ssize_t written = write(STDERR_FILENO, kWhy, sizeof kWhy - 1);
     _exit(written > 0 ? 70 : 71);
   }
-  // Its destructor would wait for a thread that is not here.
-  if (current != nullptr) new std::shared_ptr<Session>(std::move(current));
+  if (current != nullptr) {
+    if (current->node() != nullptr) current->node()->drop_own_lifeline();
+    // Its destructor would wait for a thread that is not here.
+    new std::shared_ptr<Session>(std::move(current));
+  }
   current = nullptr;
   one_has_failed = true;
   session_mutex.unlock();
@@ -172,7 +175,8 @@ void init_on(MpiParent parent) {
 Session::Session(const Config& config, const Topology& topology,
                  std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> node)
     : topology_(topology),
-      engine_(std::move(transport), std::move(node), engine_options(config, topology)) {}
+      node_(std::move(node)),
+      engine_(std::move(transport), node_, engine_options(config, topology)) {}
 
 std::string Session::unnamed(const char* operation) {
   return std::string(operation) + ".unnamed." + std::to_string(unnamed_++);

@@ -21,6 +21,7 @@ class Session {
           std::shared_ptr<shm::Node> node);
 
   const Topology& topology() const { return topology_; }
+  shm::Node* node() const { return node_.get(); }  // null where memory is not shared
   Engine& engine() { return engine_; }
 
   // "allreduce.unnamed.3": the same on every rank for the same call.
@@ -32,6 +33,7 @@ class Session {
 
  private:
   const Topology topology_;
+  const std::shared_ptr<shm::Node> node_;
   std::atomic<std::uint64_t> unnamed_{0};
   std::atomic<std::uint64_t> optimizers_{0};
   Mutex mutex_;

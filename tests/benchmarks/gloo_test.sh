@@ -15,8 +15,8 @@ for ranks in 2 3; do
     "$here/../mpirun.sh" "$mpirun" "$ranks" "$program" operations --min-bytes $bytes --max-bytes $bytes --samples 3 \
       --python "$KOLO_TEST_PYTHON" --json "$folder/gloo.json"
     "$python" "$here/check_json.py" "$folder/gloo.json" operations kolo,mpi,gloo \
-      {allreduce,grouped_allreduce,broadcast,allgather,alltoall,reducescatter,sendrecv}/$bytes/private/$ranks \
-      barrier/0/private/$ranks
+      {allreduce,grouped_allreduce,broadcast,allgather,alltoall,reducescatter,sendrecv}/$bytes/arena/$ranks \
+      barrier/0/arena/$ranks
   done
 done
 echo "kolo-bench: test of torch.distributed passed"

@@ -28,20 +28,20 @@ expect() {
   fi
 }
 
-expect 0 'allreduce/4/private/2 *mpi' on_two_ranks "$program" allreduce --min-bytes 4 --max-bytes 65536 --samples 3 --json "$folder/allreduce.json"
+expect 0 'allreduce/4/arena/2 *mpi' on_two_ranks "$program" allreduce --min-bytes 4 --max-bytes 65536 --samples 3 --json "$folder/allreduce.json"
 expect 0 'gradients/resnet50/2 *mpi-fused' on_two_ranks "$program" gradients --model resnet50 --samples 2 --warm-up 5 --json "$folder/gradients.json"
 "$python" "$here/check_json.py" "$folder/allreduce.json" allreduce kolo,mpi \
-  allreduce/{4,16,64,256,1024,4096,16384,65536}/private/2
+  allreduce/{4,16,64,256,1024,4096,16384,65536}/{arena,private}/2
 "$python" "$here/check_json.py" "$folder/gradients.json" gradients kolo,mpi,mpi-fused gradients/resnet50/2
 
 works=()
 for name in allreduce grouped_allreduce broadcast allgather alltoall reducescatter sendrecv; do
-  works+=("$name"/{4,16,64,256,1024,4096,16384,65536}/private/2)
+  works+=("$name"/{4,16,64,256,1024,4096,16384,65536}/arena/2)
 done
-expect 0 'barrier/0/private/2 *mpi' on_two_ranks "$program" operations --max-bytes 65536 --samples 3 --json "$folder/operations.json"
-"$python" "$here/check_json.py" "$folder/operations.json" operations kolo,mpi "${works[@]}" barrier/0/private/2
+expect 0 'barrier/0/arena/2 *mpi' on_two_ranks "$program" operations --max-bytes 65536 --samples 3 --json "$folder/operations.json"
+"$python" "$here/check_json.py" "$folder/operations.json" operations kolo,mpi "${works[@]}" barrier/0/arena/2
 # Sizes that three ranks cannot share evenly.
-expect 0 'alltoall/44/private/3 *mpi' on_ranks 3 "$program" operations --min-bytes 44 --max-bytes 50000 --samples 3
+expect 0 'alltoall/44/arena/3 *mpi' on_ranks 3 "$program" operations --min-bytes 44 --max-bytes 50000 --samples 3
 
 expect 0 'allgather/64/private/1 *gloo' on_ranks 1 "$program" operations --only allreduce,allgather,barrier \
   --min-bytes 64 --max-bytes 64 --samples 3 --python "$(fake copy)" --json "$folder/fake.json"

@@ -11,21 +11,24 @@
 #include "collectives/mpi/comm.hpp"
 #include "collectives/mpi/runtime.hpp"
 #include "collectives/shm/board.hpp"
+#include "collectives/shm/exchange.hpp"
 #include "core/log.hpp"
 
 namespace kolo {
 namespace {
 
-// Maps what the others have sent. A child that forks has no use for it.
-Status map_peers(const std::vector<int>& descriptors, int mine, std::vector<shm::Segment>& mapped) {
+// Maps what the others have sent; closes the descriptors of memory. A child that forks has no use
+// for it.
+Status map_peers(const std::vector<shm::Handed>& all, int mine, std::vector<shm::Segment>& mapped) {
   Status status;
-  for (std::size_t rank = 0; rank < descriptors.size(); ++rank) {
-    if (!status.is_ok() || static_cast<int>(rank) == mine) {
-      close(descriptors[rank]);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (static_cast<int>(rank) == mine) continue;
+    if (!status.is_ok()) {
+      close(all[rank].memory);
       continue;
     }
     shm::Segment& segment = mapped.emplace_back();
-    status = shm::Segment::adopt(descriptors[rank], segment);
+    status = shm::Segment::adopt(all[rank].memory, segment);
     if (status.is_ok() && madvise(segment.data(), segment.size(), MADV_DONTFORK) != 0)
       status = Status::internal("madvise(MADV_DONTFORK) failed");
   }
@@ -57,24 +60,37 @@ class Connection {
     if (Status s = share_text(MpiParent{&comm_}, address); !s.is_ok()) return s;
     if (rank_ > 0) why_ = exchange_->connect(address);
     if (Status s = agree(all); !s.is_ok() || !all) return s;
-    std::vector<int> descriptors;
+    std::vector<shm::Handed> handed;
     std::vector<shm::Segment> mapped;
-    why_ = exchange_->swap(arena_->segment().descriptor(), descriptors);
-    if (why_.is_ok()) why_ = map_peers(descriptors, rank_, mapped);
+    int pipe_ends[2] = {-1, -1};
+    if (pipe2(pipe_ends, O_CLOEXEC) != 0) why_ = Status::internal("pipe2 failed");
+    if (why_.is_ok())
+      why_ = exchange_->swap({arena_->segment().descriptor(), pipe_ends[0]}, handed);
+    if (pipe_ends[0] >= 0) close(pipe_ends[0]);
+    if (why_.is_ok()) why_ = map_peers(handed, rank_, mapped);
+    std::vector<int> lifelines;
+    lifelines.reserve(handed.size());
+    for (const shm::Handed& one : handed) lifelines.push_back(one.lifeline);
+    auto made = std::make_shared<shm::Node>(ranks, rank_, arena_, segments_of(mapped));
+    made->keep(std::move(mapped), std::move(lifelines), pipe_ends[1]);
     if (Status s = agree(all); !s.is_ok() || !all) return s;
-    std::vector<std::byte*> segments;
-    for (int rank = 0, peer = 0; rank < size_; ++rank) {
-      segments.push_back(rank == rank_ ? arena_->segment().data()
-                                       : mapped[static_cast<std::size_t>(peer++)].data());
-    }
-    node = std::make_shared<shm::Node>(ranks, rank_, arena_, std::move(segments));
-    node->keep(std::move(mapped), std::move(exchange_));
+    node = std::move(made);
     return Status::ok();
   }
 
   const Status& why() const { return why_; }
 
  private:
+  // Where each rank's is, by rank, or nothing after a failure.
+  std::vector<std::byte*> segments_of(const std::vector<shm::Segment>& mapped) const {
+    std::vector<std::byte*> segments;
+    if (!why_.is_ok()) return segments;
+    segments.reserve(mapped.size() + 1);
+    for (const shm::Segment& segment : mapped) segments.push_back(segment.data());
+    segments.insert(segments.begin() + rank_, arena_->segment().data());
+    return segments;
+  }
+
   Status agree(bool& all) const {
     int fine = why_.is_ok() ? 1 : 0;
     const int code = MPI_Allreduce(MPI_IN_PLACE, &fine, 1, MPI_INT, MPI_MIN, comm_);

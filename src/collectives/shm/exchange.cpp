@@ -68,11 +68,11 @@ Status wait_for_input(int from) {
   return ready > 0 ? Status::ok() : Status::timeout("a process of this node did not answer");
 }
 
-// A message: whose file it is, and its descriptor.
+// A message: who hands it over, and two descriptors.
 struct Message {
   int rank = 0;
   iovec content{&rank, sizeof rank};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(Handed))> control{};
   msghdr header{};
 
   Message() {
@@ -85,57 +85,53 @@ struct Message {
   Message& operator=(const Message&) = delete;
 };
 
-Status send_descriptor(int to, int rank, int descriptor) {
+Status send_handed(int to, int rank, const Handed& handed) {
   Message message;
   message.rank = rank;
   cmsghdr* const control = CMSG_FIRSTHDR(&message.header);
   control->cmsg_level = SOL_SOCKET;
   control->cmsg_type = SCM_RIGHTS;
-  control->cmsg_len = CMSG_LEN(sizeof descriptor);
-  std::memcpy(CMSG_DATA(control), &descriptor, sizeof descriptor);
+  control->cmsg_len = CMSG_LEN(sizeof handed);
+  std::memcpy(CMSG_DATA(control), &handed, sizeof handed);
   const ssize_t sent = sendmsg(to, &message.header, MSG_NOSIGNAL);
   return sent == sizeof message.rank ? Status::ok() : system_error("sending a descriptor");
 }
 
-Status receive_descriptor(int from, int& rank, int& descriptor) {
+void close_both(Handed& handed) {
+  for (int* const descriptor : {&handed.memory, &handed.lifeline}) {
+    if (*descriptor >= 0) close(std::exchange(*descriptor, -1));
+  }
+}
+
+// The descriptors of one rank that has not handed any over before.
+Status receive_handed(int from, int& rank, std::vector<Handed>& all) {
   if (Status s = wait_for_input(from); !s.is_ok()) return s;
   Message message;
   const ssize_t length = recvmsg(from, &message.header, MSG_CMSG_CLOEXEC);
   if (length < 0) return system_error("receiving a descriptor");
   const cmsghdr* const control = CMSG_FIRSTHDR(&message.header);
-  if (length != sizeof message.rank || control == nullptr || control->cmsg_type != SCM_RIGHTS)
+  if (length != sizeof message.rank || control == nullptr || control->cmsg_type != SCM_RIGHTS ||
+      control->cmsg_len != CMSG_LEN(sizeof(Handed))) {
     return Status::internal("a process of this node gave up");
+  }
+  Handed handed;
+  std::memcpy(&handed, CMSG_DATA(control), sizeof handed);
   rank = message.rank;
-  std::memcpy(&descriptor, CMSG_DATA(control), sizeof descriptor);
-  return Status::ok();
-}
-
-Status keep(int rank, int descriptor, std::vector<int>& all) {
   if (rank < 0 || rank >= static_cast<int>(all.size()) ||
-      all[static_cast<std::size_t>(rank)] >= 0) {
-    close(descriptor);
+      all[static_cast<std::size_t>(rank)].memory >= 0) {
+    close_both(handed);
     return Status::internal("a process that is none of this job's has connected");
   }
-  all[static_cast<std::size_t>(rank)] = descriptor;
+  all[static_cast<std::size_t>(rank)] = handed;
   return Status::ok();
-}
-
-void close_all(std::vector<int>& descriptors) {
-  for (int& descriptor : descriptors) {
-    if (descriptor >= 0) close(std::exchange(descriptor, -1));
-  }
-}
-
-// Whether the process at the other end is gone.
-bool hung_up(int socket) {
-  pollfd looked{socket, 0, 0};
-  return poll(&looked, 1, 0) > 0 && (looked.revents & (POLLHUP | POLLERR)) != 0;
 }
 
 }  // namespace
 
 Exchange::~Exchange() {
-  close_all(peers_);
+  for (const int peer : peers_) {
+    if (peer >= 0) close(peer);
+  }
   if (socket_ >= 0) close(socket_);
 }
 
@@ -158,46 +154,33 @@ Status Exchange::connect(const std::string& address) {
   return check_user(socket_);
 }
 
-Status Exchange::swap(int mine, std::vector<int>& all) {
-  all.assign(static_cast<std::size_t>(size_), -1);
-  int& own = all[static_cast<std::size_t>(rank_)];
-  own = fcntl(mine, F_DUPFD_CLOEXEC, 0);
-  Status status = own >= 0 ? Status::ok() : system_error("duplicating a descriptor");
-  if (status.is_ok() && rank_ == 0) {
+Status Exchange::swap(const Handed& mine, std::vector<Handed>& all) {
+  all.assign(static_cast<std::size_t>(size_), Handed{});
+  Status status;
+  if (rank_ == 0) {
     status = accept_all(all);
-    if (status.is_ok()) status = send_to_all(all);
-  } else if (status.is_ok()) {
-    status = send_descriptor(socket_, rank_, mine);
+    if (status.is_ok()) status = send_to_all(mine, all);
+  } else {
+    status = send_handed(socket_, rank_, mine);
     for (int i = 1; status.is_ok() && i < size_; ++i) {
       int rank = 0;
-      int descriptor = -1;
-      status = receive_descriptor(socket_, rank, descriptor);
-      if (status.is_ok()) status = keep(rank, descriptor, all);
+      status = receive_handed(socket_, rank, all);
     }
   }
-  if (!status.is_ok()) close_all(all);
+  if (status.is_ok()) return status;
+  for (Handed& handed : all) close_both(handed);
   return status;
 }
 
-std::optional<int> Exchange::gone() const {
-  if (rank_ > 0) return hung_up(socket_) ? std::optional(0) : std::nullopt;
-  for (std::size_t rank = 1; rank < peers_.size(); ++rank) {
-    if (hung_up(peers_[rank])) return static_cast<int>(rank);
-  }
-  return std::nullopt;
-}
-
-Status Exchange::accept_all(std::vector<int>& all) {
+Status Exchange::accept_all(std::vector<Handed>& all) {
   peers_.assign(static_cast<std::size_t>(size_), -1);
   for (int i = 1; i < size_; ++i) {
     if (Status s = wait_for_input(socket_); !s.is_ok()) return s;
     const int peer = accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC);
     if (peer < 0) return system_error("accept");
     int rank = 0;
-    int descriptor = -1;
     Status status = check_user(peer);
-    if (status.is_ok()) status = receive_descriptor(peer, rank, descriptor);
-    if (status.is_ok()) status = keep(rank, descriptor, all);
+    if (status.is_ok()) status = receive_handed(peer, rank, all);
     if (!status.is_ok()) {
       close(peer);
       return status;
@@ -207,11 +190,11 @@ Status Exchange::accept_all(std::vector<int>& all) {
   return Status::ok();
 }
 
-Status Exchange::send_to_all(const std::vector<int>& all) const {
+Status Exchange::send_to_all(const Handed& mine, const std::vector<Handed>& all) const {
   for (std::size_t to = 1; to < peers_.size(); ++to) {
     for (std::size_t of = 0; of < all.size(); ++of) {
       if (of == to) continue;
-      Status status = send_descriptor(peers_[to], static_cast<int>(of), all[of]);
+      Status status = send_handed(peers_[to], static_cast<int>(of), of == 0 ? mine : all[of]);
       if (!status.is_ok()) return status;
     }
   }

@@ -2,13 +2,19 @@
 // with a random name, of processes of one user alone. Nothing is left in any file system.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/status.hpp"
 
 namespace kolo::shm {
+
+// What a process hands to the others: its memory, and the reading end of a pipe on which nothing is
+// ever written, which hangs up when the process ends.
+struct Handed {
+  int memory = -1;
+  int lifeline = -1;
+};
 
 // One process's part in it. Rank 0 listens, and tells the others the address by other means; they
 // connect; when all have, everyone swaps. Each step fails rather than waits for longer than the
@@ -27,17 +33,13 @@ class Exchange {
   // namespace.
   Status connect(const std::string& address);
 
-  // All. Gives descriptors of the others' files, by rank, to be closed by the caller; mine at my
-  // own place, duplicated.
-  Status swap(int mine, std::vector<int>& all);
-
-  // After swap(): a process that has ended since, or destroyed its part. Rank 0 sees all others,
-  // the others see rank 0.
-  std::optional<int> gone() const;
+  // All. Gives what the others have handed over, by rank, to be closed by the caller; nothing at
+  // this rank's own place.
+  Status swap(const Handed& mine, std::vector<Handed>& all);
 
  private:
-  Status accept_all(std::vector<int>& all);
-  Status send_to_all(const std::vector<int>& all) const;
+  Status accept_all(std::vector<Handed>& all);
+  Status send_to_all(const Handed& mine, const std::vector<Handed>& all) const;
 
   const int rank_;
   const int size_;

@@ -1,5 +1,8 @@
 #include "collectives/shm/node.hpp"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -18,16 +21,29 @@ std::optional<std::vector<int>> Node::find(const std::vector<int>& ranks) const 
   return local;
 }
 
-std::optional<int> Node::lost_rank() const {
-  if (exchange_ == nullptr) return std::nullopt;
-  const std::optional<int> gone = exchange_->gone();
-  if (!gone) return std::nullopt;
-  return ranks_[static_cast<std::size_t>(*gone)];
+Node::~Node() {
+  for (const int lifeline : lifelines_) {
+    if (lifeline >= 0) close(lifeline);
+  }
+  drop_own_lifeline();
 }
 
-void Node::keep(std::vector<Segment> mapped, std::unique_ptr<Exchange> exchange) {
+void Node::drop_own_lifeline() {
+  if (own_lifeline_ >= 0) close(std::exchange(own_lifeline_, -1));
+}
+
+std::optional<int> Node::lost_rank() const {
+  for (std::size_t rank = 0; rank < lifelines_.size(); ++rank) {
+    pollfd looked{lifelines_[rank], 0, 0};  // poll() passes over negative ones
+    if (poll(&looked, 1, 0) > 0 && (looked.revents & (POLLHUP | POLLERR)) != 0) return ranks_[rank];
+  }
+  return std::nullopt;
+}
+
+void Node::keep(std::vector<Segment> mapped, std::vector<int> lifelines, int own_lifeline) {
   mapped_ = std::move(mapped);
-  exchange_ = std::move(exchange);
+  lifelines_ = std::move(lifelines);
+  own_lifeline_ = own_lifeline;
 }
 
 std::vector<std::shared_ptr<Node>> make_local_nodes(int size, std::size_t capacity) {

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "collectives/shm/arena.hpp"
-#include "collectives/shm/exchange.hpp"
 #include "collectives/shm/segment.hpp"
 
 namespace kolo::shm {
@@ -22,6 +21,9 @@ class Node {
         local_rank_(local_rank),
         arena_(std::move(arena)),
         segments_(std::move(segments)) {}
+  ~Node();
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
 
   int local_rank() const { return local_rank_; }
   int size() const { return static_cast<int>(ranks_.size()); }
@@ -33,11 +35,15 @@ class Node {
   // The local ranks of ranks in the world; nothing if one of them is on another node.
   std::optional<std::vector<int>> find(const std::vector<int>& ranks) const;
 
-  // A rank, in the world, whose process is gone, as far as this one can see.
+  // A rank, in the world, whose process has ended.
   std::optional<int> lost_rank() const;
 
-  // Takes over what the node stands on.
-  void keep(std::vector<Segment> mapped, std::unique_ptr<Exchange> exchange);
+  // Takes over what the node stands on: the peers' memory and lifelines by local rank (-1: none),
+  // and the end of this rank's own that shows it lives.
+  void keep(std::vector<Segment> mapped, std::vector<int> lifelines, int own_lifeline);
+
+  // In a child after fork(), which must not look as if its parent lived.
+  void drop_own_lifeline();
 
  private:
   const std::vector<int> ranks_;
@@ -45,7 +51,8 @@ class Node {
   const std::shared_ptr<Arena> arena_;
   const std::vector<std::byte*> segments_;
   std::vector<Segment> mapped_;  // the peers'
-  std::unique_ptr<Exchange> exchange_;
+  std::vector<int> lifelines_;
+  int own_lifeline_ = -1;
 };
 
 // Nodes for threads of one process that play ranks 0 to size - 1.
