@@ -42,7 +42,6 @@ class Connection {
   Connection(MPI_Comm node, int rank, int size, std::shared_ptr<shm::Arena> arena)
       : comm_(node),
         rank_(rank),
-        size_(size),
         arena_(std::move(arena)),
         exchange_(std::make_unique<shm::Exchange>(rank, size)) {}
 
@@ -100,7 +99,6 @@ class Connection {
 
   const MPI_Comm comm_;
   const int rank_;
-  const int size_;
   const std::shared_ptr<shm::Arena> arena_;
   std::unique_ptr<shm::Exchange> exchange_;
   Status why_;
