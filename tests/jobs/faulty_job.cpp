@@ -19,23 +19,25 @@
 
 namespace {
 
-// Two operations are in flight at any time, so that the rank is stopped amid one.
+// Several operations are in flight at any time, so that the rank is stopped amid one.
 void run_into_stop(bool stop_here) {
-  std::vector<at::Tensor> data(2, at::ones({4000000}));
-  data[1] = data[0].clone();
+  constexpr std::size_t kInFlight = 6;
+  std::vector<at::Tensor> data;
+  for (std::size_t i = 0; i < kInFlight; ++i) data.push_back(at::ones({4000000}));
   std::thread stopper([stop_here] {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     if (stop_here) std::raise(SIGSTOP);
   });
   stopper.detach();
   std::vector<kolo::Handle> handles;
-  for (int i = 0; i < 100000; ++i) {
-    if (i >= 2) handles[i % 2].wait();
-    kolo::Handle next = kolo::allreduce_async_(data[i % 2], std::to_string(i % 2));
-    if (i < 2) {
+  for (std::size_t i = 0; i < 100000; ++i) {
+    const std::size_t which = i % kInFlight;
+    if (i >= kInFlight) handles[which].wait();
+    kolo::Handle next = kolo::allreduce_async_(data[which], std::to_string(which));
+    if (i < kInFlight) {
       handles.push_back(std::move(next));
     } else {
-      handles[i % 2] = std::move(next);
+      handles[which] = std::move(next);
     }
   }
 }
