@@ -86,7 +86,7 @@ Status Engine::wait(const std::shared_ptr<Operation>& operation,
 }
 
 // What the engine's own thread does, on the caller's, until the operation has ended.
-void Engine::drive(const Operation& operation, std::optional<Clock::time_point> deadline) {
+void Engine::drive(const Operation& operation, std::optional<Clock::time_point> deadline) noexcept {
   bool more = false;
   {
     const MutexLock seat(seat_);

@@ -83,7 +83,9 @@ class Engine {
   void run() KOLO_EXCLUDES(seat_);
   bool run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& sleeps)
       KOLO_EXCLUDES(seat_);
-  void drive(const Operation& operation, std::optional<Clock::time_point> deadline)
+  // An exception ends the process, as it does on the engine's own thread: after half a turn nothing
+  // can be relied on.
+  void drive(const Operation& operation, std::optional<Clock::time_point> deadline) noexcept
       KOLO_EXCLUDES(seat_);
   // One round of the loop; whether something moved.
   bool turn() KOLO_REQUIRES(seat_);

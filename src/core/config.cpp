@@ -76,6 +76,23 @@ bool parse_level(std::string text, LogLevel& level) {
   return text == "fatal";
 }
 
+void add_memory(std::vector<Row>& rows) {
+  rows.push_back({{"KOLO_SHARED_MEMORY", "", "boolean", "1", "0 or 1",
+                   "The ranks of a node reduce in memory that they share; 0: they send messages "
+                   "over MPI."},
+                  [](const std::string& t, Config& c) { return parse_bool(t, c.shared_memory); }});
+  rows.push_back({{"KOLO_ARENA", "", "boolean", "1", "0 or 1",
+                   "CPU tensors are allocated in memory that the ranks of a node share, and are "
+                   "reduced where they lie; 0: LibTorch's own allocator, and a copy for each "
+                   "reduction. Counts only where a node has several ranks."},
+                  [](const std::string& t, Config& c) { return parse_bool(t, c.arena); }});
+  rows.push_back(number_row("KOLO_ARENA_BYTES", "", "bytes", &Config::arena_bytes, std::int64_t{0},
+                            std::int64_t{0}, std::int64_t{1} << 46,
+                            "The most that a rank's arena may hold; what does not fit is allocated "
+                            "elsewhere. 0: as much as the machine has, or four times a rank's "
+                            "share of it if that is less."));
+}
+
 std::vector<Row> make_table() {
   std::vector<Row> rows;
   rows.push_back(number_row("KOLO_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", "bytes",
@@ -119,20 +136,7 @@ std::vector<Row> make_table() {
                             std::int64_t{1000000},
                             "How long the engine polls at full speed before it yields and then "
                             "sleeps, where every thread has a core of its own."));
-  rows.push_back({{"KOLO_SHARED_MEMORY", "", "boolean", "1", "0 or 1",
-                   "The ranks of a node reduce in memory that they share; 0: they send messages "
-                   "over MPI."},
-                  [](const std::string& t, Config& c) { return parse_bool(t, c.shared_memory); }});
-  rows.push_back({{"KOLO_ARENA", "", "boolean", "1", "0 or 1",
-                   "CPU tensors are allocated in memory that the ranks of a node share, and are "
-                   "reduced where they lie; 0: LibTorch's own allocator, and a copy for each "
-                   "reduction. Counts only where a node has several ranks."},
-                  [](const std::string& t, Config& c) { return parse_bool(t, c.arena); }});
-  rows.push_back(number_row("KOLO_ARENA_BYTES", "", "bytes", &Config::arena_bytes, std::int64_t{0},
-                            std::int64_t{0}, std::int64_t{1} << 46,
-                            "The most that a rank's arena may hold; what does not fit is allocated "
-                            "elsewhere. 0: as much as the machine has, or four times a rank's "
-                            "share of it if that is less."));
+  add_memory(rows);
   rows.push_back({{"KOLO_LOG_LEVEL", "HOROVOD_LOG_LEVEL", "level", "warning",
                    "trace, debug, info, warning, error, off", "What goes to standard error."},
                   [](const std::string& t, Config& c) { return parse_level(t, c.log_level); }});

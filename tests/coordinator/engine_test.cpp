@@ -1,6 +1,7 @@
 // The whole engine, with its thread, over the local backend: ranks are threads of this process.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -343,6 +344,78 @@ TEST(Engine, AfterAFailureNothingIsFreedThatAMessageMayUse) {
       },
       options);
   EXPECT_FALSE(data_of_rank_0.expired());
+}
+
+// More of them than there are channels in shared memory, while the large one has its own.
+TEST(Engine, ManySmallOnesPassALargeOne) {
+  on_all_ranks(2, [](Engine& engine, Transport&) {
+    constexpr std::size_t kSmall = 600;
+    std::vector<float> large(1 << 23, 1.0F);
+    std::vector<std::vector<float>> small(kSmall);
+    std::vector<std::shared_ptr<Operation>> operations = {allreduce("large", large)};
+    for (std::size_t i = 0; i < kSmall; ++i) {
+      small[i].assign(3, static_cast<float>(i));
+      operations.push_back(allreduce("small" + std::to_string(i), small[i]));
+    }
+    for (const auto& operation : operations) ASSERT_TRUE(engine.submit(operation).is_ok());
+    for (const auto& operation : operations)
+      ASSERT_TRUE(engine.wait(operation, std::chrono::seconds(20)).is_ok()) << operation->name;
+    for (std::size_t i = 0; i < kSmall; ++i)
+      ASSERT_EQ(small[i], std::vector<float>(3, static_cast<float>(2 * i)));
+    ASSERT_EQ(std::count(large.begin(), large.end(), 2.0F), std::ssize(large));
+  });
+}
+
+// Where ranks share memory nobody but its lifeline tells that a peer is dead; that of a rank which
+// takes no part means nothing.
+TEST(Engine, ADeadPeerIsNoticedInSharedMemory) {
+  constexpr int kRanks = 3;
+  auto transports = make_local_transports(kRanks);
+  const auto nodes = shm::make_local_nodes(kRanks, 1 << 30);
+  int of_1[2];
+  int of_2[2];
+  ASSERT_EQ(pipe(of_1), 0);
+  ASSERT_EQ(pipe(of_2), 0);
+  nodes[0]->keep({}, {-1, of_1[0], of_2[0]}, -1);
+  close(of_2[1]);
+  EXPECT_EQ(nodes[0]->lost_rank({0, 1}), std::nullopt);
+  EXPECT_EQ(nodes[0]->lost_rank({0, 1, 2}), 2);
+  EXPECT_EQ(nodes[1]->lost_rank({0, 1, 2}), std::nullopt) << "has no lifelines";
+  Engine::Options options = test_options();
+  options.shutdown_timeout = milliseconds(500);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      Engine engine(std::move(transports[rank]), nodes[rank], options);
+      const auto add = plain(OpKind::kAddProcessSet, "add");
+      add->descriptor.tensors = {{DType::kInt64, {0, 1}}};
+      add->tensors.emplace_back();
+      ASSERT_TRUE(submit_and_wait(engine, add).is_ok());
+      if (rank == 2) return;
+      std::vector<float> data(1 << 22, 1.0F);
+      std::vector<float> small(1, 1.0F);
+      const auto large = allreduce("large", data);
+      const auto stopper = allreduce("stopper", small);
+      large->process_set = stopper->process_set = add->number;
+      if (rank == 1) {
+        stopper->finish = [&] {
+          std::this_thread::sleep_for(milliseconds(1500));
+          close(of_1[1]);
+          std::this_thread::sleep_for(milliseconds(2500));
+        };
+      }
+      const Clock::time_point begin = Clock::now();
+      ASSERT_TRUE(engine.submit(large).is_ok());
+      ASSERT_TRUE(engine.submit(stopper).is_ok());
+      const Status status = engine.wait(large, std::chrono::seconds(20));
+      EXPECT_EQ(status.code(), StatusCode::kPeerLost);
+      if (rank == 1) return;
+      EXPECT_THAT(status.message(), testing::HasSubstr("the process of rank 1 has ended"));
+      EXPECT_GT(Clock::now() - begin, milliseconds(1400)) << "not while only rank 2 had ended";
+      EXPECT_LT(Clock::now() - begin, milliseconds(3500));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
 }
 
 // Rank 0, which coordinates, computes for long and submits nothing.

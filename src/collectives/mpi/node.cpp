@@ -66,6 +66,7 @@ class Connection {
     if (why_.is_ok())
       why_ = exchange_->swap({arena_->segment().descriptor(), pipe_ends[0]}, handed);
     if (pipe_ends[0] >= 0) close(pipe_ends[0]);
+    if (!why_.is_ok()) exchange_.reset();  // the others need not wait for this rank
     if (why_.is_ok()) why_ = map_peers(handed, rank_, mapped);
     std::vector<int> lifelines;
     lifelines.reserve(handed.size());

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <vector>
 
 #include "collectives/reduce/combine.hpp"
@@ -9,12 +8,6 @@
 
 namespace kolo::shm {
 namespace {
-
-std::vector<int> everyone(int size) {
-  std::vector<int> ranks(static_cast<std::size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
 
 // Each rank copies its values into its room and reads all others'. One look at each is enough: the
 // room is written again only when all have read it.
@@ -27,7 +20,7 @@ class SmallAllreduce final : public Work {
         count_(count),
         bytes_(count * size_of(reduction.dtype)),
         reduction_(reduction),
-        exposure_(board, turn, everyone(size_), nullptr, 0) {}
+        exposure_(board, turn, board.everyone(), nullptr, 0) {}
 
   Status start() override { return Status::ok(); }
 
@@ -78,7 +71,7 @@ class SlicedAllreduce final : public Work {
         size_(board.size()),
         bytes_(count * size_of(reduction.dtype)),
         reduction_(reduction),
-        exposure_(board, turn, everyone(size_), data, bytes_) {}
+        exposure_(board, turn, board.everyone(), data, bytes_) {}
 
   Status start() override { return Status::ok(); }
 

@@ -1,6 +1,7 @@
 #include "collectives/shm/board.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace kolo::shm {
@@ -24,6 +25,12 @@ Board::Board(std::shared_ptr<Node> node, std::vector<int> local_ranks, int slot,
       rank_(index_of(members_, node_->local_rank())),
       begin_(static_cast<std::size_t>(slot) * kSlotBytes),
       generation_(generation) {}
+
+std::vector<int> Board::everyone() const {
+  std::vector<int> ranks(members_.size());
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
 
 Line& Board::line(int rank, Turn turn) const {
   const std::size_t channel = turn.sequence % kChannels;

@@ -32,10 +32,12 @@ void Node::drop_own_lifeline() {
   if (own_lifeline_ >= 0) close(std::exchange(own_lifeline_, -1));
 }
 
-std::optional<int> Node::lost_rank() const {
-  for (std::size_t rank = 0; rank < lifelines_.size(); ++rank) {
-    pollfd looked{lifelines_[rank], 0, 0};  // poll() passes over negative ones
-    if (poll(&looked, 1, 0) > 0 && (looked.revents & (POLLHUP | POLLERR)) != 0) return ranks_[rank];
+std::optional<int> Node::lost_rank(const std::vector<int>& local_ranks) const {
+  if (lifelines_.empty()) return std::nullopt;
+  for (const int local : local_ranks) {
+    const auto at = static_cast<std::size_t>(local);
+    pollfd looked{lifelines_[at], 0, 0};  // poll() passes over a negative one
+    if (poll(&looked, 1, 0) > 0 && (looked.revents & (POLLHUP | POLLERR)) != 0) return ranks_[at];
   }
   return std::nullopt;
 }

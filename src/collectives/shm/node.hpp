@@ -35,8 +35,8 @@ class Node {
   // The local ranks of ranks in the world; nothing if one of them is on another node.
   std::optional<std::vector<int>> find(const std::vector<int>& ranks) const;
 
-  // A rank, in the world, whose process has ended.
-  std::optional<int> lost_rank() const;
+  // One of these local ranks whose process has ended, as its rank in the world.
+  std::optional<int> lost_rank(const std::vector<int>& local_ranks) const;
 
   // Takes over what the node stands on: the peers' memory and lifelines by local rank (-1: none),
   // and the end of this rank's own that shows it lives.

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -10,12 +9,6 @@
 
 namespace kolo::shm {
 namespace {
-
-std::vector<int> everyone(int size) {
-  std::vector<int> ranks(static_cast<std::size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  return ranks;
-}
 
 // Bytes of a rank's region, and where they are wanted here.
 struct Want {
@@ -109,7 +102,7 @@ class Fetch : public Pull {
 class Alltoall final : public Fetch {
  public:
   Alltoall(Board& board, Turn turn, const AlltoallSide& from, const AlltoallSide& to)
-      : Fetch(board, turn, everyone(board.size()), from.data, from.boundaries.back(), {}),
+      : Fetch(board, turn, board.everyone(), from.data, from.boundaries.back(), {}),
         from_(from),
         to_(to) {}
 
@@ -144,8 +137,7 @@ class Reducescatter final : public Pull {
  public:
   Reducescatter(Board& board, Turn turn, void* data, const std::vector<std::size_t>& boundaries,
                 const Reduction& reduction)
-      : Pull(board, turn, everyone(board.size()), data,
-             boundaries.back() * size_of(reduction.dtype)),
+      : Pull(board, turn, board.everyone(), data, boundaries.back() * size_of(reduction.dtype)),
         reduction_(reduction),
         begin_(boundaries[static_cast<std::size_t>(rank_)] * size_of(reduction.dtype)),
         end_(boundaries[static_cast<std::size_t>(rank_) + 1] * size_of(reduction.dtype)) {}
@@ -174,7 +166,7 @@ std::unique_ptr<Work> make_broadcast(Board& board, Turn turn, void* data, std::s
   const bool gives = board.rank() == root;
   std::vector<Want> wants;
   if (!gives) wants.push_back({root, 0, bytes, static_cast<std::byte*>(data)});
-  return std::make_unique<Fetch>(board, turn, everyone(board.size()), data, gives ? bytes : 0,
+  return std::make_unique<Fetch>(board, turn, board.everyone(), data, gives ? bytes : 0,
                                  std::move(wants));
 }
 
@@ -189,7 +181,7 @@ std::unique_ptr<Work> make_allgather(Board& board, Turn turn, void* data,
                      begin + boundaries[rank]});
   }
   const auto mine = static_cast<std::size_t>(board.rank());
-  return std::make_unique<Fetch>(board, turn, everyone(board.size()), begin + boundaries[mine],
+  return std::make_unique<Fetch>(board, turn, board.everyone(), begin + boundaries[mine],
                                  boundaries[mine + 1] - boundaries[mine], std::move(wants));
 }
 
