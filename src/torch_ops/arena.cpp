@@ -3,6 +3,7 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <algorithm>
+#include <atomic>
 
 #include "collectives/shm/board.hpp"
 #include "core/thread_annotations.hpp"
@@ -18,6 +19,7 @@ constexpr std::size_t kLeave = 64 << 20;
 struct Process {
   Mutex mutex;
   std::shared_ptr<shm::Arena> arena KOLO_GUARDED_BY(mutex);
+  std::atomic<shm::Arena*> made{nullptr};  // the same; a forked child must not wait for the lock
   c10::Allocator* before KOLO_GUARDED_BY(mutex) = nullptr;  // while the arena's is installed
 };
 Process& process() {
@@ -70,15 +72,14 @@ Status process_arena(std::size_t capacity, std::shared_ptr<shm::Arena>& arena) {
     Status status = shm::Arena::create(shm::Board::kControlBytes, capacity, made);
     if (!status.is_ok()) return status;
     here.arena = std::move(made);
+    here.made = here.arena.get();
   }
   arena = here.arena;
   return Status::ok();
 }
 
 shm::Arena* existing_arena() {
-  Process& here = process();
-  const MutexLock lock(here.mutex);
-  return here.arena.get();
+  return process().made;
 }
 
 void put_tensors_into_arena() {
