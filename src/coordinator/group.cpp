@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "collectives/messages/backend.hpp"
+#include "collectives/messages/control_channel.hpp"
 #include "collectives/shm/backend.hpp"
+#include "collectives/shm/control_channel.hpp"
 #include "core/log.hpp"
 
 namespace kolo {
@@ -32,16 +34,12 @@ GroupOptions with_ranks(GroupOptions options, std::vector<int> ranks) {
   return options;
 }
 
-// In shared memory where all ranks are on one node.
-std::unique_ptr<Backend> make_backend(Transport& transport, const std::shared_ptr<shm::Node>& node,
-                                      const std::vector<int>& ranks, int process_set, int slot,
-                                      const Tuning& tuning) {
-  auto messages = make_message_backend(transport, ControlPlane::kFirstFreeTag, tuning);
-  if (node == nullptr || ranks.size() == 1) return messages;
-  const std::optional<std::vector<int>> local = node->find(ranks);
-  if (!local) return messages;
-  return shm::make_backend(node, *local, slot, static_cast<std::uint64_t>(process_set),
-                           std::move(messages));
+// The ranks as local ranks, where they are on one node and can share its memory.
+std::optional<std::vector<int>> find_on_node(const std::shared_ptr<shm::Node>& node,
+                                             const std::vector<int>& ranks) {
+  if (node == nullptr || ranks.size() == 1 || ranks.size() > shm::ControlRing::kMostRanks)
+    return std::nullopt;
+  return node->find(ranks);
 }
 
 // A stand-in holds no name: the program may pack into the bucket's own buffer again, as soon as the
@@ -66,11 +64,29 @@ Group::Group(int process_set, int slot, std::vector<int> ranks,
              const GroupOptions& options, Mailbox& mailbox)
     : process_set_(process_set),
       size_(transport->size()),
-      options_(with_ranks(options, ranks)),
+      options_(with_ranks(options, std::move(ranks))),
       mailbox_(mailbox),
       transport_(std::move(transport)),
-      backend_(make_backend(*transport_, node, ranks, process_set, slot, options.tuning)),
-      control_(*transport_, {std::move(ranks), options.limits, options.cache_capacity}) {}
+      backend_(make_backend(node, slot)),
+      control_(make_control_channel(node, slot),
+               {options_.launch.ranks, options.limits, options.cache_capacity}) {}
+
+// Both are in shared memory where all ranks are on one node.
+std::unique_ptr<Backend> Group::make_backend(const std::shared_ptr<shm::Node>& node,
+                                             int slot) const {
+  auto messages = make_message_backend(*transport_, kFirstFreeTag, options_.tuning);
+  const std::optional<std::vector<int>> local = find_on_node(node, options_.launch.ranks);
+  if (!local) return messages;
+  return shm::make_backend(node, *local, slot, static_cast<std::uint64_t>(process_set_),
+                           std::move(messages));
+}
+
+std::unique_ptr<ControlChannel> Group::make_control_channel(const std::shared_ptr<shm::Node>& node,
+                                                            int slot) const {
+  const std::optional<std::vector<int>> local = find_on_node(node, options_.launch.ranks);
+  if (!local) return make_message_control_channel(*transport_);
+  return shm::make_control_channel(node, *local, slot, static_cast<std::uint64_t>(process_set_));
+}
 
 Group::~Group() {
   for (const auto& [bucket, names] : bucket_names_) {
@@ -80,14 +96,17 @@ Group::~Group() {
 
 void Group::submit(const std::shared_ptr<Operation>& operation) {
   const Participant::Token token = next_token_++;
-  pending_[token] = operation;
+  const Clock::time_point now = Clock::now();
+  pending_[token] = {operation, now};
   if (operation->descriptor.kind == OpKind::kJoin) return control_.participant().join(token);
   control_.participant().submit({token, operation->name, operation->descriptor, operation->absent,
-                                 operation->transient, Clock::now(), !operation->lined_up});
+                                 operation->transient, now, !operation->lined_up});
 }
 
 void Group::leave() {
-  if (!std::exchange(leaving_, true)) control_.participant().leave();
+  if (leaving_) return;
+  leaving_ = Clock::now();
+  control_.participant().leave();
 }
 
 Status Group::turn(bool& moved) {
@@ -114,7 +133,7 @@ Status Group::advance_control(bool& moved) {
 
 std::shared_ptr<Operation> Group::take_pending(Participant::Token token) {
   const auto found = pending_.find(token);
-  std::shared_ptr<Operation> operation = std::move(found->second);
+  std::shared_ptr<Operation> operation = std::move(found->second.operation);
   pending_.erase(found);
   return operation;
 }
@@ -257,10 +276,11 @@ void Group::complete(const std::shared_ptr<Operation>& operation, Status status,
 Status Group::watch_timers() {
   const Clock::time_point now = Clock::now();
   if (now >= next_look_at_held_) watch_held_tensors(now);
+  if (now >= next_look_at_ranks_) {
+    next_look_at_ranks_ = now + kSuspicious / 10;
+    if (Status s = watch_lost_ranks(now); !s.is_ok()) return s;
+  }
   for (const Running& running : running_) {
-    if (running.started && now - running.last_moved > kSuspicious) {
-      if (Status s = watch_lost_ranks(running); !s.is_ok()) return s;
-    }
     if (!running.started || now - running.last_moved <= options_.collective_timeout) continue;
     return Status::peer_lost(
         what_runs(running.members) + " started on every rank but moved no byte on rank " +
@@ -271,12 +291,26 @@ Status Group::watch_timers() {
   return Status::ok();
 }
 
-// Over messages MPI tells; where ranks share memory, nobody does.
-Status Group::watch_lost_ranks(const Running& running) const {
-  const std::optional<int> lost = backend_->lost_rank();
-  if (!lost) return Status::ok();
-  return Status::peer_lost(what_runs(running.members) + ": the process of rank " +
-                           std::to_string(*lost) + " has ended");
+// Over messages MPI tells; where ranks share memory, nobody does. What a rank wrote before its end
+// may be all that is needed, so its end counts only when it is seen again after another round.
+Status Group::watch_lost_ranks(Clock::time_point now) {
+  const std::string what = what_stalls(now);
+  const std::optional<int> lost = what.empty() ? std::nullopt : backend_->lost_rank();
+  const std::optional<int> before = std::exchange(seen_lost_, lost);
+  if (!lost || !before) return Status::ok();
+  return Status::peer_lost(what + ": the process of rank " + std::to_string(*lost) + " has ended");
+}
+
+// What has not moved for long; empty if nothing.
+std::string Group::what_stalls(Clock::time_point now) const {
+  for (const Running& running : running_) {
+    if (running.started && now - running.last_moved > kSuspicious)
+      return what_runs(running.members);
+  }
+  for (const auto& [token, pending] : pending_) {
+    if (now - pending.since > kSuspicious) return what_runs({{pending.operation, false}});
+  }
+  return leaving_ && !closed_ && now - *leaving_ > kSuspicious ? "shutdown" : "";
 }
 
 // A program may wait in ways that this engine does not see: for another rank's message, which that
@@ -302,7 +336,8 @@ std::string Group::stop_waiting() {
 }
 
 void Group::fail_all(const Status& status) {
-  for (const auto& [token, operation] : std::exchange(pending_, {})) complete(operation, status);
+  for (const auto& [token, pending] : std::exchange(pending_, {}))
+    complete(pending.operation, status);
   for (const std::shared_ptr<Operation>& operation : std::exchange(changes_, {}))
     complete(operation, status);
   for (Running& running : running_) {

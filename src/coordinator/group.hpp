@@ -74,6 +74,10 @@ class Group {
                 bool absent_everywhere = false);
 
  private:
+  struct Pending {
+    std::shared_ptr<Operation> operation;
+    Clock::time_point since;
+  };
   struct Running {
     std::unique_ptr<Work> work;
     std::vector<LaunchMember> members;
@@ -83,6 +87,9 @@ class Group {
     Clock::time_point last_moved;
   };
 
+  std::unique_ptr<Backend> make_backend(const std::shared_ptr<shm::Node>& node, int slot) const;
+  std::unique_ptr<ControlChannel> make_control_channel(const std::shared_ptr<shm::Node>& node,
+                                                       int slot) const;
   void carry_out(const Participant::Launch& launch);
   void carry_out(const Participant::Failure& failure);
   void carry_out(const Participant::BucketBegins& bucket);
@@ -96,7 +103,8 @@ class Group {
   std::shared_ptr<Operation> take_pending(Participant::Token token);
   void end(Running& running);
   void watch_held_tensors(Clock::time_point now);
-  Status watch_lost_ranks(const Running& running) const;
+  Status watch_lost_ranks(Clock::time_point now);
+  std::string what_stalls(Clock::time_point now) const;
 
   // Constant after construction.
   const int process_set_;
@@ -107,14 +115,16 @@ class Group {
   const std::unique_ptr<Transport> transport_;
   const std::unique_ptr<Backend> backend_;
   ControlPlane control_;
-  std::unordered_map<Participant::Token, std::shared_ptr<Operation>> pending_;  // not launched yet
-  std::list<Running> running_;                                                  // by sequence
+  std::unordered_map<Participant::Token, Pending> pending_;  // not launched yet
+  std::list<Running> running_;                               // by sequence
   std::vector<std::shared_ptr<Operation>> changes_;
   std::unordered_map<UnitId, BucketBuffer> buckets_;
   std::unordered_map<UnitId, std::vector<std::string>> bucket_names_;
   Participant::Token next_token_ = 1;
   Clock::time_point next_look_at_held_;
-  bool leaving_ = false;
+  Clock::time_point next_look_at_ranks_;
+  std::optional<int> seen_lost_;              // in the world, at the last look
+  std::optional<Clock::time_point> leaving_;  // since
   bool closed_ = false;  // all members have left, or are not waited for any more
 };
 

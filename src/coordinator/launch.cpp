@@ -8,6 +8,7 @@
 
 #include "collectives/reduce/reduce.hpp"
 #include "coordinator/plan.hpp"
+#include "core/ranks.hpp"
 
 namespace kolo {
 namespace {
@@ -19,10 +20,6 @@ Reduction reduction_of(const Descriptor& descriptor, DType dtype, int size) {
   reduction.divisor = descriptor.op == ReduceOp::Average ? size : 1;
   reduction.postscale = descriptor.postscale;
   return reduction;
-}
-
-int index_of(const std::vector<int>& ranks, int rank) {
-  return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
 }
 
 // A tensor and its place in the memory that is worked on.

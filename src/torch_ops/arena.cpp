@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "collectives/shm/board.hpp"
+#include "collectives/shm/slots.hpp"
 #include "core/thread_annotations.hpp"
 #include "kolo/memory.h"
 
@@ -69,7 +69,7 @@ Status process_arena(std::size_t capacity, std::shared_ptr<shm::Arena>& arena) {
   const MutexLock lock(here.mutex);
   if (here.arena == nullptr) {
     std::unique_ptr<shm::Arena> made;
-    Status status = shm::Arena::create(shm::Board::kControlBytes, capacity, made);
+    Status status = shm::Arena::create(shm::kControlBytes, capacity, made);
     if (!status.is_ok()) return status;
     here.arena = std::move(made);
     here.made = here.arena.get();

@@ -418,6 +418,39 @@ TEST(Engine, ADeadPeerIsNoticedInSharedMemory) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Rank 2 dies before it has submitted what the others wait for.
+TEST(Engine, ARankThatDiesBeforeItSubmitsIsNoticedInSharedMemory) {
+  constexpr int kRanks = 3;
+  auto transports = make_local_transports(kRanks);
+  const auto nodes = shm::make_local_nodes(kRanks, 1 << 30);
+  int lifeline[2];
+  ASSERT_EQ(pipe(lifeline), 0);
+  nodes[1]->keep({}, {-1, -1, lifeline[0]}, -1);
+  Engine::Options options = test_options();
+  options.shutdown_timeout = milliseconds(200);
+  std::atomic<int> waiting = kRanks - 1;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      Engine engine(std::move(transports[rank]), nodes[rank], options);
+      std::vector<float> data(4, 1.0F);
+      ASSERT_TRUE(submit_and_wait(engine, allreduce("step 1", data)).is_ok());
+      if (rank == 2) {
+        close(lifeline[1]);
+        while (waiting > 0) std::this_thread::sleep_for(milliseconds(10));
+        return;
+      }
+      const Clock::time_point begin = Clock::now();
+      const Status status = submit_and_wait(engine, allreduce("step 2", data));
+      EXPECT_EQ(status.code(), StatusCode::kPeerLost);
+      EXPECT_THAT(status.message(), testing::HasSubstr("the process of rank 2 has ended"));
+      EXPECT_LT(Clock::now() - begin, milliseconds(3500));
+      --waiting;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 // Rank 0, which coordinates, computes for long and submits nothing.
 TEST(Engine, OthersLearnThatARankHasLeftWhileRank0IsBusy) {
   std::atomic<bool> rank_2_is_done = false;

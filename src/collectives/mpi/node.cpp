@@ -10,8 +10,8 @@
 #include "collectives/mpi/check.hpp"
 #include "collectives/mpi/comm.hpp"
 #include "collectives/mpi/runtime.hpp"
-#include "collectives/shm/board.hpp"
 #include "collectives/shm/exchange.hpp"
+#include "collectives/shm/slots.hpp"
 #include "core/log.hpp"
 
 namespace kolo {
@@ -51,7 +51,7 @@ class Connection {
       why_ = Status::internal("it is turned off on a rank");
     } else {
       // What an earlier session has left there; nobody reads before all have agreed.
-      why_ = arena_->segment().release_pages(0, shm::Board::kControlBytes);
+      why_ = arena_->segment().release_pages(0, shm::kControlBytes);
     }
     if (why_.is_ok() && rank_ == 0) why_ = exchange_->listen(address);
     bool all = false;

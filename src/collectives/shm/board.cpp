@@ -1,17 +1,15 @@
 #include "collectives/shm/board.hpp"
 
-#include <algorithm>
 #include <numeric>
 #include <utility>
+
+#include "collectives/shm/slots.hpp"
+#include "core/ranks.hpp"
 
 namespace kolo::shm {
 namespace {
 
 constexpr std::size_t kLinesBytes = Board::kChannels * sizeof(Line);
-
-int index_of(const std::vector<int>& ranks, int rank) {
-  return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
-}
 
 }  // namespace
 
@@ -23,7 +21,7 @@ Board::Board(std::shared_ptr<Node> node, std::vector<int> local_ranks, int slot,
     : node_(std::move(node)),
       members_(std::move(local_ranks)),
       rank_(index_of(members_, node_->local_rank())),
-      begin_(static_cast<std::size_t>(slot) * kSlotBytes),
+      begin_(board_of_slot(slot)),
       generation_(generation) {}
 
 std::vector<int> Board::everyone() const {

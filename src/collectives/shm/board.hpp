@@ -43,12 +43,9 @@ class Board {
  public:
   static constexpr std::size_t kChannels = Backend::kWindow;
   static constexpr std::size_t kRoom = 4096;  // bytes for small values, a rank and channel
-  static constexpr std::size_t kSlots = 1024;
-  static constexpr std::size_t kSlotBytes = kChannels * (sizeof(Line) + kRoom);
-  // At the start of each rank's segment. What no group uses is never touched.
-  static constexpr std::size_t kControlBytes = kSlots * kSlotBytes;
+  static constexpr std::size_t kBytes = kChannels * (sizeof(Line) + kRoom);  // in each segment
 
-  // For a group of ranks that are all on the node. `slot` is below kSlots; no two groups that live
+  // For a group of ranks that are all on the node. `slot` is one of kSlots; no two groups that live
   // at the same time have the same one. `generation` differs from that of every group that had the
   // slot before.
   Board(std::shared_ptr<Node> node, std::vector<int> local_ranks, int slot,

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "collectives/shm/board.hpp"
+#include "collectives/shm/slots.hpp"
 
 namespace kolo::shm {
 
@@ -54,7 +54,7 @@ std::vector<std::shared_ptr<Node>> make_local_nodes(int size, std::size_t capaci
   const auto arenas = std::make_shared<std::vector<std::unique_ptr<Arena>>>(ranks.size());
   std::vector<std::byte*> segments;
   for (std::unique_ptr<Arena>& arena : *arenas) {
-    throw_if_error(Arena::create(Board::kControlBytes, capacity, arena));
+    throw_if_error(Arena::create(kControlBytes, capacity, arena));
     segments.push_back(arena->segment().data());
   }
   std::vector<std::shared_ptr<Node>> nodes;

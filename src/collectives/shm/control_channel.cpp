@@ -1,0 +1,184 @@
+#include "collectives/shm/control_channel.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "collectives/shm/slots.hpp"
+#include "core/ranks.hpp"
+
+namespace kolo::shm {
+namespace {
+
+using Line = ControlRing::Line;
+
+static_assert(sizeof(Line) == 64);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "processes share no locks");
+
+// A stamp, low bits first: how many bytes are used (6 bits), whether the message goes on in the
+// next line (1), the line's number since the group began (41), the generation and one (16). It is
+// never 0, which is what a line holds that nobody has written, and differs from lap to lap and from
+// group to group.
+constexpr std::uint64_t kMore = 1 << 6;
+constexpr std::uint64_t kNumberBits = 41;
+
+std::uint64_t which(std::uint64_t generation, std::uint64_t number) {
+  return (generation + 1) << kNumberBits | (number & ((std::uint64_t{1} << kNumberBits) - 1));
+}
+
+std::uint64_t stamp_of(std::uint64_t which, std::size_t bytes, bool more) {
+  return which << 7 | (more ? kMore : 0) | bytes;
+}
+
+class SharedMemoryControlChannel final : public ControlChannel {
+ public:
+  SharedMemoryControlChannel(std::shared_ptr<Node> node, std::vector<int> members, int slot,
+                             std::uint64_t generation)
+      : node_(std::move(node)),
+        members_(std::move(members)),
+        rank_(index_of(members_, node_->local_rank())),
+        slot_(slot),
+        generation_(generation % 0xffff),
+        mine_(ring(rank_)) {
+    for (int peer = 0; peer < size(); ++peer) {
+      if (peer != rank_ && (peer == 0 || rank_ == 0)) peers_.push_back({peer, &ring(peer), 0, {}, 0});
+    }
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(members_.size()); }
+
+  Status send(const Bytes& message) override {
+    if (peers_.empty()) return Status::ok();
+    if (outbox_.empty()) {
+      const std::size_t written = write(message, 0);
+      if (written < lines_of(message)) outbox_.push_back({message, written});
+    } else {
+      outbox_.push_back({message, 0});
+    }
+    return Status::ok();
+  }
+
+  Status advance(bool& moved) override {
+    while (!outbox_.empty()) {
+      Outgoing& first = outbox_.front();
+      const std::size_t written = write(first.message, first.written);
+      if (written == 0) break;
+      moved = true;
+      first.written += written;
+      if (first.written < lines_of(first.message)) break;
+      outbox_.pop_front();
+    }
+    return Status::ok();
+  }
+
+  bool sending() const override { return !outbox_.empty(); }
+
+  // From each peer in turn, so that none is left out.
+  Status receive(std::optional<Message>& message) override {
+    message.reset();
+    for (std::size_t tried = 0; tried < peers_.size() && !message; ++tried) {
+      Peer& peer = peers_[next_peer_];
+      next_peer_ = (next_peer_ + 1) % peers_.size();
+      if (read(peer)) message = Message{peer.rank, std::exchange(peer.unfinished, {})};
+    }
+    return Status::ok();
+  }
+
+ private:
+  struct Peer {
+    int rank = 0;
+    ControlRing* ring = nullptr;  // in its segment, which the node keeps mapped
+    std::uint64_t read = 0;       // lines of its ring, by this rank
+    Bytes unfinished;             // of a message whose end has not come
+    std::uint64_t has_read = 0;   // lines of this rank's ring, as far as is known here
+  };
+  struct Outgoing {
+    Bytes message;
+    std::size_t written = 0;  // lines
+  };
+
+  ControlRing& ring(int rank) const {
+    std::byte* const segment = node_->segment(members_[static_cast<std::size_t>(rank)]);
+    return *reinterpret_cast<ControlRing*>(segment + control_ring_of_slot(slot_));
+  }
+
+  static std::size_t lines_of(const Bytes& message) {
+    return std::max<std::size_t>(1, (message.size() + Line::kRoom - 1) / Line::kRoom);
+  }
+
+  // Lines that all peers have read may be written again. A peer that has not begun to read has left
+  // what another group had written there.
+  std::uint64_t free_lines() {
+    std::uint64_t slowest = written_;
+    for (Peer& peer : peers_) {
+      if (written_ - peer.has_read >= ControlRing::kLines) {
+        const std::uint64_t value =
+            peer.ring->read[static_cast<std::size_t>(rank_)].load(std::memory_order_acquire);
+        if (value >> kNumberBits == generation_ + 1)
+          peer.has_read = value & ((std::uint64_t{1} << kNumberBits) - 1);
+      }
+      slowest = std::min(slowest, peer.has_read);
+    }
+    return ControlRing::kLines - (written_ - slowest);
+  }
+
+  // Writes what there is room for of the message from a line of it on. Returns how many lines.
+  std::size_t write(const Bytes& message, std::size_t from) {
+    const std::size_t lines = lines_of(message);
+    std::size_t line = from;
+    for (; line < lines && free_lines() > 0; ++line) {
+      const std::size_t begin = line * Line::kRoom;
+      const std::size_t bytes = std::min(Line::kRoom, message.size() - begin);
+      Line& to = mine_.lines[written_ % ControlRing::kLines];
+      if (bytes > 0) std::memcpy(to.bytes.data(), message.data() + begin, bytes);
+      to.stamp.store(stamp_of(which(generation_, written_), bytes, line + 1 < lines),
+                     std::memory_order_release);
+      ++written_;
+    }
+    return line - from;
+  }
+
+  // Whether a message is whole now.
+  bool read(Peer& peer) {
+    const std::uint64_t before = peer.read;
+    bool whole = false;
+    while (!whole) {
+      const Line& line = peer.ring->lines[peer.read % ControlRing::kLines];
+      const std::uint64_t stamp = line.stamp.load(std::memory_order_acquire);
+      if (stamp >> 7 != which(generation_, peer.read)) break;
+      const auto bytes = static_cast<std::ptrdiff_t>(stamp & (kMore - 1));
+      peer.unfinished.insert(peer.unfinished.end(), line.bytes.begin(), line.bytes.begin() + bytes);
+      whole = (stamp & kMore) == 0;
+      ++peer.read;
+    }
+    if (peer.read != before) {
+      mine_.read[static_cast<std::size_t>(peer.rank)].store(which(generation_, peer.read),
+                                                            std::memory_order_release);
+    }
+    return whole;
+  }
+
+  const std::shared_ptr<Node> node_;
+  const std::vector<int> members_;  // local ranks, by rank of the group
+  const int rank_;
+  const int slot_;
+  const std::uint64_t generation_;
+  ControlRing& mine_;        // in this rank's segment
+  std::vector<Peer> peers_;  // rank 0's: all others; others': rank 0
+  std::size_t next_peer_ = 0;
+  std::uint64_t written_ = 0;  // lines of this rank's ring
+  std::deque<Outgoing> outbox_;
+};
+
+}  // namespace
+
+std::unique_ptr<ControlChannel> make_control_channel(std::shared_ptr<Node> node,
+                                                     const std::vector<int>& local_ranks, int slot,
+                                                     std::uint64_t generation) {
+  return std::make_unique<SharedMemoryControlChannel>(std::move(node), local_ranks, slot,
+                                                      generation);
+}
+
+}  // namespace kolo::shm
