@@ -1,12 +1,16 @@
 #include "benchmarks/benchmarks.hpp"
 
+#include "benchmarks/backward.hpp"
 #include "benchmarks/contenders.hpp"
+#include "benchmarks/limit.hpp"
 #include "benchmarks/sizes.hpp"
 
 namespace kolo::bench {
 namespace {
 
 constexpr int kGradientSamples = 40;
+// Tensors from here on are compared with what memory allows.
+constexpr std::int64_t kLimitFrom = 1 << 20;
 constexpr std::size_t kFusedPieceBytes = std::size_t{1} << 20;
 
 }  // namespace
@@ -31,6 +35,11 @@ void bench_allreduce(Group& group, const Options& options, const Publish& publis
       Contenders contenders;
       contenders.push_back(kolo_synchronous(group, tensor, "bench." + work, memory));
       contenders.push_back(mpi_one_by_one(group, {tensor}));
+      if (memory == Memory::kArena && bytes >= kLimitFrom) {
+        contenders.push_back(kolo_bfloat16(group, tensor, "bench." + work + "bfloat16."));
+        if (auto limit = make_limit(group, tensor.elements()))
+          contenders.push_back(std::move(limit));
+      }
       const Schedule schedule{options.warm_up,
                               options.samples > 0 ? options.samples : default_samples(bytes)};
       publish.rows(
@@ -44,14 +53,22 @@ void bench_gradients(Group& group, const Options& options, const Publish& publis
   std::int64_t bytes = 0;
   for (const Parameter& parameter : parameters)
     bytes += static_cast<std::int64_t>(parameter.elements()) * 4;
-  Contenders contenders;
-  contenders.push_back(kolo_gradients(group, parameters, "bench.gradients."));
-  contenders.push_back(mpi_one_by_one(group, parameters));
-  contenders.push_back(mpi_fused(group, parameters, kFusedPieceBytes));
   const Schedule schedule{options.warm_up,
                           options.samples > 0 ? options.samples : kGradientSamples};
-  const std::string work = "gradients/" + options.model + "/" + std::to_string(group.size());
-  publish.rows(measure_rows(group, contenders, schedule, work, bytes));
+  const std::string work = options.model + "/" + std::to_string(group.size());
+  {
+    Contenders contenders;
+    contenders.push_back(kolo_gradients(group, parameters, "bench.reduction."));
+    contenders.push_back(mpi_one_by_one(group, parameters));
+    contenders.push_back(mpi_fused(group, parameters, kFusedPieceBytes));
+    publish.rows(measure_rows(group, contenders, schedule, "reduction/" + work, bytes));
+  }
+  Contenders contenders;
+  const std::shared_ptr<BackwardModel> model = make_backward_model(parameters);
+  contenders.push_back(kolo_backward(group, model));
+  contenders.push_back(no_communication(group, model));
+  contenders.push_back(mpi_after_backward(group, model));
+  publish.rows(measure_rows(group, contenders, schedule, "gradients/" + work, bytes));
 }
 
 }  // namespace kolo::bench

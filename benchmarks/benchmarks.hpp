@@ -27,7 +27,8 @@ struct Publish {
 // its arena, where ranks share one, or in private memory; MPI's always in private memory.
 void bench_allreduce(Group& group, const Options& options, const Publish& publish);
 
-// Work "gradients/MODEL/RANKS": from the first submission to the last completion.
+// Works "reduction/MODEL/RANKS": gradients that are there, from the first submission to the last
+// completion; and "gradients/MODEL/RANKS": backward() and the reduction of what it gives.
 void bench_gradients(Group& group, const Options& options, const Publish& publish);
 
 // Works "OPERATION/BYTES/MEMORY/RANKS" of float32 tensors, where MEMORY is kolo's usual_memory().

@@ -48,6 +48,34 @@ class KoloSynchronous final : public OnTensors {
   const std::vector<AllreduceOptions> options_;
 };
 
+// The pattern's sums need not be bfloat16, but are rounded once.
+class KoloBfloat16 final : public Contender {
+ public:
+  KoloBfloat16(int rank, const Parameter& parameter, const std::string& prefix)
+      : rank_(rank),
+        options_(AllreduceOptions(ReduceOp::Sum).name(prefix + parameter.name)),
+        floats_(torch::empty(parameter.shape)),
+        tensor_(floats_.to(torch::kBFloat16)) {}
+
+  std::string name() const override { return "kolo-bfloat16"; }
+  void refresh(const Pattern& pattern) override {
+    pattern.fill(floats_.data_ptr<float>(), static_cast<std::size_t>(floats_.numel()));
+    tensor_.copy_(floats_);
+  }
+  void run() override { allreduce_(tensor_, options_); }
+  std::string check(const Pattern& pattern) override {
+    pattern.fill_sum(floats_.data_ptr<float>(), static_cast<std::size_t>(floats_.numel()));
+    if (tensor_.equal(floats_.to(torch::kBFloat16))) return "";
+    return "a bfloat16 sum on rank " + std::to_string(rank_);
+  }
+
+ private:
+  const int rank_;
+  const AllreduceOptions options_;
+  const at::Tensor floats_;
+  const at::Tensor tensor_;
+};
+
 class KoloGradients final : public OnTensors {
  public:
   KoloGradients(const Group& group, const std::vector<Parameter>& parameters,
@@ -115,6 +143,11 @@ class MpiFused final : public OnTensors {
 std::unique_ptr<Contender> kolo_synchronous(const Group& group, const Parameter& parameter,
                                             const std::string& prefix, Memory memory) {
   return std::make_unique<KoloSynchronous>(group, parameter, prefix, memory);
+}
+
+std::unique_ptr<Contender> kolo_bfloat16(const Group& group, const Parameter& parameter,
+                                         const std::string& prefix) {
+  return std::make_unique<KoloBfloat16>(group.rank(), parameter, prefix);
 }
 
 std::unique_ptr<Contender> kolo_gradients(const Group& group,

@@ -18,6 +18,10 @@ namespace kolo::bench {
 std::unique_ptr<Contender> kolo_synchronous(const Group& group, const Parameter& parameter,
                                             const std::string& prefix, Memory memory);
 
+// The same of a tensor of as many bfloat16, in the arena.
+std::unique_ptr<Contender> kolo_bfloat16(const Group& group, const Parameter& parameter,
+                                         const std::string& prefix);
+
 // All gradients submitted in the order of backward (the last parameter first), then all awaited.
 std::unique_ptr<Contender> kolo_gradients(const Group& group,
                                           const std::vector<Parameter>& parameters,

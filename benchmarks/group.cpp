@@ -103,6 +103,37 @@ void Group::sendrecv(const float* in, std::size_t count, int to, float* out, int
         "MPI_Sendrecv");
 }
 
+struct Group::Window::Handle {
+  MPI_Win mpi = MPI_WIN_NULL;
+};
+
+Group::Window::Window() : handle_(std::make_unique<Handle>()) {}
+
+Group::Window::~Window() {
+  // Nothing can be done about a failure at the end.
+  if (handle_->mpi != MPI_WIN_NULL) MPI_Win_free(&handle_->mpi);
+}
+
+std::unique_ptr<Group::Window> Group::allocate_window(std::size_t floats) {
+  int on_node = 0;
+  check(MPI_Comm_size(comm_->node, &on_node), "MPI_Comm_size");
+  std::unique_ptr<Window> window(new Window);
+  if (on_node != size_) return window;
+  float* mine = nullptr;
+  check(MPI_Win_allocate_shared(static_cast<MPI_Aint>(floats * sizeof(float)), sizeof(float),
+                                MPI_INFO_NULL, comm_->node, &mine, &window->handle_->mpi),
+        "MPI_Win_allocate_shared");
+  for (int rank = 0; rank < size_; ++rank) {
+    MPI_Aint bytes = 0;
+    int unit = 0;
+    float* theirs = nullptr;
+    check(MPI_Win_shared_query(window->handle_->mpi, rank, &bytes, &unit, &theirs),
+          "MPI_Win_shared_query");
+    window->by_rank_.push_back(theirs);
+  }
+  return window;
+}
+
 std::vector<std::string> Group::gather(const std::string& text) {
   std::string mine = text.substr(0, kTextBytes - 1);
   mine.resize(kTextBytes, '\0');

@@ -42,6 +42,24 @@ class Group final : public Ranks {
   void reducescatter_sum(const float* in, const Cut& give, float* out);
   void sendrecv(const float* in, std::size_t count, int to, float* out, int from);
 
+  // Memory of the ranks of this node, of so many floats each; empty where they are not all of the
+  // job's. Freed with the window, collectively.
+  class Window {
+   public:
+    ~Window();
+    Window(const Window&) = delete;
+    Window& operator=(const Window&) = delete;
+    const std::vector<float*>& by_rank() const { return by_rank_; }
+
+   private:
+    friend class Group;
+    struct Handle;
+    Window();
+    const std::unique_ptr<Handle> handle_;
+    std::vector<float*> by_rank_;
+  };
+  std::unique_ptr<Window> allocate_window(std::size_t floats);
+
   // By rank; empty on ranks other than 0. A text longer than 255 bytes is cut.
   std::vector<std::string> gather(const std::string& text);
 

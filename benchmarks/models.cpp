@@ -37,6 +37,12 @@ class ResNetBuilder {
   std::vector<Parameter> list_;
 };
 
+void add(std::vector<Parameter>& list, const std::string& layer, std::vector<std::int64_t> weight) {
+  const std::int64_t outputs = weight.back();
+  list.push_back({layer + ".weight", std::move(weight)});
+  list.push_back({layer + ".bias", {outputs}});
+}
+
 }  // namespace
 
 std::size_t Parameter::elements() const {
@@ -46,11 +52,14 @@ std::size_t Parameter::elements() const {
 }
 
 std::vector<std::string> model_names() {
-  return {"resnet50"};
+  return {"resnet50", "gpt2", "mnist", "tiny1000"};
 }
 
 std::optional<std::vector<Parameter>> parameters_of(const std::string& model) {
   if (model == "resnet50") return resnet50_parameters();
+  if (model == "gpt2") return gpt2_parameters();
+  if (model == "mnist") return mnist_parameters();
+  if (model == "tiny1000") return tiny1000_parameters();
   return std::nullopt;
 }
 
@@ -70,6 +79,36 @@ std::vector<Parameter> resnet50_parameters() {
   }
   builder.linear("fc", 1000, channels);
   return builder.take();
+}
+
+std::vector<Parameter> gpt2_parameters() {
+  constexpr std::int64_t kWidth = 768;
+  std::vector<Parameter> list = {{"wte.weight", {50257, kWidth}}, {"wpe.weight", {1024, kWidth}}};
+  for (int block = 0; block < 12; ++block) {
+    const std::string name = "h." + std::to_string(block) + ".";
+    add(list, name + "ln_1", {kWidth});
+    add(list, name + "attn.c_attn", {kWidth, 3 * kWidth});
+    add(list, name + "attn.c_proj", {kWidth, kWidth});
+    add(list, name + "ln_2", {kWidth});
+    add(list, name + "mlp.c_fc", {kWidth, 4 * kWidth});
+    add(list, name + "mlp.c_proj", {4 * kWidth, kWidth});
+  }
+  add(list, "ln_f", {kWidth});
+  return list;
+}
+
+std::vector<Parameter> mnist_parameters() {
+  return {{"conv1.weight", {32, 1, 3, 3}},  {"conv1.bias", {32}},
+          {"conv2.weight", {64, 32, 3, 3}}, {"conv2.bias", {64}},
+          {"fc1.weight", {128, 9216}},      {"fc1.bias", {128}},
+          {"norm.weight", {128}},           {"norm.bias", {128}},
+          {"fc2.weight", {10, 128}},        {"fc2.bias", {10}}};
+}
+
+std::vector<Parameter> tiny1000_parameters() {
+  std::vector<Parameter> list;
+  for (int i = 0; i < 1000; ++i) list.push_back({"tiny" + std::to_string(i), {256}});
+  return list;
 }
 
 }  // namespace kolo::bench

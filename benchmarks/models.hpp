@@ -25,4 +25,14 @@ std::optional<std::vector<Parameter>> parameters_of(const std::string& model);
 // 2015, with the stride in the 3x3 convolution): 161 parameters, 25,557,032 values.
 std::vector<Parameter> resnet50_parameters();
 
+// GPT-2, the small one, as Hugging Face's transformers builds it (Radford et al., Language Models
+// are Unsupervised Multitask Learners, 2019): 148 parameters, 124,439,808 values.
+std::vector<Parameter> gpt2_parameters();
+
+// The network of examples/mnist: 10 parameters, 1,200,138 values.
+std::vector<Parameter> mnist_parameters();
+
+// 1,000 parameters of 1 KiB.
+std::vector<Parameter> tiny1000_parameters();
+
 }  // namespace kolo::bench

@@ -39,6 +39,13 @@ void for_each_stretch(std::size_t count, std::size_t offset, Visitor&& visit) {
   }
 }
 
+void repeat(const std::vector<float>& period, float* data, std::size_t count, std::size_t offset) {
+  for_each_stretch(count, offset, [&](std::size_t at, std::size_t place, std::size_t length) {
+    std::copy_n(period.data() + place, length, data + at);
+    return true;
+  });
+}
+
 std::optional<Difference> difference_between(const std::vector<float>& period, const float* data,
                                              std::size_t count, std::size_t offset) {
   std::optional<Difference> difference;
@@ -65,10 +72,11 @@ Pattern::Pattern(int rank, int ranks, int round) : round_(round), sum_(kPeriod) 
 }
 
 void Pattern::fill(float* data, std::size_t count, std::size_t offset) const {
-  for_each_stretch(count, offset, [&](std::size_t at, std::size_t place, std::size_t length) {
-    std::copy_n(mine_.data() + place, length, data + at);
-    return true;
-  });
+  repeat(mine_, data, count, offset);
+}
+
+void Pattern::fill_sum(float* data, std::size_t count, std::size_t offset) const {
+  repeat(sum_, data, count, offset);
 }
 
 std::optional<Difference> Pattern::first_difference(const float* data, std::size_t count,

@@ -25,6 +25,9 @@ class Pattern {
   // Writes this rank's values of the elements offset, offset + 1, ...
   void fill(float* data, std::size_t count, std::size_t offset = 0) const;
 
+  // Writes the sum over all ranks.
+  void fill_sum(float* data, std::size_t count, std::size_t offset = 0) const;
+
   // Compares with the sum over all ranks.
   std::optional<Difference> first_difference(const float* data, std::size_t count,
                                              std::size_t offset = 0) const;

@@ -35,6 +35,29 @@ TEST(ResNet50, IsInTorchvisionsOrder) {
   EXPECT_EQ(parameters[160].elements(), 1000U);
 }
 
+struct Sum {
+  std::size_t parameters = 0;
+  std::size_t values = 0;
+  bool operator==(const Sum&) const = default;
+};
+
+Sum sum_of(const std::string& model) {
+  Sum sum;
+  std::set<std::string> names;
+  for (const Parameter& parameter : parameters_of(model).value()) {
+    ++sum.parameters;
+    sum.values += parameter.elements();
+    EXPECT_TRUE(names.insert(parameter.name).second) << parameter.name << " comes twice";
+  }
+  return sum;
+}
+
+TEST(BenchModels, HaveTheirParametersAndValues) {
+  EXPECT_EQ(sum_of("gpt2"), (Sum{148, 124'439'808}));
+  EXPECT_EQ(sum_of("mnist"), (Sum{10, 1'200'138}));
+  EXPECT_EQ(sum_of("tiny1000"), (Sum{1000, 256'000}));
+}
+
 TEST(BenchModels, UnknownOnesAreNothing) {
   EXPECT_FALSE(parameters_of("resnet999"));
   for (const std::string& name : model_names()) EXPECT_TRUE(parameters_of(name));

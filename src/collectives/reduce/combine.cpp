@@ -370,6 +370,14 @@ void combine(std::span<const void* const> sources, std::span<const Destination> 
   HWY_DYNAMIC_DISPATCH(combine_in_vectors)(sources, destinations, count, meant);
 }
 
+void copy(void* to, const void* from, std::size_t bytes, bool streaming) {
+  Reduction nothing;
+  nothing.dtype = DType::kUint8;
+  const void* const sources[] = {from};
+  const Destination destination[] = {{to, streaming}};
+  combine(sources, destination, bytes, nothing);
+}
+
 Reduction step_of(const Reduction& reduction) {
   Reduction step;
   step.dtype = reduction.dtype;

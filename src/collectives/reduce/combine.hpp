@@ -42,6 +42,9 @@ struct Destination {
 void combine(std::span<const void* const> sources, std::span<const Destination> destinations,
              std::size_t count, const Reduction& reduction);
 
+// Copies bytes. Streaming: for what another core will read, see Destination.
+void copy(void* to, const void* from, std::size_t bytes, bool streaming);
+
 // For what is reduced two tensors at a time: step_of() is all but the scales, finish() is divisor
 // and postscale alone.
 Reduction step_of(const Reduction& reduction);

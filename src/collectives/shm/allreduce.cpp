@@ -56,13 +56,6 @@ class SmallAllreduce final : public Work {
   bool posted_ = false;
 };
 
-// A range of bytes.
-struct Range {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-  std::size_t size() const { return end - begin; }
-};
-
 class SlicedAllreduce final : public Work {
  public:
   SlicedAllreduce(Board& board, Turn turn, void* data, std::size_t count,
@@ -73,7 +66,10 @@ class SlicedAllreduce final : public Work {
         reduction_(reduction),
         exposure_(board, turn, board.everyone(), data, bytes_) {}
 
-  Status start() override { return Status::ok(); }
+  Status start() override {
+    exposure_.leave_out([this](std::size_t piece) { return share(piece, rank_); });
+    return Status::ok();
+  }
 
   Progress step(Status& status) override {
     if (!posted_) {
@@ -125,7 +121,10 @@ class SlicedAllreduce final : public Work {
         if (rank == rank_ || !exposure_.is_private(rank))
           destinations.push_back({at, rank != rank_ && bytes_ >= kStreamed});
       }
-      if (is_private()) destinations.push_back({exposure_.staged(reduced_, range.begin)});
+      if (is_private()) {
+        destinations.push_back(
+            {exposure_.staged(reduced_, range.begin), exposure_.streams_staged()});
+      }
       combine(sources, destinations, range.size() / size_of(reduction_.dtype), reduction_);
     }
     exposure_.set_reduced(++reduced_);
@@ -146,10 +145,12 @@ class SlicedAllreduce final : public Work {
     return true;
   }
 
+  // Tensors of all ranks that do not fit the cache together: writing to lines that another core has
+  // fetched is slow there.
+  static constexpr std::size_t kStreamed = 8 << 20;
+
   // Whether nobody reads this rank's memory any more.
   bool is_over() const { return !exposure_.any_private() || exposure_.all_copied(copied_); }
-
-  static constexpr std::size_t kStreamed = 1 << 20;
 
   const int rank_;
   const int size_;

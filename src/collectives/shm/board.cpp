@@ -1,5 +1,6 @@
 #include "collectives/shm/board.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -44,6 +45,32 @@ std::byte* Board::room(int rank, Turn turn) const {
 // beside them, differs between collectives that follow each other on a channel.
 std::uint64_t Board::stamp(Turn turn) const {
   return (generation_ + 1) << 48 | ((turn.sequence << 8 | (turn.part & 0xff)) & 0xffff'ffff'ffff);
+}
+
+void Board::look_at(int rank, Turn turn) {
+  const Clock::time_point begin = Clock::now();
+  const bool posted = line(rank, turn).posted.load(std::memory_order_acquire) == stamp(turn);
+  const Clock::duration taken = Clock::now() - begin;
+  if (posted) note_fetch(taken);
+}
+
+void Board::note_fetch(Clock::duration taken) {
+  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(taken).count();
+  fetches_[next_fetch_++ % fetches_.size()] =
+      std::max<std::uint64_t>(1, static_cast<std::uint64_t>(nanoseconds));
+  // Of several that are slow because memory is busy one is not.
+  if (next_fetch_ >= fetches_.size())
+    own_distance_ = *std::min_element(fetches_.begin(), fetches_.end());
+}
+
+void Board::note_distance_of_peer(std::uint64_t nanoseconds) {
+  if (nanoseconds != 0) peer_distance_ = nanoseconds;
+}
+
+bool Board::is_far() const {
+  constexpr std::uint64_t kNear = 90;
+  const std::uint64_t known = own_distance_ != 0 ? own_distance_ : peer_distance_;
+  return known == 0 || known > kNear;
 }
 
 bool Board::begin(Turn turn) {

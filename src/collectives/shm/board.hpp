@@ -23,6 +23,7 @@
 
 #include "collectives/backend.hpp"
 #include "collectives/shm/node.hpp"
+#include "core/clock.hpp"
 
 namespace kolo::shm {
 
@@ -37,6 +38,7 @@ struct alignas(64) Line {
   std::uint64_t bytes;
   std::uint64_t offset;
   std::uint64_t is_private;
+  std::uint64_t distance;  // see Board::note_fetch(), in ns; 0: not known
 };
 
 class Board {
@@ -74,6 +76,16 @@ class Board {
     return value >> 32 != (stamp & 0xffff'ffff) || (value & 0xffff'ffff) >= pieces;
   }
 
+  // How far the ranks' cores are from each other, told by how long it takes to fetch a line that
+  // another has written: some 40 ns within a cache that they share, 140 between caches. The ranks
+  // tell each other what they see, since who always comes first fetches nothing.
+  // look_at() takes the time if that rank has posted already; before anything else is read there.
+  void look_at(int rank, Turn turn);
+  void note_distance_of_peer(std::uint64_t nanoseconds);
+  std::uint64_t distance() const { return own_distance_; }
+  // Until something is known, ranks are taken to be far.
+  bool is_far() const;
+
   // --- the channel of a turn on this rank ---
   // False while others still read what this rank had posted there for an earlier collective.
   bool begin(Turn turn);
@@ -88,6 +100,7 @@ class Board {
     std::vector<int> readers;
   };
 
+  void note_fetch(Clock::duration taken);
   std::byte* segment(int rank) const {
     return node_->segment(members_[static_cast<std::size_t>(rank)]);
   }
@@ -98,6 +111,10 @@ class Board {
   const std::size_t begin_;  // of the slot, in each segment
   const std::uint64_t generation_;
   std::array<Use, kChannels> uses_;
+  std::array<std::uint64_t, 8> fetches_ = {};  // the last ones, in ns
+  std::size_t next_fetch_ = 0;
+  std::uint64_t own_distance_ = 0;   // the shortest of them
+  std::uint64_t peer_distance_ = 0;  // what a peer said last
 };
 
 }  // namespace kolo::shm

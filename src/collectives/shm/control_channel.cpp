@@ -42,7 +42,8 @@ class SharedMemoryControlChannel final : public ControlChannel {
         generation_(generation % 0xffff),
         mine_(ring(rank_)) {
     for (int peer = 0; peer < size(); ++peer) {
-      if (peer != rank_ && (peer == 0 || rank_ == 0)) peers_.push_back({peer, &ring(peer), 0, {}, 0});
+      if (peer != rank_ && (peer == 0 || rank_ == 0))
+        peers_.push_back({peer, &ring(peer), 0, {}, 0});
     }
   }
 

@@ -1,8 +1,9 @@
 #include "collectives/shm/exposure.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
+
+#include "collectives/reduce/combine.hpp"
 
 namespace kolo::shm {
 namespace {
@@ -32,6 +33,7 @@ Exposure::~Exposure() {
 }
 
 bool Exposure::begin() {
+  if (!std::exchange(looked_, true) && !others_.empty()) board_.look_at(others_.front(), turn_);
   return board_.begin(turn_);
 }
 
@@ -40,6 +42,7 @@ Status Exposure::post() {
       bytes_ == 0 ? 0 : board_.arena().offset_of(region_, bytes_);
   mine_.bytes = bytes_;
   mine_.is_private = offset ? 0 : 1;
+  mine_.distance = board_.distance();
   if (!offset) {
     const std::size_t wanted = std::min(pieces_of(bytes_), kAhead) * kPiece;
     staging_ = static_cast<std::byte*>(
@@ -64,6 +67,7 @@ bool Exposure::all_posted() {
   for (; seen_ < others_.size(); ++seen_) {
     const Line& line = board_.line(others_[seen_], turn_);
     if (line.posted.load(std::memory_order_acquire) != stamp_) return false;
+    board_.note_distance_of_peer(line.distance);
     any_private_ = any_private_ || line.is_private != 0;
     pieces_ = std::max(pieces_, pieces_of(line.bytes));
   }
@@ -75,7 +79,11 @@ bool Exposure::stage_one() {
   if (staging_ == nullptr || staged_ == pieces_of(bytes_)) return false;
   if (staged_ >= kAhead && !(all_posted() && all_copied(staged_ + 1 - kAhead))) return false;
   const std::size_t begin = staged_ * kPiece;
-  std::memcpy(staged(staged_, begin), region_ + begin, std::min(kPiece, bytes_ - begin));
+  const std::size_t end = std::min(begin + kPiece, bytes_);
+  const Range unread = unread_ ? unread_(staged_) : Range{end, end};
+  const bool streamed = streams_staged();
+  copy(staged(staged_, begin), region_ + begin, unread.begin - begin, streamed);
+  copy(staged(staged_, unread.end), region_ + unread.end, end - unread.end, streamed);
   ++staged_;
   raise(mine_.ready, staged_);
   return true;

@@ -5,11 +5,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "collectives/shm/board.hpp"
 
 namespace kolo::shm {
+
+// Of a region, in bytes.
+struct Range {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::size_t size() const { return end - begin; }
+};
 
 class Exposure {
  public:
@@ -24,6 +33,11 @@ class Exposure {
   ~Exposure();
   Exposure(const Exposure&) = delete;
   Exposure& operator=(const Exposure&) = delete;
+
+  // What of a piece nobody but this rank reads, and is not copied to a staging buffer. Before
+  // post().
+  using Unread = std::function<Range(std::size_t piece)>;
+  void leave_out(Unread unread) { unread_ = std::move(unread); }
 
   // False: call again later. Afterwards room() may be filled, and then post() is called.
   bool begin();
@@ -47,6 +61,9 @@ class Exposure {
   // Where byte `begin` of a rank's region can be read (or, where it is not private, written), while
   // `piece`, which it lies in, is exposed. This rank's own region is always its own memory.
   std::byte* at(int rank, std::size_t piece, std::size_t begin) const;
+  // Whether to store what goes into a staging buffer around the cache: its readers find it in
+  // memory then, for fetching it from the cache of a core far away takes several times as long.
+  bool streams_staged() const { return bytes_ >= kLittle && board_.is_far(); }
   // Of this rank's own region, which is private: where it lies in the staging buffer.
   std::byte* staged(std::size_t piece, std::size_t begin) const;
 
@@ -62,6 +79,8 @@ class Exposure {
   void end();
 
  private:
+  static constexpr std::size_t kLittle = 16 << 10;
+
   void raise(std::atomic<std::uint64_t>& counter, std::size_t pieces) const {
     counter.store(Board::count(stamp_, pieces), std::memory_order_release);
   }
@@ -73,9 +92,11 @@ class Exposure {
   const std::uint64_t stamp_;
   Line& mine_;
   std::vector<int> others_;
+  Unread unread_;
   std::byte* staging_ = nullptr;  // in the arena
   std::size_t staged_ = 0;        // pieces
   std::size_t seen_ = 0;          // of others_: have posted
+  bool looked_ = false;           // see Board::look_at()
   bool any_private_ = false;
   std::size_t pieces_ = 1;
 };

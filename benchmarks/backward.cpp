@@ -1,0 +1,181 @@
+#include "benchmarks/backward.hpp"
+
+#include <c10/core/CPUAllocator.h>
+#include <kolo/optimizer.h>
+#include <torch/torch.h>
+
+#include <optional>
+#include <sstream>
+#include <utility>
+
+namespace kolo::bench {
+
+class BackwardModel {
+ public:
+  explicit BackwardModel(const std::vector<Parameter>& parameters) {
+    for (const Parameter& parameter : parameters) {
+      names.push_back(parameter.name);
+      values.push_back(torch::zeros(parameter.shape));
+      inputs.push_back(torch::empty(parameter.shape));
+    }
+  }
+
+  std::vector<std::string> names;
+  std::vector<at::Tensor> values;
+  std::vector<at::Tensor> inputs;
+};
+
+namespace {
+
+// Tensors are allocated by LibTorch's own allocator while one lives.
+class StockAllocator {
+ public:
+  StockAllocator() : before_(c10::GetCPUAllocator()) {
+    c10::SetCPUAllocator(c10::GetDefaultCPUAllocator());
+  }
+  ~StockAllocator() { c10::SetCPUAllocator(before_); }
+  StockAllocator(const StockAllocator&) = delete;
+  StockAllocator& operator=(const StockAllocator&) = delete;
+
+ private:
+  c10::Allocator* const before_;
+};
+
+// What all have: leaves of their own, over the model's values.
+class OnModel : public Contender {
+ public:
+  OnModel(std::string name, int rank, std::shared_ptr<BackwardModel> model)
+      : name_(std::move(name)), rank_(rank), model_(std::move(model)) {
+    for (const at::Tensor& value : model_->values)
+      leaves_.push_back(value.detach().requires_grad_());
+  }
+
+  std::string name() const override { return name_; }
+
+  // The forward pass.
+  void refresh(const Pattern& pattern) override {
+    std::size_t offset = 0;
+    std::vector<at::Tensor> products;
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      leaves_[i].mutable_grad() = at::Tensor();
+      const at::Tensor& input = model_->inputs[i];
+      const auto count = static_cast<std::size_t>(input.numel());
+      pattern.fill(input.data_ptr<float>(), count, offset);
+      offset += count;
+      products.push_back(torch::dot(leaves_[i].view(-1), input.view(-1)));
+    }
+    loss_ = torch::stack(products).sum();
+  }
+
+ protected:
+  const std::vector<at::Tensor>& leaves() const { return leaves_; }
+  void backward() { std::exchange(loss_, at::Tensor()).backward(); }
+
+  // The gradient whose element is not what is expected; `of_all`: summed over the ranks.
+  std::string check_gradients(const Pattern& pattern, bool of_all) const {
+    std::size_t offset = 0;
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      const at::Tensor gradient = leaves_[i].grad();
+      if (!gradient.defined()) return model_->names[i] + " has no gradient";
+      const auto count = static_cast<std::size_t>(gradient.numel());
+      const auto* const data = gradient.const_data_ptr<float>();
+      const auto difference = of_all ? pattern.first_difference(data, count, offset)
+                                     : pattern.first_difference_from(rank_, data, count, offset);
+      if (difference) {
+        std::ostringstream text;
+        text << "element " << difference->index << " of the gradient of '" << model_->names[i]
+             << "' on rank " << rank_ << " is " << difference->found << ", expected "
+             << difference->expected;
+        return text.str();
+      }
+      offset += count;
+    }
+    return "";
+  }
+
+ private:
+  const std::string name_;
+  const int rank_;
+  const std::shared_ptr<BackwardModel> model_;
+  std::vector<at::Tensor> leaves_;
+  at::Tensor loss_;
+};
+
+class KoloBackward final : public OnModel {
+ public:
+  KoloBackward(const Group& group, const std::shared_ptr<BackwardModel>& model)
+      : OnModel("kolo", group.rank(), model),
+        optimizer_(leaves(), torch::optim::SGDOptions(0.1),
+                   DistributedOptimizerOptions().op(ReduceOp::Sum).name("bench.backward")) {}
+
+  void run() override {
+    backward();
+    optimizer_.synchronize();
+  }
+  std::string check(const Pattern& pattern) override { return check_gradients(pattern, true); }
+
+ private:
+  DistributedOptimizer<torch::optim::SGD> optimizer_;
+};
+
+class NoCommunication final : public OnModel {
+ public:
+  NoCommunication(const Group& group, const std::shared_ptr<BackwardModel>& model)
+      : OnModel("no-communication", group.rank(), model) {}
+
+  void refresh(const Pattern& pattern) override {
+    const StockAllocator stock;
+    OnModel::refresh(pattern);
+  }
+  void run() override {
+    const StockAllocator stock;
+    backward();
+  }
+  std::string check(const Pattern& pattern) override { return check_gradients(pattern, false); }
+};
+
+class MpiAfterBackward final : public OnModel {
+ public:
+  MpiAfterBackward(Group& group, const std::shared_ptr<BackwardModel>& model)
+      : OnModel("mpi", group.rank(), model), group_(group) {}
+
+  void refresh(const Pattern& pattern) override {
+    const StockAllocator stock;
+    OnModel::refresh(pattern);
+  }
+  void run() override {
+    const StockAllocator stock;
+    backward();
+    for (auto leaf = leaves().rbegin(); leaf != leaves().rend(); ++leaf) {
+      const at::Tensor gradient = leaf->grad();
+      group_.allreduce_sum(gradient.data_ptr<float>(), static_cast<std::size_t>(gradient.numel()));
+    }
+  }
+  std::string check(const Pattern& pattern) override { return check_gradients(pattern, true); }
+
+ private:
+  Group& group_;  // outlives the benchmark's contenders
+};
+
+}  // namespace
+
+std::shared_ptr<BackwardModel> make_backward_model(const std::vector<Parameter>& parameters) {
+  return std::make_shared<BackwardModel>(parameters);
+}
+
+std::unique_ptr<Contender> kolo_backward(const Group& group,
+                                         const std::shared_ptr<BackwardModel>& model) {
+  return std::make_unique<KoloBackward>(group, model);
+}
+
+std::unique_ptr<Contender> no_communication(const Group& group,
+                                            const std::shared_ptr<BackwardModel>& model) {
+  return std::make_unique<NoCommunication>(group, model);
+}
+
+std::unique_ptr<Contender> mpi_after_backward(Group& group,
+                                              const std::shared_ptr<BackwardModel>& model) {
+  return std::make_unique<MpiAfterBackward>(group, model);
+}
+
+}  // namespace kolo::bench
