@@ -18,6 +18,11 @@ namespace {
 // leave or fail meanwhile.
 constexpr Clock::duration kCoordinatorNap = std::chrono::milliseconds(100);
 
+// Where submitters drive: how long the engine's thread leaves it to them, and how many turns one
+// takes at most.
+constexpr Clock::duration kPatience = std::chrono::microseconds(250);
+constexpr int kMostTurns = 64;
+
 // Keeps an object until the process ends, reachable, so that nobody takes it for a leak.
 template <typename Object>
 void leave_to_process_end(Object object) {
@@ -46,6 +51,7 @@ Engine::Engine(std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> 
     : options_(options),
       rank_(transport->rank()),
       size_(transport->size()),
+      mailbox_(options.submitters_drive ? std::optional(kPatience) : std::nullopt),
       transport_(std::move(transport)),
       node_(std::move(node)),
       backoff_(options.backoff) {
@@ -62,7 +68,18 @@ Engine::~Engine() {
 thread_local int Engine::WaitsAtOnce::depth_ = 0;
 
 Status Engine::submit(const std::shared_ptr<Operation>& operation) {
-  return mailbox_.submit(operation, WaitsAtOnce::of_this_thread());
+  const bool waits = WaitsAtOnce::of_this_thread();
+  Status status = mailbox_.submit(operation, waits);
+  if (options_.submitters_drive && !waits && status.is_ok()) help();
+  return status;
+}
+
+void Engine::help() noexcept {
+  if (!seat_.try_lock()) return;
+  if (!ended_) {
+    for (int turns = 0; turns < kMostTurns && turn(); ++turns) backoff_.reset();
+  }
+  seat_.unlock();
 }
 
 Status Engine::wait(const std::shared_ptr<Operation>& operation,

@@ -24,6 +24,9 @@ class Engine {
     GroupOptions group;
     Clock::duration shutdown_timeout = std::chrono::seconds(30);
     Backoff::Options backoff;
+    // Where the program's threads take all cores: who submits drives the engine for a moment, and
+    // the engine's own thread, which would have to be put in their place, only lends a hand.
+    bool submitters_drive = false;
   };
 
   // Takes the transport over and starts the thread. `node`: what the ranks of this node share, or
@@ -80,6 +83,8 @@ class Engine {
     std::shared_ptr<Operation> removal;  // ends when the group has
   };
 
+  // Goes on with what can go on at once, unless another thread does.
+  void help() noexcept KOLO_EXCLUDES(seat_);
   void run() KOLO_EXCLUDES(seat_);
   bool run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& sleeps)
       KOLO_EXCLUDES(seat_);

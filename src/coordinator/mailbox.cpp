@@ -73,7 +73,17 @@ Status Mailbox::submit(const std::shared_ptr<Operation>& operation, bool quietly
 }
 
 void Mailbox::wake() {
-  (driven() ? driver_condition_ : condition_).notify_one();
+  if (driven()) return driver_condition_.notify_one();
+  wake_ = true;
+  condition_.notify_one();
+}
+
+// A thread that sleeps for good is woken once, to set its alarm.
+void Mailbox::wake_for_submission() {
+  if (driven() || !patience_) return wake();
+  if (alarm_) return;
+  alarm_ = Clock::now() + *patience_;
+  condition_.notify_one();
 }
 
 void Mailbox::enter(const std::shared_ptr<Operation>& operation, bool quietly) {
@@ -83,7 +93,7 @@ void Mailbox::enter(const std::shared_ptr<Operation>& operation, bool quietly) {
   } else if (!operation->lined_up) {
     submitted_since_boundary_.insert(operation->process_set);
   }
-  if (driven() || !quietly) wake();
+  if (driven() || !quietly) wake_for_submission();
 }
 
 void Mailbox::wanted(const std::shared_ptr<Operation>& operation) {
@@ -114,9 +124,7 @@ bool Mailbox::begin_driving() {
 void Mailbox::end_driving(bool more) {
   MutexLock lock(mutex_);
   driven_.store(false, std::memory_order_relaxed);
-  if (!more && entries_.empty()) return;
-  wake_ = true;
-  condition_.notify_one();
+  if (more || !entries_.empty()) wake();
 }
 
 void Mailbox::rest(Clock::time_point deadline) {
@@ -129,7 +137,6 @@ void Mailbox::rest(Clock::time_point deadline) {
 Mailbox::Waiter::Waiter(Mailbox& mailbox) : mailbox_(mailbox) {
   MutexLock lock(mailbox_.mutex_);
   ++mailbox_.waiters_;
-  mailbox_.wake_ = true;
   mailbox_.wake();
 }
 
@@ -146,18 +153,25 @@ void Mailbox::take(std::vector<Entry>& entries) {
 
 void Mailbox::park(std::optional<Clock::time_point> deadline) {
   MutexLock lock(mutex_);
-  while (driven() || (entries_.empty() && !wake_)) {
+  alarm_ = deadline;
+  if (patience_ && !entries_.empty()) alarm_ = Clock::now() + *patience_;
+  while (!is_time_to_turn(Clock::now())) {
     if (driven()) {
       // Not for ever: nobody wakes this thread when the driver leaves nothing to do, but the
-      // deadline counts again.
+      // alarm counts again.
       condition_.wait_until(mutex_, Clock::now() + kLookAgain);
-    } else if (!deadline) {
+    } else if (!alarm_) {
       condition_.wait(mutex_);
-    } else if (!condition_.wait_until(mutex_, *deadline)) {
-      break;
+    } else {
+      condition_.wait_until(mutex_, *alarm_);
     }
   }
   wake_ = false;
+}
+
+bool Mailbox::is_time_to_turn(Clock::time_point now) const {
+  if (driven()) return false;
+  return wake_ || (alarm_ && now >= *alarm_);
 }
 
 bool Mailbox::somebody_waits() const {

@@ -23,6 +23,10 @@ namespace kolo {
 
 class Mailbox {
  public:
+  // `patience`: how long the engine's thread lets submissions lie, for who submits looks after them
+  // as well; nothing: not at all.
+  explicit Mailbox(std::optional<Clock::duration> patience) : patience_(patience) {}
+
   struct Entry {
     enum class Kind : std::uint8_t { kSubmit, kBoundary, kWanted, kShutdown };
     Kind kind = Kind::kSubmit;
@@ -65,8 +69,9 @@ class Mailbox {
   bool driven() const { return driven_.load(std::memory_order_relaxed); }
   // Replaces `entries` by all that came since.
   void take(std::vector<Entry>& entries) KOLO_EXCLUDES(mutex_);
-  // The engine's thread sleeps until an entry is there, or somebody begins to wait, or the deadline
-  // passes, and in any case while a thread of the program drives.
+  // The engine's thread sleeps until an entry is there (or has lain for as long as it has
+  // patience), or somebody begins to wait, or the deadline passes, and in any case while a thread
+  // of the program drives.
   void park(std::optional<Clock::time_point> deadline) KOLO_EXCLUDES(mutex_);
   bool somebody_waits() const KOLO_EXCLUDES(mutex_);
   // The operation is over; its name may be used again, or goes to the next that waits for it.
@@ -82,12 +87,15 @@ class Mailbox {
   using Line = std::deque<std::shared_ptr<Operation>>;
 
   void wake() KOLO_REQUIRES(mutex_);
+  void wake_for_submission() KOLO_REQUIRES(mutex_);
+  bool is_time_to_turn(Clock::time_point now) const KOLO_REQUIRES(mutex_);
   Status reserve(const std::shared_ptr<Operation>& operation, bool& taken) KOLO_EXCLUDES(mutex_);
   bool line_up(const std::string& key, const std::shared_ptr<Operation>& operation)
       KOLO_REQUIRES(mutex_);
   bool waits_in_line(const Operation& operation) const KOLO_REQUIRES(mutex_);
   void enter(const std::shared_ptr<Operation>& operation, bool quietly) KOLO_REQUIRES(mutex_);
 
+  const std::optional<Clock::duration> patience_;
   mutable Mutex mutex_;
   CondVar condition_;  // of the engine's thread
   CondVar driver_condition_;
@@ -101,6 +109,8 @@ class Mailbox {
   std::unordered_set<int> submitted_since_boundary_ KOLO_GUARDED_BY(mutex_);  // process sets
   int waiters_ KOLO_GUARDED_BY(mutex_) = 0;
   bool wake_ KOLO_GUARDED_BY(mutex_) = false;
+  // When the engine's thread ends its sleep; nothing: not by itself.
+  std::optional<Clock::time_point> alarm_ KOLO_GUARDED_BY(mutex_);
 };
 
 }  // namespace kolo

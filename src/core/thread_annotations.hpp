@@ -22,6 +22,7 @@ namespace kolo {
 class KOLO_ATTRIBUTE(capability("mutex")) Mutex {
  public:
   void lock() KOLO_ATTRIBUTE(acquire_capability()) { mutex_.lock(); }
+  bool try_lock() KOLO_ATTRIBUTE(try_acquire_capability(true)) { return mutex_.try_lock(); }
   void unlock() KOLO_ATTRIBUTE(release_capability()) { mutex_.unlock(); }
 
  private:

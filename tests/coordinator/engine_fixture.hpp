@@ -1,5 +1,6 @@
 // Engines of several ranks in one process, over the local backend: ranks are threads. With
-// KOLO_TEST_SHARED_MEMORY=1 in the environment they have nodes and so collectives in shared memory.
+// KOLO_TEST_SHARED_MEMORY=1 in the environment they have nodes and so collectives in shared memory,
+// and who submits drives.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -22,6 +23,7 @@ inline Engine::Options test_options() {
   options.group.tuning.ring_threshold_bytes = 2048;
   options.shutdown_timeout = std::chrono::seconds(20);
   options.backoff.computing_threads = 8;  // never spin: the ranks share two cores
+  options.submitters_drive = std::getenv("KOLO_TEST_SHARED_MEMORY") != nullptr;
   return options;
 }
 

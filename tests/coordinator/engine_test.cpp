@@ -321,6 +321,7 @@ TEST(Engine, AfterAFailureNothingIsFreedThatAMessageMayUse) {
   Engine::Options options = test_options();
   options.group.collective_timeout = milliseconds(300);
   options.shutdown_timeout = milliseconds(500);
+  options.submitters_drive = false;  // which might end the large one before it is stopped
   std::weak_ptr<std::vector<float>> data_of_rank_0;
   on_all_ranks(
       2,
@@ -383,6 +384,7 @@ TEST(Engine, ADeadPeerIsNoticedInSharedMemory) {
   EXPECT_EQ(nodes[1]->lost_rank({0, 1, 2}), std::nullopt) << "has no lifelines";
   Engine::Options options = test_options();
   options.shutdown_timeout = milliseconds(500);
+  options.submitters_drive = false;  // which might end the large one before it is stopped
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&, rank] {
