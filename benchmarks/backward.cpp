@@ -55,16 +55,17 @@ class OnModel : public Contender {
   // The forward pass.
   void refresh(const Pattern& pattern) override {
     std::size_t offset = 0;
-    std::vector<at::Tensor> products;
+    std::vector<at::Tensor> losses;
     for (std::size_t i = 0; i < leaves_.size(); ++i) {
       leaves_[i].mutable_grad() = at::Tensor();
       const at::Tensor& input = model_->inputs[i];
       const auto count = static_cast<std::size_t>(input.numel());
       pattern.fill(input.data_ptr<float>(), count, offset);
       offset += count;
-      products.push_back(torch::dot(leaves_[i].view(-1), input.view(-1)));
+      const at::Tensor sum = leaves_[i] + input;
+      losses.push_back((sum * sum).sum());
     }
-    loss_ = torch::stack(products).sum();
+    loss_ = torch::stack(losses).sum() / 2;
   }
 
  protected:

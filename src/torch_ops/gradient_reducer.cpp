@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -43,6 +44,23 @@ std::vector<std::int64_t> rows_of_nothing(const at::Tensor& parameter) {
   return shape;
 }
 
+// How many tensors refer to the storage of a gradient that is nobody else's, while its hook runs:
+// autograd's own is one of them, or not, as LibTorch likes.
+std::size_t references_in_hook() {
+  static const std::size_t seen = [] {
+    const at::AutoGradMode with_gradients(true);
+    const c10::InferenceMode outside(false);
+    at::Tensor leaf = at::zeros({2}).requires_grad_();
+    std::size_t references = 1;
+    const auto look = [&] { references = leaf.grad().storage().use_count(); };
+    torch::autograd::impl::set_post_acc_grad_hooks(leaf,
+                                                   std::make_unique<ReduceHook>(look, nullptr));
+    (leaf * 2).sum().backward();
+    return references;
+  }();
+  return seen;
+}
+
 ReduceHook* hook_of(const at::Tensor& parameter) {
   // A tensor that never needed a gradient has no place for hooks yet.
   torch::autograd::impl::materialize_autograd_meta(parameter);
@@ -75,6 +93,7 @@ GradientReducer::~GradientReducer() {
 }
 
 void GradientReducer::attach(const std::vector<torch::optim::OptimizerParamGroup>& groups) {
+  references_in_hook();  // not amid a backward pass
   MutexLock lock(state_->mutex);
   const std::size_t known = state_->parameters.size();
   std::size_t index = 0;
@@ -118,7 +137,15 @@ void GradientReducer::State::gradient_ready(std::size_t index) {
   synchronized = false;
   if (no_sync) return;
   ++parameter.passes;
-  if (is_ready(unit) && may_be_submitted(unit)) submit(unit);
+  if (!is_ready(unit) || !may_be_submitted(unit)) return;
+  in_hook = &parameter;
+  try {
+    submit(unit);
+  } catch (...) {
+    in_hook = nullptr;
+    throw;
+  }
+  in_hook = nullptr;
 }
 
 // In the first step a rank cannot know whether the others' gradients are sparse, or whether they
@@ -187,11 +214,18 @@ at::Tensor GradientReducer::State::reducible_gradient(Parameter& parameter) cons
   if (!gradient.defined()) return gradient;
   gradient = in_layout(parameter, gradient);
   if (!gradient.is_same(parameter.tensor.grad())) parameter.tensor.mutable_grad() = gradient;
-  // Autograd may give two parameters views of one storage as gradients (those of a sum, say), which
-  // is fine for reading; reduced in place, it would be reduced twice.
-  if (!gradient.is_sparse() && gradient.has_storage() && gradient.storage().use_count() > 1)
+  if (shares_storage(parameter, gradient))
     return parameter.tensor.mutable_grad() = gradient.clone();
   return gradient;
+}
+
+// Autograd may give two parameters views of one storage as gradients (those of a sum, say), which
+// is fine for reading; reduced in place, it would be reduced twice.
+bool GradientReducer::State::shares_storage(const Parameter& parameter,
+                                            const at::Tensor& gradient) const {
+  if (gradient.is_sparse() || !gradient.has_storage()) return false;
+  const bool just_came = in_hook == &parameter && parameter.passes <= 1;
+  return gradient.storage().use_count() > (just_came ? references_in_hook() : 1);
 }
 
 at::Tensor GradientReducer::State::in_layout(const Parameter& parameter,

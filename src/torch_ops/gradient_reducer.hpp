@@ -80,6 +80,8 @@ struct GradientReducer::State {
   bool synchronized KOLO_GUARDED_BY(mutex) = false;  // no gradient was accumulated since
   bool skip KOLO_GUARDED_BY(mutex) = false;
   bool no_sync KOLO_GUARDED_BY(mutex) = false;
+  // The one whose hook runs, and autograd has its gradient in hand.
+  const Parameter* in_hook KOLO_GUARDED_BY(mutex) = nullptr;
 
   bool reduces_steps() const { return options.op() == ReduceOp::Adasum; }
   void add_units(std::size_t first) KOLO_REQUIRES(mutex);
@@ -93,7 +95,9 @@ struct GradientReducer::State {
   void submit_sparse(Unit& unit, std::size_t index, const at::Tensor& gradient)
       KOLO_REQUIRES(mutex);
   void submit_dense(Unit& unit, std::vector<Travelling> dense) KOLO_REQUIRES(mutex);
-  at::Tensor reducible_gradient(Parameter& parameter) const;
+  at::Tensor reducible_gradient(Parameter& parameter) const KOLO_REQUIRES(mutex);
+  bool shares_storage(const Parameter& parameter, const at::Tensor& gradient) const
+      KOLO_REQUIRES(mutex);
   at::Tensor in_layout(const Parameter& parameter, const at::Tensor& gradient) const;
   at::Tensor compressed(const at::Tensor& gradient) const;
   AllreduceOptions reduction(const std::string& name) const;
