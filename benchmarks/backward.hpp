@@ -1,7 +1,7 @@
 // A backward pass over a model's parameters, and who reduces its gradients. The loss is half the
-// square of (parameter + input), summed over all elements; the parameters are zero, so the gradients
-// are this rank's inputs and can be checked. backward() makes three tensors of each parameter's size
-// on its way to the gradient.
+// square of (parameter + input), summed over all elements; the parameters are zero, so the
+// gradients are this rank's inputs and can be checked. backward() makes three tensors of each
+// parameter's size on its way to the gradient.
 #pragma once
 
 #include <memory>

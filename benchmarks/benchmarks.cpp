@@ -58,7 +58,9 @@ void bench_gradients(Group& group, const Options& options, const Publish& publis
   const std::string work = options.model + "/" + std::to_string(group.size());
   {
     Contenders contenders;
-    contenders.push_back(kolo_gradients(group, parameters, "bench.reduction."));
+    contenders.push_back(
+        kolo_gradients(group, parameters, "bench.reduction.",
+                       options.model == "tiny1000" ? Order::kShuffled : Order::kBackward));
     contenders.push_back(mpi_one_by_one(group, parameters));
     contenders.push_back(mpi_fused(group, parameters, kFusedPieceBytes));
     publish.rows(measure_rows(group, contenders, schedule, "reduction/" + work, bytes));

@@ -4,6 +4,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <numeric>
+#include <random>
 
 namespace kolo::bench {
 namespace {
@@ -79,22 +81,33 @@ class KoloBfloat16 final : public Contender {
 class KoloGradients final : public OnTensors {
  public:
   KoloGradients(const Group& group, const std::vector<Parameter>& parameters,
-                const std::string& prefix)
+                const std::string& prefix, Order order)
       : OnTensors("kolo", group.rank(), parameters, Memory::kArena),
-        options_(sums_named(prefix, tensors())) {
+        options_(sums_named(prefix, tensors())),
+        shuffled_(order == Order::kShuffled),
+        random_(static_cast<unsigned>(group.rank())),
+        order_(options_.size()) {
+    std::iota(order_.rbegin(), order_.rend(), std::size_t{0});
     handles_.reserve(options_.size());
   }
 
+  void refresh(const Pattern& pattern) override {
+    OnTensors::refresh(pattern);
+    if (shuffled_) std::shuffle(order_.begin(), order_.end(), random_);
+  }
+
   void run() override {
-    for (std::size_t i = options_.size(); i-- > 0;) {
+    for (const std::size_t i : order_)
       handles_.push_back(allreduce_async_(tensors().items()[i].tensor, options_[i]));
-    }
     for (Handle& handle : handles_) handle.wait();
     handles_.clear();
   }
 
  private:
   const std::vector<AllreduceOptions> options_;
+  const bool shuffled_;
+  std::mt19937 random_;
+  std::vector<std::size_t> order_;
   std::vector<Handle> handles_;  // of a run that goes on
 };
 
@@ -152,8 +165,8 @@ std::unique_ptr<Contender> kolo_bfloat16(const Group& group, const Parameter& pa
 
 std::unique_ptr<Contender> kolo_gradients(const Group& group,
                                           const std::vector<Parameter>& parameters,
-                                          const std::string& prefix) {
-  return std::make_unique<KoloGradients>(group, parameters, prefix);
+                                          const std::string& prefix, Order order) {
+  return std::make_unique<KoloGradients>(group, parameters, prefix, order);
 }
 
 std::unique_ptr<Contender> mpi_one_by_one(Group& group, const std::vector<Parameter>& parameters) {

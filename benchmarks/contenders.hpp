@@ -22,10 +22,12 @@ std::unique_ptr<Contender> kolo_synchronous(const Group& group, const Parameter&
 std::unique_ptr<Contender> kolo_bfloat16(const Group& group, const Parameter& parameter,
                                          const std::string& prefix);
 
-// All gradients submitted in the order of backward (the last parameter first), then all awaited.
+// All gradients submitted in the order of backward (the last parameter first), or shuffled: in
+// another random order on each rank and in each run; then all awaited.
+enum class Order { kBackward, kShuffled };
 std::unique_ptr<Contender> kolo_gradients(const Group& group,
                                           const std::vector<Parameter>& parameters,
-                                          const std::string& prefix);
+                                          const std::string& prefix, Order order);
 
 // MPI_Allreduce of one tensor after the other, in the order of backward.
 std::unique_ptr<Contender> mpi_one_by_one(Group& group, const std::vector<Parameter>& parameters);
