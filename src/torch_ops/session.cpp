@@ -58,8 +58,7 @@ Engine::Options engine_options(const Config& config, const Topology& topology) {
   options.backoff.spin = std::chrono::microseconds(config.spin_microseconds);
   options.backoff.cores_per_rank = cores_per_rank(topology);
   options.backoff.computing_threads = computing_threads();
-  options.submitters_drive =
-      options.backoff.cores_per_rank < options.backoff.computing_threads + 1;
+  options.submitters_drive = options.backoff.cores_per_rank < options.backoff.computing_threads + 1;
   return options;
 }
 
