@@ -106,8 +106,10 @@ std::vector<Parameter> mnist_parameters() {
 }
 
 std::vector<Parameter> tiny1000_parameters() {
+  constexpr int kCount = 1000;
   std::vector<Parameter> list;
-  for (int i = 0; i < 1000; ++i) list.push_back({"tiny" + std::to_string(i), {256}});
+  list.reserve(kCount);
+  for (int i = 0; i < kCount; ++i) list.push_back({"tiny" + std::to_string(i), {256}});
   return list;
 }
 
