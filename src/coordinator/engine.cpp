@@ -180,9 +180,10 @@ bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& s
     if (!broken_ && coordinates()) sleep_until = Clock::now() + kCoordinatorNap;
     return true;
   }
-  const std::optional<Clock::duration> sleep =
-      backoff_.pause(mailbox_.somebody_waits() || leave_deadline_);
+  const bool wanted = mailbox_.somebody_waits() || leave_deadline_;
+  std::optional<Clock::duration> sleep = backoff_.pause(wanted);
   sleeps = sleep.has_value();
+  if (sleeps && options_.submitters_drive && !wanted) sleep = kPatience;
   if (sleep) sleep_until = Clock::now() + *sleep;
   return true;
 }

@@ -70,7 +70,8 @@ TEST(BenchOptions, MistakesAreNamed) {
   EXPECT_THAT(problem_of({"nothing"}), HasSubstr("'nothing'"));
   EXPECT_THAT(problem_of({"--samples", "3"}), HasSubstr("'--samples'"));
   EXPECT_THAT(problem_of({"allreduce", "--model", "resnet50"}), HasSubstr("model"));
-  EXPECT_THAT(problem_of({"gradients", "--model", "resnet999"}), HasSubstr("known: resnet50, gpt2, mnist, tiny1000"));
+  EXPECT_THAT(problem_of({"gradients", "--model", "resnet999"}),
+              HasSubstr("known: resnet50, gpt2, mnist, tiny1000"));
   EXPECT_THAT(problem_of({"allreduce", "surplus"}), testing::Not("none"));
   EXPECT_THAT(problem_of({"allreduce", "--samples", "many"}), HasSubstr("many"));
   EXPECT_THAT(problem_of({"allreduce", "--samples", "-1"}), HasSubstr("--samples must be"));
