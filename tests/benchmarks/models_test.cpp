@@ -44,7 +44,8 @@ struct Sum {
 Sum sum_of(const std::string& model) {
   Sum sum;
   std::set<std::string> names;
-  for (const Parameter& parameter : parameters_of(model).value()) {
+  const std::vector<Parameter> parameters = parameters_of(model).value();
+  for (const Parameter& parameter : parameters) {
     ++sum.parameters;
     sum.values += parameter.elements();
     EXPECT_TRUE(names.insert(parameter.name).second) << parameter.name << " comes twice";
