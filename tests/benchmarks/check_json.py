@@ -1,9 +1,10 @@
-"""check_json.py FILE BENCHMARK CONTENDERS WORK...: whether FILE has the form of kolo bench's JSON."""
+"""check_json.py FILE BENCHMARK CONTENDERS WORK... [CONTENDERS WORK...]...: whether FILE has the form
+of kolo bench's JSON. A work has slashes; contenders, which those behind them have, have none."""
 import json
 import re
 import sys
 
-GRADIENT_BYTES = {"resnet50": 4 * 25_557_032}
+MODEL_BYTES = {"resnet50": 4 * 25_557_032, "tiny1000": 1000 * 1024}
 ROW_TYPES = {
     "work": str, "contender": str, "median_us": float, "min_us": float, "p90_us": float,
     "samples": int, "bytes": int, "placement": str,
@@ -17,23 +18,35 @@ def check_row(row):
     assert 0 < row["min_us"] <= row["median_us"] <= row["p90_us"], row
     assert row["samples"] > 0 and row["placement"], row
     kind, what = row["work"].split("/")[:2]
-    assert row["bytes"] == (GRADIENT_BYTES[what] if kind == "gradients" else int(what)), row
+    of_model = kind in ("reduction", "gradients")
+    assert row["bytes"] == (MODEL_BYTES[what] if of_model else int(what)), row
+
+
+def expected_rows(words):
+    contenders, rows = [], []
+    for word in words:
+        if "/" in word:
+            rows += [(word, who) for who in contenders]
+        else:
+            contenders = word.split(",")
+    return rows
 
 
 def main():
-    path, benchmark, contenders, *works = sys.argv[1:]
+    path, benchmark, *words = sys.argv[1:]
+    expected = expected_rows(words)
     with open(path, encoding="utf-8") as file:
         report = json.load(file)
     assert set(report) == {"benchmark", "command", "date", "machine", "rows"}, report.keys()
     assert report["benchmark"] == benchmark
-    ranks = works[0].split("/")[-1]
+    ranks = expected[0][0].split("/")[-1]
     assert f"kolo bench {benchmark} -np {ranks} " in report["command"], report["command"]
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", report["date"]), report["date"]
     assert re.search(r"\d+ cores?, Linux ", report["machine"]), report["machine"]
     for row in report["rows"]:
         check_row(row)
     found = [(row["work"], row["contender"]) for row in report["rows"]]
-    assert found == [(work, who) for work in works for who in contenders.split(",")], found
+    assert found == expected, found
 
 
 main()

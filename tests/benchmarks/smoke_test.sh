@@ -29,10 +29,17 @@ expect() {
 }
 
 expect 0 'allreduce/4/arena/2 *mpi' on_two_ranks "$program" allreduce --min-bytes 4 --max-bytes 65536 --samples 3 --json "$folder/allreduce.json"
-expect 0 'gradients/resnet50/2 *mpi-fused' on_two_ranks "$program" gradients --model resnet50 --samples 2 --warm-up 5 --json "$folder/gradients.json"
+expect 0 'allreduce/1048576/arena/2 *limit' on_two_ranks "$program" allreduce --min-bytes 1048576 --max-bytes 1048576 --samples 3 --json "$folder/large.json"
+expect 0 'gradients/resnet50/2 *no-communication' on_two_ranks "$program" gradients --model resnet50 --samples 2 --warm-up 5 --json "$folder/gradients.json"
+expect 0 'gradients/tiny1000/2 *no-communication' on_two_ranks "$program" gradients --model tiny1000 --samples 2 --json "$folder/tiny.json"
 "$python" "$here/check_json.py" "$folder/allreduce.json" allreduce kolo,mpi \
   allreduce/{4,16,64,256,1024,4096,16384,65536}/{arena,private}/2
-"$python" "$here/check_json.py" "$folder/gradients.json" gradients kolo,mpi,mpi-fused gradients/resnet50/2
+"$python" "$here/check_json.py" "$folder/large.json" allreduce kolo,mpi,kolo-bfloat16,limit allreduce/1048576/arena/2 \
+  kolo,mpi allreduce/1048576/private/2
+"$python" "$here/check_json.py" "$folder/gradients.json" gradients kolo,mpi,mpi-fused reduction/resnet50/2 \
+  kolo,no-communication,mpi gradients/resnet50/2
+"$python" "$here/check_json.py" "$folder/tiny.json" gradients kolo,mpi,mpi-fused reduction/tiny1000/2 \
+  kolo,no-communication,mpi gradients/tiny1000/2
 
 works=()
 for name in allreduce grouped_allreduce broadcast allgather alltoall reducescatter sendrecv; do
@@ -65,5 +72,5 @@ expect 1 "cannot write $folder/none/x.json" on_two_ranks "$program" allreduce --
 # A whole file or none: nothing else is left, and no child.
 for _ in $(seq 30); do pgrep -f "$here/fake_gloo.py" > /dev/null || break; sleep 0.1; done
 if pgrep -af "$here/fake_gloo.py"; then echo 'the above are left'; exit 1; fi
-[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allreduce.json fake.json gradients.json operations.json output python-copy python-die python-idle python-lack " ]
+[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allreduce.json fake.json gradients.json large.json operations.json output python-copy python-die python-idle python-lack tiny.json " ]
 echo "kolo-bench: smoke test passed"
