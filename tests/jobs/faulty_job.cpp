@@ -14,31 +14,20 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace {
 
-// Several operations are in flight at any time, so that the rank is stopped amid one.
+// The rank is stopped amid operations: it has submitted them, and moves nothing of the last one.
 void run_into_stop(bool stop_here) {
-  constexpr std::size_t kInFlight = 6;
   std::vector<at::Tensor> data;
-  for (std::size_t i = 0; i < kInFlight; ++i) data.push_back(at::ones({4000000}));
-  std::thread stopper([stop_here] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    if (stop_here) std::raise(SIGSTOP);
-  });
-  stopper.detach();
-  std::vector<kolo::Handle> handles;
-  for (std::size_t i = 0; i < 100000; ++i) {
-    const std::size_t which = i % kInFlight;
-    if (i >= kInFlight) handles[which].wait();
-    kolo::Handle next = kolo::allreduce_async_(data[which], std::to_string(which));
-    if (i < kInFlight) {
-      handles.push_back(std::move(next));
-    } else {
-      handles[which] = std::move(next);
-    }
+  for (int i = 0; i < 6; ++i) data.push_back(at::ones({4000000}));
+  for (int round = 0; round < 4; ++round) {
+    std::vector<kolo::Handle> handles;
+    for (std::size_t i = 0; i < data.size(); ++i)
+      handles.push_back(kolo::allreduce_async_(data[i], std::to_string(i)));
+    if (stop_here && round == 3) std::raise(SIGSTOP);
+    for (kolo::Handle& handle : handles) handle.wait();
   }
 }
 
