@@ -119,10 +119,10 @@ class KoloBackward final : public OnModel {
   DistributedOptimizer<torch::optim::SGD> optimizer_;
 };
 
-class NoCommunication final : public OnModel {
+// As a program without kolo.
+class OnStockAllocator : public OnModel {
  public:
-  NoCommunication(const Group& group, const std::shared_ptr<BackwardModel>& model)
-      : OnModel("no-communication", group.rank(), model) {}
+  using OnModel::OnModel;
 
   void refresh(const Pattern& pattern) override {
     const StockAllocator stock;
@@ -131,30 +131,39 @@ class NoCommunication final : public OnModel {
   void run() override {
     const StockAllocator stock;
     backward();
+    reduce();
   }
-  std::string check(const Pattern& pattern) override { return check_gradients(pattern, false); }
+
+ protected:
+  virtual void reduce() = 0;
 };
 
-class MpiAfterBackward final : public OnModel {
+class NoCommunication final : public OnStockAllocator {
+ public:
+  NoCommunication(const Group& group, const std::shared_ptr<BackwardModel>& model)
+      : OnStockAllocator("no-communication", group.rank(), model) {}
+
+  std::string check(const Pattern& pattern) override { return check_gradients(pattern, false); }
+
+ private:
+  void reduce() override {}
+};
+
+class MpiAfterBackward final : public OnStockAllocator {
  public:
   MpiAfterBackward(Group& group, const std::shared_ptr<BackwardModel>& model)
-      : OnModel("mpi", group.rank(), model), group_(group) {}
+      : OnStockAllocator("mpi", group.rank(), model), group_(group) {}
 
-  void refresh(const Pattern& pattern) override {
-    const StockAllocator stock;
-    OnModel::refresh(pattern);
-  }
-  void run() override {
-    const StockAllocator stock;
-    backward();
+  std::string check(const Pattern& pattern) override { return check_gradients(pattern, true); }
+
+ private:
+  void reduce() override {
     for (auto leaf = leaves().rbegin(); leaf != leaves().rend(); ++leaf) {
       const at::Tensor gradient = leaf->grad();
       group_.allreduce_sum(gradient.data_ptr<float>(), static_cast<std::size_t>(gradient.numel()));
     }
   }
-  std::string check(const Pattern& pattern) override { return check_gradients(pattern, true); }
 
- private:
   Group& group_;  // outlives the benchmark's contenders
 };
 

@@ -18,6 +18,9 @@ namespace {
 // leave or fail meanwhile.
 constexpr Clock::duration kCoordinatorNap = std::chrono::milliseconds(100);
 
+// How long a rank that gives up waiting for others goes on sending what it has told them.
+constexpr Clock::duration kLastWords = std::chrono::seconds(1);
+
 // Where submitters drive: how long the engine's thread leaves it to them, and how many turns one
 // takes at most.
 constexpr Clock::duration kPatience = std::chrono::microseconds(250);
@@ -344,8 +347,11 @@ void Engine::watch_timers() {
 }
 
 void Engine::watch_shutdown() {
-  if (!leave_deadline_ || waits_no_more_ || nothing_to_do() || Clock::now() < *leave_deadline_)
+  if (!leave_deadline_ || nothing_to_do() || Clock::now() < *leave_deadline_) return;
+  if (waits_no_more_) {  // but has messages for a rank that takes none
+    if (Clock::now() >= *leave_deadline_ + kLastWords) break_down(shut_down_status());
     return;
+  }
   waits_no_more_ = true;
   std::string who;
   for (auto& [number, set] : sets_) {

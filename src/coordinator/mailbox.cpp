@@ -81,6 +81,7 @@ void Mailbox::wake() {
 // A thread that sleeps for good is woken once, to set its alarm.
 void Mailbox::wake_for_submission() {
   if (driven() || !patience_) return wake();
+  submitted_ = true;
   if (alarm_) return;
   alarm_ = Clock::now() + *patience_;
   condition_.notify_one();
@@ -154,7 +155,7 @@ void Mailbox::take(std::vector<Entry>& entries) {
 void Mailbox::park(std::optional<Clock::time_point> deadline) {
   MutexLock lock(mutex_);
   alarm_ = deadline;
-  if (patience_ && !entries_.empty()) alarm_ = Clock::now() + *patience_;
+  if (submitted_) alarm_ = Clock::now() + *patience_;
   while (!is_time_to_turn(Clock::now())) {
     if (driven()) {
       // Not for ever: nobody wakes this thread when the driver leaves nothing to do, but the
@@ -167,6 +168,7 @@ void Mailbox::park(std::optional<Clock::time_point> deadline) {
     }
   }
   wake_ = false;
+  submitted_ = false;
 }
 
 bool Mailbox::is_time_to_turn(Clock::time_point now) const {

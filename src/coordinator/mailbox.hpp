@@ -109,6 +109,9 @@ class Mailbox {
   std::unordered_set<int> submitted_since_boundary_ KOLO_GUARDED_BY(mutex_);  // process sets
   int waiters_ KOLO_GUARDED_BY(mutex_) = 0;
   bool wake_ KOLO_GUARDED_BY(mutex_) = false;
+  // There were submissions since the engine's thread last slept. Who submits may have drained them,
+  // but what they began goes on.
+  bool submitted_ KOLO_GUARDED_BY(mutex_) = false;
   // When the engine's thread ends its sleep; nothing: not by itself.
   std::optional<Clock::time_point> alarm_ KOLO_GUARDED_BY(mutex_);
 };

@@ -135,6 +135,7 @@ void GradientReducer::State::gradient_ready(std::size_t index) {
         "backward_passes_per_step, or accumulate under no_sync()");
   }
   synchronized = false;
+  ++parameter.accumulations;
   if (no_sync) return;
   ++parameter.passes;
   if (!is_ready(unit) || !may_be_submitted(unit)) return;
@@ -220,11 +221,12 @@ at::Tensor GradientReducer::State::reducible_gradient(Parameter& parameter) cons
 }
 
 // Autograd may give two parameters views of one storage as gradients (those of a sum, say), which
-// is fine for reading; reduced in place, it would be reduced twice.
+// is fine for reading; reduced in place, it would be reduced twice. A gradient that was there
+// before this pass is not in autograd's hand.
 bool GradientReducer::State::shares_storage(const Parameter& parameter,
                                             const at::Tensor& gradient) const {
   if (gradient.is_sparse() || !gradient.has_storage()) return false;
-  const bool just_came = in_hook == &parameter && parameter.passes <= 1;
+  const bool just_came = in_hook == &parameter && parameter.accumulations == 1;
   return gradient.storage().use_count() > (just_came ? references_in_hook() : 1);
 }
 
@@ -337,7 +339,7 @@ void GradientReducer::State::wait_for_all(FirstError& error) {
     if (unit.reduction) error.catch_from([&] { finish_dense(unit); });
     finish_sparse(unit, error);
   }
-  for (Parameter& parameter : parameters) parameter.passes = 0;
+  for (Parameter& parameter : parameters) parameter.accumulations = parameter.passes = 0;
 }
 
 void GradientReducer::synchronize() {

@@ -47,7 +47,8 @@ struct GradientReducer::State {
     at::Tensor tensor;
     std::string name;
     std::size_t unit = 0;
-    int passes = 0;  // accumulations since the last reduction
+    int accumulations = 0;  // since the last reduction
+    int passes = 0;         // of these, those that were not under no_sync()
     Layout layout = Layout::kUnknown;
     at::Tensor start;  // its values before the step, where steps are reduced
   };

@@ -82,6 +82,54 @@ TEST_F(Optimizer, GradientsThatShareStorage) {
   }
 }
 
+// LibTorch adds to both where they lie, which is one place: the second has 3 instead of 2. That is
+// its own affair, but neither may be reduced twice.
+TEST_F(Optimizer, GradientsThatShareStorageAndAreAddedTo) {
+  const at::Tensor a = torch::zeros({6}).requires_grad_();
+  const at::Tensor b = torch::zeros({3, 2}).requires_grad_();
+  DistributedSgd optimizer(std::vector<at::Tensor>{a, b}, torch::optim::SGDOptions(1.0),
+                           DistributedOptimizerOptions().op(ReduceOp::Sum).name("added"));
+  const auto backward = [&] {
+    ((a.view({2, 3}) + b.view({2, 3})) * (rank() + 1)).sum().backward();
+  };
+  {
+    const auto waiting = optimizer.no_sync();
+    backward();
+  }
+  ASSERT_TRUE(a.grad().storage().is_alias_of(b.grad().storage())) << "then this tests nothing";
+  backward();
+  optimizer.synchronize();
+  const double once = size() * (size() + 1) / 2.0;
+  const bool a_first = a.grad()[0].item<double>() < b.grad()[0][0].item<double>();
+  EXPECT_TRUE(a.grad().equal(torch::full({6}, (a_first ? 2 : 3) * once))) << a.grad();
+  EXPECT_TRUE(b.grad().equal(torch::full({3, 2}, (a_first ? 3 : 2) * once))) << b.grad();
+}
+
+// Where autograd has put a gradient.
+struct Look : torch::autograd::PostAccumulateGradHook {
+  explicit Look(const void*& where) : seen(where) {}
+  void operator()(const at::Tensor& parameter) override {
+    seen = parameter.grad().const_data_ptr();
+  }
+  const void*& seen;  // the test's
+};
+
+// Nothing is copied but what must be.
+TEST_F(Optimizer, AGradientIsReducedWhereItLies) {
+  const at::Tensor p = parameter();
+  const void* born = nullptr;
+  torch::autograd::impl::set_post_acc_grad_hooks(p, std::make_unique<Look>(born));
+  DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0),
+                           DistributedOptimizerOptions().name("in place"));
+  for (int step = 0; step < 3; ++step) {
+    optimizer.zero_grad();
+    (p * p * 2 + p).sum().backward();
+    optimizer.synchronize();
+    EXPECT_NE(born, nullptr);
+    EXPECT_EQ(p.grad().const_data_ptr(), born);
+  }
+}
+
 // Horovod's idiom for clipping, then a step without backward() on some ranks.
 TEST_F(Optimizer, SkippingOnceDoesNotSkipTheNextStep) {
   const at::Tensor p = parameter();
