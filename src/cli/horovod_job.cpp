@@ -54,9 +54,11 @@ HorovodSection flags() {
           {"flag", "--thread-affinity", "none",
            "kolo's thread runs on the cores of its rank: `--bind-to`."},
           {"flag", "--num-nccl-streams", "not yet", "CPU tensors only."},
+          {"flag", "--hierarchical-allreduce, --no-hierarchical-allreduce", "none",
+           "Where several nodes have ranks that share memory, allreduce always goes in stages."},
           {"flag",
-           "--hierarchical-allreduce, --no-hierarchical-allreduce, --hierarchical-allgather, "
-           "--no-hierarchical-allgather, --torus-allreduce, --no-torus-allreduce",
+           "--hierarchical-allgather, --no-hierarchical-allgather, --torus-allreduce, "
+           "--no-torus-allreduce",
            "not yet", ""},
           {"flag",
            "--autotune, --no-autotune, --autotune-log-file, --autotune-warmup-samples, "
@@ -77,63 +79,63 @@ HorovodSection flags() {
 }
 
 HorovodSection variables() {
-  return {"Variables at run time",
-          "Where [configuration.md](configuration.md) names a Horovod variable, kolo reads it when "
-          "its own is unset. What is out of range or unreadable is an error; Horovod mostly goes "
-          "on. A variable with \"none\" or \"not yet\" is not read at all.",
-          {
-              {"variable", "HOROVOD_FUSION_THRESHOLD", "`KOLO_FUSION_THRESHOLD`",
-               "The default is smaller, and tensors larger than `KOLO_FUSION_TENSOR_LIMIT` travel "
-               "alone. What is fused depends on programs, not on timing."},
-              {"variable", "HOROVOD_CACHE_CAPACITY", "`KOLO_CACHE_CAPACITY`", ""},
-              {"variable", "HOROVOD_DISABLE_GROUP_FUSION", "`KOLO_DISABLE_GROUP_FUSION`",
-               "A group's tensors travel one by one. In Horovod it keeps groups apart; in kolo no "
-               "group ever shares a message with other tensors."},
-              {"variable", "HOROVOD_LOG_LEVEL", "`KOLO_LOG_LEVEL`", "Fatal means error."},
-              {"variable", "HOROVOD_LOG_HIDE_TIME", "`KOLO_LOG_TIMESTAMP`",
-               "The other way round: without it lines have no time."},
-              {"variable", "HOROVOD_GLOO_TIMEOUT_SECONDS", "`KOLO_COLLECTIVE_TIMEOUT_SECONDS`",
-               "For MPI: how long a collective that has started may move no byte."},
-              {"variable", "HOROVOD_ADASUM_MPI_CHUNK_SIZE", "`KOLO_CHUNK_BYTES`",
-               "For all collectives."},
-              {"variable", "HOROVOD_RANK, HOROVOD_SIZE", "`RANK`, `WORLD_SIZE`",
-               "Set by `kolo run`, and by `init()` where they are unset."},
-              {"variable", "HOROVOD_LOCAL_RANK, HOROVOD_LOCAL_SIZE",
-               "`LOCAL_RANK`, `LOCAL_WORLD_SIZE`", "Likewise."},
-              {"variable", "HOROVOD_CROSS_RANK, HOROVOD_CROSS_SIZE",
-               "`cross_rank()`, `cross_size()`", "There are no variables for them."},
-              {"variable", "HOROVOD_CYCLE_TIME", "none",
-               "There are no cycles: a rank reports when something was submitted."},
-              {"variable", "HOROVOD_START_TIMEOUT", "none", "The launcher's business."},
-              {"variable", "HOROVOD_MPI_THREADS_DISABLE", "none", "kolo needs MPI's threads."},
-              {"variable", "HOROVOD_THREAD_AFFINITY", "none",
-               "kolo's thread runs on the cores of its rank: `--bind-to`."},
-              {"variable",
-               "HOROVOD_CONTROLLER, HOROVOD_CPU_OPERATIONS, HOROVOD_CCL_CACHE, HOROVOD_GLOO_IFACE, "
-               "HOROVOD_GLOO_RENDEZVOUS_ADDR, HOROVOD_GLOO_RENDEZVOUS_PORT, HOROVOD_HOSTNAME",
-               "none", "MPI alone finds ranks and moves data."},
-              {"variable", "HOROVOD_ENABLE_XLA_OPS", "none", "It is TensorFlow's."},
-              {"variable", "HOROVOD_DISABLE_NVTX_RANGES", "none", "No NVTX ranges are marked."},
-              {"variable", "HOROVOD_TIMELINE, HOROVOD_TIMELINE_MARK_CYCLES", "not yet", ""},
-              {"variable",
-               "HOROVOD_STALL_CHECK_DISABLE, HOROVOD_STALL_CHECK_TIME_SECONDS, "
-               "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
-               "not yet", "A handle's wait takes a timeout; a rank that dies or leaves ends it."},
-              {"variable",
-               "HOROVOD_AUTOTUNE, HOROVOD_AUTOTUNE_LOG, HOROVOD_AUTOTUNE_WARMUP_SAMPLES, "
-               "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE, HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES, "
-               "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
-               "not yet", ""},
-              {"variable",
-               "HOROVOD_HIERARCHICAL_ALLREDUCE, HOROVOD_HIERARCHICAL_ALLGATHER, "
-               "HOROVOD_TORUS_ALLREDUCE",
-               "not yet", ""},
-              {"variable", "HOROVOD_ELASTIC, HOROVOD_ELASTIC_TIMEOUT", "not yet", ""},
-              {"variable",
-               "HOROVOD_NUM_NCCL_STREAMS, HOROVOD_BATCH_D2D_MEMCOPIES, "
-               "HOROVOD_ENABLE_ASYNC_COMPLETION, NCCL_IB_DISABLE",
-               "not yet", "CPU tensors only."},
-          }};
+  return {
+      "Variables at run time",
+      "Where [configuration.md](configuration.md) names a Horovod variable, kolo reads it when "
+      "its own is unset. What is out of range or unreadable is an error; Horovod mostly goes "
+      "on. A variable with \"none\" or \"not yet\" is not read at all.",
+      {
+          {"variable", "HOROVOD_FUSION_THRESHOLD", "`KOLO_FUSION_THRESHOLD`",
+           "The default is smaller, and tensors larger than `KOLO_FUSION_TENSOR_LIMIT` travel "
+           "alone. What is fused depends on programs, not on timing."},
+          {"variable", "HOROVOD_CACHE_CAPACITY", "`KOLO_CACHE_CAPACITY`", ""},
+          {"variable", "HOROVOD_DISABLE_GROUP_FUSION", "`KOLO_DISABLE_GROUP_FUSION`",
+           "A group's tensors travel one by one. In Horovod it keeps groups apart; in kolo no "
+           "group ever shares a message with other tensors."},
+          {"variable", "HOROVOD_LOG_LEVEL", "`KOLO_LOG_LEVEL`", "Fatal means error."},
+          {"variable", "HOROVOD_LOG_HIDE_TIME", "`KOLO_LOG_TIMESTAMP`",
+           "The other way round: without it lines have no time."},
+          {"variable", "HOROVOD_GLOO_TIMEOUT_SECONDS", "`KOLO_COLLECTIVE_TIMEOUT_SECONDS`",
+           "For MPI: how long a collective that has started may move no byte."},
+          {"variable", "HOROVOD_ADASUM_MPI_CHUNK_SIZE", "`KOLO_CHUNK_BYTES`",
+           "For all collectives."},
+          {"variable", "HOROVOD_RANK, HOROVOD_SIZE", "`RANK`, `WORLD_SIZE`",
+           "Set by `kolo run`, and by `init()` where they are unset."},
+          {"variable", "HOROVOD_LOCAL_RANK, HOROVOD_LOCAL_SIZE", "`LOCAL_RANK`, `LOCAL_WORLD_SIZE`",
+           "Likewise."},
+          {"variable", "HOROVOD_CROSS_RANK, HOROVOD_CROSS_SIZE", "`cross_rank()`, `cross_size()`",
+           "There are no variables for them."},
+          {"variable", "HOROVOD_CYCLE_TIME", "none",
+           "There are no cycles: a rank reports when something was submitted."},
+          {"variable", "HOROVOD_START_TIMEOUT", "none", "The launcher's business."},
+          {"variable", "HOROVOD_MPI_THREADS_DISABLE", "none", "kolo needs MPI's threads."},
+          {"variable", "HOROVOD_THREAD_AFFINITY", "none",
+           "kolo's thread runs on the cores of its rank: `--bind-to`."},
+          {"variable",
+           "HOROVOD_CONTROLLER, HOROVOD_CPU_OPERATIONS, HOROVOD_CCL_CACHE, HOROVOD_GLOO_IFACE, "
+           "HOROVOD_GLOO_RENDEZVOUS_ADDR, HOROVOD_GLOO_RENDEZVOUS_PORT, HOROVOD_HOSTNAME",
+           "none", "MPI alone finds ranks and moves data."},
+          {"variable", "HOROVOD_ENABLE_XLA_OPS", "none", "It is TensorFlow's."},
+          {"variable", "HOROVOD_DISABLE_NVTX_RANGES", "none", "No NVTX ranges are marked."},
+          {"variable", "HOROVOD_TIMELINE, HOROVOD_TIMELINE_MARK_CYCLES", "not yet", ""},
+          {"variable",
+           "HOROVOD_STALL_CHECK_DISABLE, HOROVOD_STALL_CHECK_TIME_SECONDS, "
+           "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
+           "not yet", "A handle's wait takes a timeout; a rank that dies or leaves ends it."},
+          {"variable",
+           "HOROVOD_AUTOTUNE, HOROVOD_AUTOTUNE_LOG, HOROVOD_AUTOTUNE_WARMUP_SAMPLES, "
+           "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE, HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES, "
+           "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
+           "not yet", ""},
+          {"variable", "HOROVOD_HIERARCHICAL_ALLREDUCE", "none",
+           "Where several nodes have ranks that share memory, allreduce always goes in stages."},
+          {"variable", "HOROVOD_HIERARCHICAL_ALLGATHER, HOROVOD_TORUS_ALLREDUCE", "not yet", ""},
+          {"variable", "HOROVOD_ELASTIC, HOROVOD_ELASTIC_TIMEOUT", "not yet", ""},
+          {"variable",
+           "HOROVOD_NUM_NCCL_STREAMS, HOROVOD_BATCH_D2D_MEMCOPIES, "
+           "HOROVOD_ENABLE_ASYNC_COMPLETION, NCCL_IB_DISABLE",
+           "not yet", "CPU tensors only."},
+      }};
 }
 
 HorovodSection build() {

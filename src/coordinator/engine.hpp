@@ -3,6 +3,7 @@
 // another. docs/architecture.md shows the journey of a tensor through it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -83,6 +84,7 @@ class Engine {
     std::shared_ptr<Operation> removal;  // ends when the group has
   };
 
+  bool is_time_to_help(bool packed);
   // Goes on with what can go on at once, unless another thread does.
   void help() noexcept KOLO_EXCLUDES(seat_);
   void run() KOLO_EXCLUDES(seat_);
@@ -95,7 +97,8 @@ class Engine {
   // One round of the loop; whether something moved.
   bool turn() KOLO_REQUIRES(seat_);
   bool drain_mailbox() KOLO_REQUIRES(seat_);
-  void submit_to_group(const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(seat_);
+  void submit_to_group(const std::shared_ptr<Operation>& operation, Clock::time_point now)
+      KOLO_REQUIRES(seat_);
   bool turn_groups() KOLO_REQUIRES(seat_);
   void change_process_sets() KOLO_REQUIRES(seat_);
   void add_process_set(const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(seat_);
@@ -123,6 +126,7 @@ class Engine {
 
   // Shared between threads; locks itself.
   Mailbox mailbox_;
+  std::atomic<std::uint32_t> packed_{0};  // submissions that were
 
   // Held by who drives.
   Mutex seat_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "collectives/hierarchy/backend.hpp"
 #include "collectives/messages/backend.hpp"
 #include "collectives/messages/control_channel.hpp"
 #include "collectives/shm/backend.hpp"
@@ -32,6 +33,14 @@ std::string what_runs(const std::vector<LaunchMember>& members) {
 GroupOptions with_ranks(GroupOptions options, std::vector<int> ranks) {
   options.launch.ranks = std::move(ranks);
   return options;
+}
+
+// By rank of the group.
+std::vector<int> nodes_of(const GroupOptions& options) {
+  std::vector<int> nodes;
+  for (const int rank : options.launch.ranks)
+    nodes.push_back(options.nodes.empty() ? rank : options.nodes[static_cast<std::size_t>(rank)]);
+  return nodes;
 }
 
 // The ranks as local ranks, where they are on one node and can share its memory.
@@ -71,14 +80,27 @@ Group::Group(int process_set, int slot, std::vector<int> ranks,
       control_(make_control_channel(node, slot),
                {options_.launch.ranks, options.limits, options.cache_capacity}) {}
 
-// Both are in shared memory where all ranks are on one node.
+// In shared memory where all ranks are on one node; in stages where they are on several.
 std::unique_ptr<Backend> Group::make_backend(const std::shared_ptr<shm::Node>& node,
                                              int slot) const {
   auto messages = make_message_backend(*transport_, kFirstFreeTag, options_.tuning);
-  const std::optional<std::vector<int>> local = find_on_node(node, options_.launch.ranks);
-  if (!local) return messages;
-  return shm::make_backend(node, *local, slot, static_cast<std::uint64_t>(process_set_),
-                           std::move(messages));
+  const auto on_node = [&](const std::vector<int>& local, std::unique_ptr<Backend> others) {
+    return shm::make_backend(node, local, slot, static_cast<std::uint64_t>(process_set_),
+                             std::move(others));
+  };
+  if (const auto local = find_on_node(node, options_.launch.ranks))
+    return on_node(*local, std::move(messages));
+  const auto hierarchy = find_hierarchy(nodes_of(options_), transport_->rank());
+  if (!hierarchy) return messages;
+  std::unique_ptr<Backend> within;
+  if (hierarchy->local.size() > 1) {
+    std::vector<int> world;
+    for (const int rank : hierarchy->local)
+      world.push_back(options_.launch.ranks[static_cast<std::size_t>(rank)]);
+    within = on_node(node->find(world).value(), nullptr);
+  }
+  return make_hierarchical_backend(*hierarchy, *transport_, kFirstFreeTag, options_.tuning,
+                                   std::move(within), std::move(messages));
 }
 
 std::unique_ptr<ControlChannel> Group::make_control_channel(const std::shared_ptr<shm::Node>& node,
@@ -94,10 +116,8 @@ Group::~Group() {
   }
 }
 
-void Group::submit(const std::shared_ptr<Operation>& operation) {
-  const Participant::Token token = next_token_++;
-  const Clock::time_point now = Clock::now();
-  pending_[token] = {operation, now};
+void Group::submit(const std::shared_ptr<Operation>& operation, Clock::time_point now) {
+  const Participant::Token token = keep_pending(operation, now);
   if (operation->descriptor.kind == OpKind::kJoin) return control_.participant().join(token);
   control_.participant().submit({token, operation->name, operation->descriptor, operation->absent,
                                  operation->transient, now, !operation->lined_up});
@@ -131,11 +151,21 @@ Status Group::advance_control(bool& moved) {
   return status;
 }
 
+Participant::Token Group::keep_pending(const std::shared_ptr<Operation>& operation,
+                                       Clock::time_point since) {
+  if (free_tokens_.empty()) {
+    pending_.emplace_back();
+    free_tokens_.push_back(pending_.size());
+  }
+  const Participant::Token token = free_tokens_.back();
+  free_tokens_.pop_back();
+  pending_[token - 1] = {operation, since};
+  return token;
+}
+
 std::shared_ptr<Operation> Group::take_pending(Participant::Token token) {
-  const auto found = pending_.find(token);
-  std::shared_ptr<Operation> operation = std::move(found->second.operation);
-  pending_.erase(found);
-  return operation;
+  free_tokens_.push_back(token);
+  return std::exchange(pending_[token - 1].operation, nullptr);
 }
 
 void Group::carry_out(const Participant::Launch& launch) {
@@ -143,9 +173,10 @@ void Group::carry_out(const Participant::Launch& launch) {
   running.sequence = launch.sequence;
   std::size_t bytes = 0;
   bool anything = false;
+  running.members.reserve(launch.members.size());
   for (const Participant::Member& member : launch.members) {
     std::shared_ptr<Operation> operation =
-        member.token == 0 ? make_stand_in(member.name, member.descriptor, size_)
+        member.token == 0 ? make_stand_in(member.stand_in->name, member.stand_in->descriptor, size_)
                           : take_pending(member.token);
     bytes += operation->descriptor.bytes();
     anything = anything || !member.absent_everywhere;
@@ -307,8 +338,9 @@ std::string Group::what_stalls(Clock::time_point now) const {
     if (running.started && now - running.last_moved > kSuspicious)
       return what_runs(running.members);
   }
-  for (const auto& [token, pending] : pending_) {
-    if (now - pending.since > kSuspicious) return what_runs({{pending.operation, false}});
+  for (const Pending& pending : pending_) {
+    if (pending.operation != nullptr && now - pending.since > kSuspicious)
+      return what_runs({{pending.operation, false}});
   }
   return leaving_ && !closed_ && now - *leaving_ > kSuspicious ? "shutdown" : "";
 }
@@ -327,7 +359,7 @@ void Group::watch_held_tensors(Clock::time_point now) {
 }
 
 bool Group::finished() const {
-  return closed_ && pending_.empty() && running_.empty() && !control_.sending();
+  return closed_ && !any_pending() && running_.empty() && !control_.sending();
 }
 
 std::string Group::stop_waiting() {
@@ -336,8 +368,10 @@ std::string Group::stop_waiting() {
 }
 
 void Group::fail_all(const Status& status) {
-  for (const auto& [token, pending] : std::exchange(pending_, {}))
-    complete(pending.operation, status);
+  free_tokens_.clear();
+  for (const Pending& pending : std::exchange(pending_, {})) {
+    if (pending.operation != nullptr) complete(pending.operation, status);
+  }
   for (const std::shared_ptr<Operation>& operation : std::exchange(changes_, {}))
     complete(operation, status);
   for (Running& running : running_) {

@@ -21,6 +21,9 @@ namespace kolo {
 
 struct GroupOptions {
   LaunchOptions launch;
+  // Of each rank of the world: a number for those that it shares memory with. Empty: it is the
+  // ranks of `node` that share memory, or nobody.
+  std::vector<int> nodes;
   Tuning tuning;
   PlanLimits limits;
   std::size_t cache_capacity = 16384;
@@ -40,7 +43,7 @@ class Group {
   Group& operator=(const Group&) = delete;
 
   // --- what the program does ---
-  void submit(const std::shared_ptr<Operation>& operation);
+  void submit(const std::shared_ptr<Operation>& operation, Clock::time_point now);
   void boundary() { control_.participant().boundary(); }
   void wanted(const std::string& name) { control_.participant().wanted(name); }
   void leave();
@@ -57,7 +60,7 @@ class Group {
 
   // Whether all members have left and all is done that they had begun.
   bool finished() const;
-  bool outstanding() const { return !pending_.empty() || !running_.empty() || control_.sending(); }
+  bool outstanding() const { return any_pending() || !running_.empty() || control_.sending(); }
   // Whether others need this rank while its own program does something else.
   bool coordinates() const { return size_ > 1 && !closed_ && control_.coordinates(); }
   bool has_work_in_flight() const { return !running_.empty(); }
@@ -75,7 +78,7 @@ class Group {
 
  private:
   struct Pending {
-    std::shared_ptr<Operation> operation;
+    std::shared_ptr<Operation> operation;  // null: the place is free
     Clock::time_point since;
   };
   struct Running {
@@ -100,6 +103,9 @@ class Group {
   Status start_and_step_work(bool& moved);
   Status step(Running& running, bool& moved);
   static Progress start_or_step(Running& running, Status& status);
+  bool any_pending() const { return free_tokens_.size() < pending_.size(); }
+  Participant::Token keep_pending(const std::shared_ptr<Operation>& operation,
+                                  Clock::time_point since);
   std::shared_ptr<Operation> take_pending(Participant::Token token);
   void end(Running& running);
   void watch_held_tensors(Clock::time_point now);
@@ -115,12 +121,12 @@ class Group {
   const std::unique_ptr<Transport> transport_;
   const std::unique_ptr<Backend> backend_;
   ControlPlane control_;
-  std::unordered_map<Participant::Token, Pending> pending_;  // not launched yet
-  std::list<Running> running_;                               // by sequence
+  std::vector<Pending> pending_;  // not launched yet, by token - 1
+  std::vector<Participant::Token> free_tokens_;
+  std::list<Running> running_;  // by sequence
   std::vector<std::shared_ptr<Operation>> changes_;
   std::unordered_map<UnitId, BucketBuffer> buckets_;
   std::unordered_map<UnitId, std::vector<std::string>> bucket_names_;
-  Participant::Token next_token_ = 1;
   Clock::time_point next_look_at_held_;
   Clock::time_point next_look_at_ranks_;
   std::optional<int> seen_lost_;              // in the world, at the last look

@@ -24,11 +24,11 @@ Reduction reduction_of(const Descriptor& descriptor, DType dtype, int size) {
 
 // A tensor and its place in the memory that is worked on.
 struct Placed {
-  LaunchMember member;
+  const LaunchMember* member = nullptr;
   std::size_t index = 0;  // among the operation's tensors
   std::byte* at = nullptr;
 
-  const Operation& operation() const { return *member.operation; }
+  const Operation& operation() const { return *member->operation; }
   const TensorSpec& spec() const { return operation().descriptor.tensors[index]; }
   std::byte* data() const { return static_cast<std::byte*>(operation().tensors[index].data); }
   std::size_t bytes() const { return spec().bytes(); }
@@ -47,7 +47,7 @@ struct Placed {
     fill_with_identity(at, spec().count(), spec().dtype, operation().descriptor.op);
   }
   void unpack() const {
-    if (at != data() && !member.absent_everywhere) std::memcpy(data(), at, bytes());
+    if (at != data() && !member->absent_everywhere) std::memcpy(data(), at, bytes());
   }
 };
 
@@ -165,6 +165,7 @@ class Sequence final : public Work {
 // Small tensors of a group that may share a buffer. Tensors of a reduction share only with their
 // dtype.
 std::vector<std::vector<std::size_t>> share_out(const Descriptor& descriptor, std::size_t largest) {
+  if (descriptor.tensors.size() == 1) return {{0}};
   std::vector<std::vector<std::size_t>> parts;
   std::map<int, std::size_t> open;  // by dtype
   for (std::size_t i = 0; i < descriptor.tensors.size(); ++i) {
@@ -191,7 +192,7 @@ std::unique_ptr<Work> launch_part(Backend& backend, Turn turn, const LaunchMembe
   if (part.size() == 1) {
     auto* at = operation.slot ? operation.slot->data()
                               : static_cast<std::byte*>(operation.tensors[part[0]].data);
-    return std::make_unique<Launch>(backend, turn, std::vector<Placed>{{member, part[0], at}}, at,
+    return std::make_unique<Launch>(backend, turn, std::vector<Placed>{{&member, part[0], at}}, at,
                                     specs[part[0]].bytes(), options, nullptr);
   }
   std::vector<std::size_t> sizes;
@@ -201,7 +202,7 @@ std::unique_ptr<Work> launch_part(Backend& backend, Turn turn, const LaunchMembe
   const std::shared_ptr<std::byte[]> buffer = backend.make_buffer(layout.bytes);
   std::vector<Placed> placed;
   for (std::size_t k = 0; k < part.size(); ++k)
-    placed.push_back({member, part[k], buffer.get() + layout.offsets[k]});
+    placed.push_back({&member, part[k], buffer.get() + layout.offsets[k]});
   return std::make_unique<Launch>(backend, turn, std::move(placed), buffer.get(), layout.bytes,
                                   options, buffer);
 }
@@ -215,7 +216,7 @@ std::unique_ptr<Work> launch_in_place(Backend& backend, Turn turn, const LaunchM
   std::vector<Sequence::Maker> makers;
   makers.reserve(parts.size());
   for (const std::vector<std::size_t>& part : parts) {
-    makers.emplace_back([&backend, member, part, options](Turn one) {
+    makers.emplace_back([&backend, &member, part, options](Turn one) {
       return launch_part<Launch>(backend, one, member, part, options);
     });
   }
@@ -246,7 +247,7 @@ std::unique_ptr<Work> launch_allgather(Backend& backend, Turn turn, const Launch
     return backend.allreduce(one, rows->data(), rows->size(), sum);
   });
   for (std::size_t i = 0; i < tensors; ++i) {
-    makers.emplace_back([&backend, rows, member, i, ranks, rank](Turn one) {
+    makers.emplace_back([&backend, rows, &member, i, ranks, rank](Turn one) {
       const Operation& operation = *member.operation;
       const auto first = rows->begin() + static_cast<std::ptrdiff_t>(i * ranks);
       const std::vector<std::int64_t> mine(first, first + static_cast<std::ptrdiff_t>(ranks));
@@ -266,13 +267,13 @@ std::unique_ptr<Work> launch_alltoall(Backend& backend, Turn turn, const LaunchM
   const auto ranks = static_cast<std::size_t>(backend.size());
   const auto received = std::make_shared<std::vector<std::int64_t>>(ranks, 0);
   std::vector<Sequence::Maker> makers;
-  makers.emplace_back([&backend, member, received, ranks](Turn one) {
+  makers.emplace_back([&backend, &member, received, ranks](Turn one) {
     const std::vector<std::size_t> one_each =
         byte_boundaries(std::vector<std::int64_t>(ranks, 1), sizeof(std::int64_t));
     return backend.alltoall(one, {member.operation->splits.data(), one_each},
                             {received->data(), one_each});
   });
-  makers.emplace_back([&backend, member, received](Turn one) {
+  makers.emplace_back([&backend, &member, received](Turn one) {
     const Operation& operation = *member.operation;
     const std::size_t row_bytes = operation.descriptor.tensors[0].bytes();
     return backend.alltoall(
@@ -287,7 +288,7 @@ std::unique_ptr<Work> launch_reducescatter(Backend& backend, Turn turn,
                                            const LaunchMember& member) {
   std::vector<Sequence::Maker> makers;
   for (std::size_t i = 0; i < member.operation->tensors.size(); ++i) {
-    makers.emplace_back([&backend, member, i](Turn one) {
+    makers.emplace_back([&backend, &member, i](Turn one) {
       const Operation& operation = *member.operation;
       const TensorSpec& spec = operation.descriptor.tensors[i];
       void* data = operation.tensors[i].data;
@@ -348,8 +349,9 @@ std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
                                     const std::vector<LaunchMember>& members,
                                     const BucketBuffer& buffer, const LaunchOptions& options) {
   std::vector<Placed> placed;
+  placed.reserve(members.size());
   for (std::size_t i = 0; i < members.size(); ++i) {
-    placed.push_back({members[i], 0, buffer.data.get() + buffer.offsets[i]});
+    placed.push_back({&members[i], 0, buffer.data.get() + buffer.offsets[i]});
   }
   return std::make_unique<AllreduceLaunch>(backend, turn, std::move(placed), buffer.data.get(),
                                            buffer.bytes, options, buffer.data);

@@ -30,6 +30,8 @@ struct LaunchOptions {
   std::size_t fusion_tensor_bytes = 128 << 10;
 };
 
+// Members live, and stay where they are, for as long as their work.
+
 // The work of one operation, or nothing if there is nothing to move.
 std::unique_ptr<Work> launch_single(Backend& backend, Turn turn, const LaunchMember& member,
                                     const LaunchOptions& options);

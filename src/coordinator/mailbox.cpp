@@ -9,15 +9,12 @@ namespace {
 
 constexpr Clock::duration kLookAgain = std::chrono::milliseconds(50);
 
-std::string key(int process_set, const std::string& name) {
-  return process_set == 0 ? name : std::to_string(process_set) + '\0' + name;
-}
-
 }  // namespace
 
-bool Mailbox::line_up(const std::string& key, const std::shared_ptr<Operation>& operation) {
-  const auto line = lines_.find(key);
+bool Mailbox::line_up(BookedName& name, const std::shared_ptr<Operation>& operation) {
+  const auto line = lines_.find(&name);
   if (line == lines_.end() || line->second.back()->descriptor.refusal.empty()) return false;
+  operation->booked = &name;
   operation->lined_up = true;
   line->second.push_back(operation);
   return true;
@@ -25,16 +22,16 @@ bool Mailbox::line_up(const std::string& key, const std::shared_ptr<Operation>& 
 
 bool Mailbox::waits_in_line(const Operation& operation) const {
   if (lines_.empty()) return false;
-  const auto line = lines_.find(key(operation.process_set, operation.name));
+  const auto line = lines_.find(operation.booked);
   return line != lines_.end() && line->second.front().get() != &operation;
 }
 
 // Books the name, and finds the operation its slot. `taken`: there is nothing left to do.
 Status Mailbox::reserve(const std::shared_ptr<Operation>& operation, bool& taken) {
-  const std::string name = key(operation->process_set, operation->name);
   MutexLock lock(mutex_);
   if (!closed_.is_ok()) return closed_;
-  if (!in_flight_.insert(name).second) {
+  BookedName& name = names_[operation->process_set][operation->name];
+  if (std::exchange(name.in_flight, true)) {
     taken = line_up(name, operation);
     if (taken) return Status::ok();
     return Status::duplicate_name(
@@ -43,33 +40,48 @@ Status Mailbox::reserve(const std::shared_ptr<Operation>& operation, bool& taken
         "or "
         "give each operation a name of its own. The first operation is not affected");
   }
+  operation->booked = &name;
   if (!operation->descriptor.refusal.empty()) {
-    lines_[name].push_back(operation);
+    lines_[&name].push_back(operation);
     enter(operation, false);
     taken = true;
     return Status::ok();
   }
-  const auto slot = slots_.find(name);
-  if (slot != slots_.end() && operation->tensors.size() == 1 &&
-      slot->second.bytes == operation->descriptor.bytes()) {
-    operation->slot = slot->second;
+  if (name.slot && operation->tensors.size() == 1 &&
+      name.slot->bytes == operation->descriptor.bytes()) {
+    operation->slot = name.slot;
   }
   return Status::ok();
 }
 
-Status Mailbox::submit(const std::shared_ptr<Operation>& operation, bool quietly) {
+Status Mailbox::submit(const std::shared_ptr<Operation>& operation, bool& packed, bool quietly) {
   bool taken = false;
+  packed = false;
   if (Status status = reserve(operation, taken); !status.is_ok() || taken) return status;
-  if (operation->slot && !operation->absent) {
+  packed = operation->slot.has_value();
+  if (packed && !operation->absent) {
     std::memcpy(operation->slot->data(), operation->tensors[0].data, operation->slot->bytes);
   }
   MutexLock lock(mutex_);
   if (!closed_.is_ok()) {
-    in_flight_.erase(key(operation->process_set, operation->name));
+    unbook(*operation);
     return closed_;
   }
   enter(operation, quietly);
   return Status::ok();
+}
+
+void Mailbox::unbook(Operation& operation) {
+  BookedName& name = *std::exchange(operation.booked, nullptr);
+  name.in_flight = false;
+  if (!name.slot) forget(operation.process_set, operation.name);
+}
+
+// Names, and process sets, that never come again take no memory.
+void Mailbox::forget(int process_set, const std::string& name) {
+  Names& names = names_[process_set];
+  names.erase(name);
+  if (names.empty() && process_set != 0) names_.erase(process_set);
 }
 
 void Mailbox::wake() {
@@ -181,21 +193,19 @@ bool Mailbox::somebody_waits() const {
   return waiters_ > 0;
 }
 
-void Mailbox::release(const Operation& operation) {
-  const std::string name = key(operation.process_set, operation.name);
+void Mailbox::release(Operation& operation) {
   MutexLock lock(mutex_);
-  const auto line = lines_.find(name);
-  if (line != lines_.end()) {
-    line->second.pop_front();
-    if (!line->second.empty()) {
-      const std::shared_ptr<Operation>& next = line->second.front();
-      enter(next, false);
-      if (next->wanted) entries_.push_back({Entry::Kind::kWanted, next});
-      return;
-    }
+  const auto line = lines_.empty() ? lines_.end() : lines_.find(operation.booked);
+  if (line == lines_.end()) return unbook(operation);
+  line->second.pop_front();
+  if (line->second.empty()) {
     lines_.erase(line);
+    return unbook(operation);
   }
-  in_flight_.erase(name);
+  operation.booked = nullptr;
+  const std::shared_ptr<Operation>& next = line->second.front();
+  enter(next, false);
+  if (next->wanted) entries_.push_back({Entry::Kind::kWanted, next});
 }
 
 void Mailbox::close(const Status& reason) {
@@ -205,11 +215,9 @@ void Mailbox::close(const Status& reason) {
 
 void Mailbox::set_slot(int process_set, const std::string& name, std::optional<Slot> slot) {
   MutexLock lock(mutex_);
-  if (slot) {
-    slots_[key(process_set, name)] = std::move(*slot);
-  } else {
-    slots_.erase(key(process_set, name));
-  }
+  BookedName& booked = names_[process_set][name];
+  booked.slot = std::move(slot);
+  if (!booked.slot && !booked.in_flight) forget(process_set, name);
 }
 
 }  // namespace kolo

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,8 +38,9 @@ class Mailbox {
   // --- any thread ---
   // Hands the operation over. Fails for a name that is in flight here and when the mailbox is
   // closed. Behind a refusal of the same name it waits, since the program cannot know how long that
-  // is in flight. `quietly`: the engine's thread is not woken, since the caller is about to wait.
-  Status submit(const std::shared_ptr<Operation>& operation, bool quietly = false)
+  // is in flight. `packed`: its tensor now is where its bucket is reduced. `quietly`: the engine's
+  // thread is not woken, since the caller is about to wait.
+  Status submit(const std::shared_ptr<Operation>& operation, bool& packed, bool quietly = false)
       KOLO_EXCLUDES(mutex_);
   // A thread begins to wait for the operation, or asks whether it is done.
   void wanted(const std::shared_ptr<Operation>& operation) KOLO_EXCLUDES(mutex_);
@@ -75,7 +77,7 @@ class Mailbox {
   void park(std::optional<Clock::time_point> deadline) KOLO_EXCLUDES(mutex_);
   bool somebody_waits() const KOLO_EXCLUDES(mutex_);
   // The operation is over; its name may be used again, or goes to the next that waits for it.
-  void release(const Operation& operation) KOLO_EXCLUDES(mutex_);
+  void release(Operation& operation) KOLO_EXCLUDES(mutex_);
   // From now on submissions fail with `reason`.
   void close(const Status& reason) KOLO_EXCLUDES(mutex_);
   // Says where a tensor of that name is to be packed; an empty slot ends it.
@@ -85,13 +87,15 @@ class Mailbox {
  private:
   // What is in flight under a name that was refused, and who waits behind it.
   using Line = std::deque<std::shared_ptr<Operation>>;
+  using Names = std::unordered_map<std::string, BookedName>;
 
   void wake() KOLO_REQUIRES(mutex_);
   void wake_for_submission() KOLO_REQUIRES(mutex_);
   bool is_time_to_turn(Clock::time_point now) const KOLO_REQUIRES(mutex_);
   Status reserve(const std::shared_ptr<Operation>& operation, bool& taken) KOLO_EXCLUDES(mutex_);
-  bool line_up(const std::string& key, const std::shared_ptr<Operation>& operation)
-      KOLO_REQUIRES(mutex_);
+  bool line_up(BookedName& name, const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(mutex_);
+  void unbook(Operation& operation) KOLO_REQUIRES(mutex_);
+  void forget(int process_set, const std::string& name) KOLO_REQUIRES(mutex_);
   bool waits_in_line(const Operation& operation) const KOLO_REQUIRES(mutex_);
   void enter(const std::shared_ptr<Operation>& operation, bool quietly) KOLO_REQUIRES(mutex_);
 
@@ -101,10 +105,8 @@ class Mailbox {
   CondVar driver_condition_;
   std::atomic<bool> driven_{false};  // changed under the lock
   std::vector<Entry> entries_ KOLO_GUARDED_BY(mutex_);
-  // By key(): each process set has names of its own.
-  std::unordered_set<std::string> in_flight_ KOLO_GUARDED_BY(mutex_);
-  std::unordered_map<std::string, Line> lines_ KOLO_GUARDED_BY(mutex_);
-  std::unordered_map<std::string, Slot> slots_ KOLO_GUARDED_BY(mutex_);
+  std::map<int, Names> names_ KOLO_GUARDED_BY(mutex_);  // by process set
+  std::map<const BookedName*, Line> lines_ KOLO_GUARDED_BY(mutex_);
   Status closed_ KOLO_GUARDED_BY(mutex_);
   std::unordered_set<int> submitted_since_boundary_ KOLO_GUARDED_BY(mutex_);  // process sets
   int waiters_ KOLO_GUARDED_BY(mutex_) = 0;

@@ -1,8 +1,62 @@
 #include "coordinator/operation.hpp"
 
 namespace kolo {
+namespace {
+
+// Enough for the tensors of a large model; a few hundred bytes each.
+constexpr std::size_t kMostKept = 4096;
+
+}  // namespace
+
+std::shared_ptr<Operation> Operation::make() {
+  static thread_local std::vector<std::shared_ptr<Operation>> kept;
+  static thread_local std::size_t next = 0;
+  if (!kept.empty()) {
+    next = (next + 1) % kept.size();
+    const std::shared_ptr<Operation>& oldest = kept[next];
+    if (oldest.use_count() == 1) {
+      // Giving a reference back, other than counting them, comes after what others did before they
+      // gave theirs back.
+      std::shared_ptr<Operation>(oldest).reset();
+      oldest->start_over();
+      return oldest;
+    }
+  }
+  auto operation = std::make_shared<Operation>();
+  if (kept.size() < kMostKept) kept.push_back(operation);
+  return operation;
+}
+
+void Operation::start_over() {
+  name.clear();
+  process_set = 0;
+  std::vector<TensorSpec> specs = std::move(descriptor.tensors);
+  specs.clear();
+  descriptor = Descriptor();
+  descriptor.tensors = std::move(specs);
+  tensors.clear();
+  splits.clear();
+  make_result = nullptr;
+  keep_alive = nullptr;
+  absent = transient = stand_in = false;
+  finish = nullptr;
+  slot.reset();
+  number = -1;
+  wanted = lined_up = false;
+  booked = nullptr;
+  const MutexLock lock(mutex_);
+  status_ = Status::ok();
+  absent_everywhere_ = false;
+  done_.store(false, std::memory_order_relaxed);
+}
 
 void Operation::complete(Status status, bool absent_everywhere) {
+  if (status.is_ok()) {
+    keep_alive = nullptr;
+    finish = nullptr;
+    make_result = nullptr;
+    slot.reset();
+  }
   // Notified under the lock: a waiter may destroy the operation as soon as it sees the end.
   MutexLock lock(mutex_);
   status_ = std::move(status);

@@ -25,6 +25,12 @@ struct Slot {
   std::byte* data() const { return buffer.get() + offset; }
 };
 
+// What the mailbox knows of a name as long as there is something to know.
+struct BookedName {
+  bool in_flight = false;
+  std::optional<Slot> slot;  // of its tensor in a bucket
+};
+
 struct OperationTensor {
   void* data = nullptr;   // worked on in place, but for gathers, which read it
   std::int64_t rows = 0;  // of gathers: the extent of dimension 0 here
@@ -33,6 +39,10 @@ struct OperationTensor {
 // Filled by the submitting thread, then handed to the engine; shared by it and by the handle.
 class Operation {
  public:
+  // One that this thread has made before and nobody refers to any more, with the memory of its
+  // members; or a new one.
+  static std::shared_ptr<Operation> make();
+
   // Constant after submission.
   std::string name;
   int process_set = 0;  // 0: all ranks
@@ -53,10 +63,12 @@ class Operation {
   int number = -1;
 
   // The mailbox's, under its lock.
-  bool wanted = false;    // the engine has been told that somebody waits
-  bool lined_up = false;  // had to wait for a refusal of its name, until some time
+  bool wanted = false;           // the engine has been told that somebody waits
+  bool lined_up = false;         // had to wait for a refusal of its name, until some time
+  BookedName* booked = nullptr;  // while it is in flight
 
-  // Engine: the end. Called once.
+  // Engine: the end. Called once. After a success nothing that was given is referred to any more;
+  // after a failure messages may still be under way.
   void complete(Status status, bool absent_everywhere) KOLO_EXCLUDES(mutex_);
 
   // Any thread.
@@ -69,6 +81,8 @@ class Operation {
   bool absent_everywhere() const KOLO_EXCLUDES(mutex_);  // no rank had values; data is untouched
 
  private:
+  void start_over() KOLO_EXCLUDES(mutex_);
+
   mutable Mutex mutex_;
   mutable CondVar condition_;
   std::atomic<bool> done_{false};  // set under the lock

@@ -24,12 +24,12 @@ void Participant::submit(const Submission& submission) {
   ++submissions_;
   if (!submission.transient && !submission.descriptor.is_between_two()) used(tensor);
   tensor.token = submission.token;
-  tensor.submitted = submission.descriptor;
+  tensor.submitted = &submission.descriptor;
   tensor.absent = submission.absent;
   tensor.transient = submission.transient && tensor.id == 0;
   tensor.at = submission.at;
   tensor.wanted = false;
-  const bool known = tensor.id != 0 && tensor.submitted == tensor.descriptor;
+  const bool known = tensor.id != 0 && *tensor.submitted == tensor.descriptor;
   if (known && rank_ == 0 && submission.plannable)
     together_.push_back({tensor.id, tensor.executions});
   if (!known) {
@@ -132,7 +132,7 @@ void Participant::announce(Tensor& tensor, bool again) {
   tensor.phase = Phase::kReported;
   tensor.by_id = false;
   report_.emplace_back(
-      wire::Announce{tensor.name, tensor.submitted, tensor.absent, tensor.transient, again});
+      wire::Announce{tensor.name, *tensor.submitted, tensor.absent, tensor.transient, again});
 }
 
 void Participant::report_alone(Tensor& tensor) {
@@ -253,6 +253,7 @@ Status Participant::on(const wire::Execute& record, std::vector<Action>& actions
   }
   if (members.empty()) return broken_protocol("executes something unknown");
   Launch launch{sequence_++, record.unit, {}};
+  launch.members.reserve(members.size());
   for (Tensor* member : members) {
     if (Status s = take_part(*member, launch); !s.is_ok()) return s;
   }
@@ -271,7 +272,7 @@ Status Participant::on(const wire::Execute& record, std::vector<Action>& actions
 
 Status Participant::take_part(Tensor& tensor, Launch& launch) {
   const bool reported = tensor.phase == Phase::kReported;
-  if (tensor.descriptor.is_between_two() && (!reported || tensor.submitted != tensor.descriptor)) {
+  if (tensor.descriptor.is_between_two() && (!reported || *tensor.submitted != tensor.descriptor)) {
     ++tensor.executions;  // other ranks' affair
     return Status::ok();
   }
@@ -279,8 +280,7 @@ Status Participant::take_part(Tensor& tensor, Launch& launch) {
   if (reported) {
     member.token = tensor.token;
   } else if (tensor.phase == Phase::kIdle && join_ != 0) {
-    member.name = tensor.name;
-    member.descriptor = tensor.descriptor;
+    member.stand_in = std::make_unique<StandIn>(StandIn{tensor.name, tensor.descriptor});
     if (!tensor.transient) used(tensor);
   } else {
     return broken_protocol("executes '" + tensor.name + "', which was not reported here");

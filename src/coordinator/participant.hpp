@@ -22,20 +22,23 @@ class Participant {
 
   struct Submission {
     Token token = 0;
-    std::string name;
-    Descriptor descriptor;
-    bool absent = false;     // nothing to give: zeros, see wire::Announce
-    bool transient = false;  // the name will not come again
-    Clock::time_point at;    // when it was submitted, see flush()
-    bool plannable = true;   // submitted at a time that the program knows: may go into a bucket
+    const std::string& name;
+    const Descriptor& descriptor;  // lives until the token comes back
+    bool absent = false;           // nothing to give: zeros, see wire::Announce
+    bool transient = false;        // the name will not come again
+    Clock::time_point at;          // when it was submitted, see flush()
+    bool plannable = true;  // submitted at a time that the program knows: may go into a bucket
   };
 
   // --- actions, in the order in which they must be carried out ---
+  struct StandIn {
+    std::string name;
+    Descriptor descriptor;
+  };
   struct Member {
     Token token = 0;  // 0: this rank has joined and gives nothing, but must take part
     bool absent_everywhere = false;
-    std::string name;  // both only if token is 0
-    Descriptor descriptor;
+    std::unique_ptr<const StandIn> stand_in;  // if token is 0
   };
   struct Launch {                // run the collective of these tensors now
     std::uint64_t sequence = 0;  // the same on every rank
@@ -117,7 +120,7 @@ class Participant {
     Phase phase = Phase::kIdle;
     bool by_id = false;  // reported by number, not by name
     Token token = 0;
-    Descriptor submitted;
+    const Descriptor* submitted = nullptr;  // the caller's
     bool absent = false;
     bool transient = false;
     Clock::time_point at;

@@ -17,10 +17,9 @@ using torch::autograd::Function;
 using torch::autograd::variable_list;
 
 template <typename Result>
-Result run(const Call& call, std::shared_ptr<Operation> operation,
-           std::shared_ptr<const Result> result) {
+Result run(const Call& call, std::shared_ptr<Operation> operation, Result result) {
   const Engine::WaitsAtOnce waits;
-  return submit<Result>(call.session, std::move(operation), std::move(result)).wait();
+  return submit(call.session, std::move(operation), std::move(result)).wait();
 }
 
 // What backward() needs of the call lives in a capsule beside the graph.
@@ -78,7 +77,7 @@ variable_list and_nothing_for(std::size_t others, variable_list gradients) {
 
 void check_differentiable(const Call& call, ReduceOp op) {
   if (op == ReduceOp::Sum || op == ReduceOp::Average) return;
-  throw InvalidArgumentError(call.what + ": " + name_of(op) +
+  throw InvalidArgumentError(call.what() + ": " + name_of(op) +
                              " has no gradient; use Sum or Average, or detach() the tensor");
 }
 
@@ -202,7 +201,7 @@ struct Reducescatter : Function<Reducescatter> {
 
 }  // namespace
 
-void note_change(const std::vector<at::Tensor>& tensors) {
+void note_change(at::TensorList tensors) {
   for (const at::Tensor& tensor : tensors) {
     if (tensor.defined() && !tensor.is_inference()) torch::autograd::impl::bump_version(tensor);
   }
@@ -251,39 +250,37 @@ std::vector<at::Tensor> differentiable_reducescatter(const Call& call,
 
 std::vector<at::Tensor> run_allreduce(const Call& call, const std::vector<at::Tensor>& tensors,
                                       const AllreduceOptions& options) {
-  const auto results =
-      std::make_shared<const std::vector<at::Tensor>>(working_copies(call, tensors));
-  return run(call, make_allreduce(call, *results, options), results);
+  std::vector<at::Tensor> results = working_copies(call, tensors);
+  std::shared_ptr<Operation> operation = make_allreduce(call, results, options);
+  return run(call, std::move(operation), std::move(results));
 }
 
 std::vector<at::Tensor> run_broadcast(const Call& call, const std::vector<at::Tensor>& tensors,
                                       int root_rank) {
-  const auto results =
-      std::make_shared<const std::vector<at::Tensor>>(working_copies(call, tensors));
-  return run(call, make_broadcast(call, *results, root_rank), results);
+  std::vector<at::Tensor> results = working_copies(call, tensors);
+  std::shared_ptr<Operation> operation = make_broadcast(call, results, root_rank);
+  return run(call, std::move(operation), std::move(results));
 }
 
 std::shared_ptr<const Gathered> run_allgather(const Call& call,
                                               const std::vector<at::Tensor>& tensors) {
   const auto gathered = std::make_shared<Gathered>();
-  auto handle = submit<std::vector<at::Tensor>>(
-      call.session, make_allgather(call, tensors, gathered),
-      std::shared_ptr<const std::vector<at::Tensor>>(gathered, &gathered->tensors));
-  handle.wait();
+  run(call, make_allgather(call, tensors, gathered), at::Tensor());
   return gathered;
 }
 
 AlltoallResult run_alltoall(const Call& call, const at::Tensor& tensor,
                             const std::vector<std::int64_t>& splits) {
   const auto result = std::make_shared<AlltoallResult>();
-  return run<AlltoallResult>(call, make_alltoall(call, tensor, splits, result), result);
+  run(call, make_alltoall(call, tensor, splits, result), at::Tensor());
+  return *result;
 }
 
 std::vector<at::Tensor> run_reducescatter(const Call& call, const std::vector<at::Tensor>& tensors,
                                           const ReducescatterOptions& options) {
-  const auto results = std::make_shared<std::vector<at::Tensor>>();
-  std::shared_ptr<Operation> operation = make_reducescatter(call, tensors, options, *results);
-  return run<std::vector<at::Tensor>>(call, std::move(operation), results);
+  std::vector<at::Tensor> results;
+  std::shared_ptr<Operation> operation = make_reducescatter(call, tensors, options, results);
+  return run(call, std::move(operation), std::move(results));
 }
 
 }  // namespace kolo

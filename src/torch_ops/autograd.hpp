@@ -9,7 +9,7 @@ namespace kolo {
 bool needs_gradient(const std::vector<at::Tensor>& tensors);
 
 // Autograd must notice that tensors it saved for backward() are changed.
-void note_change(const std::vector<at::Tensor>& tensors);
+void note_change(at::TensorList tensors);
 
 // Each runs the operation and waits, and its gradient's when backward() comes there. backward()
 // throws InvalidArgumentError for reduce operators that have no gradient.

@@ -16,25 +16,26 @@ std::string unnamed(Session& session, const ProcessSet& set, const char* operati
   return std::string(operation) + ".unnamed." + std::to_string(set.state()->unnamed++);
 }
 
-void check_member(const Session& session, const ProcessSet& set, const std::string& function) {
+void check_member(const Session& session, const ProcessSet& set, const char* function) {
   if (!set.state()) return;
   check_alive(session, set, function);
   if (!set.included()) {
-    throw InvalidArgumentError(function + ": rank " + std::to_string(session.topology().rank) +
+    throw InvalidArgumentError(std::string(function) + ": rank " +
+                               std::to_string(session.topology().rank) +
                                " is no member of process set " + std::to_string(set.id()) + " (" +
                                rank_list(set.ranks()) + "); only members may call it");
   }
 }
 
 [[noreturn]] void refuse(const Call& call, const std::string& why) {
-  throw InvalidArgumentError(call.what + ": " + why);
+  throw InvalidArgumentError(call.what() + ": " + why);
 }
 
-void check_not_empty(const Call& call, const std::vector<at::Tensor>& tensors) {
+void check_not_empty(const Call& call, at::TensorList tensors) {
   if (tensors.empty()) refuse(call, "the group has no tensors");
 }
 
-Descriptor describe_reduction(const Call& call, OpKind kind, const std::vector<at::Tensor>& tensors,
+Descriptor describe_reduction(const Call& call, OpKind kind, at::TensorList tensors,
                               const AllreduceOptions& options) {
   check_not_empty(call, tensors);
   for (const at::Tensor& tensor : tensors) {
@@ -61,31 +62,27 @@ Descriptor describe_reduction(const Call& call, OpKind kind, const std::vector<a
   return descriptor;
 }
 
-std::shared_ptr<Operation> finish_making(const Call& call, std::shared_ptr<Operation> operation) {
-  operation->transient = call.transient;
-  operation->process_set = call.set.id();
-  return operation;
-}
-
 }  // namespace
 
-void check_alive(const Session& session, const ProcessSet& set, const std::string& function) {
+void check_alive(const Session& session, const ProcessSet& set, const char* function) {
   if (set.state()->session.lock().get() == &session) return;
-  throw InvalidArgumentError(function + ": process set " + std::to_string(set.id()) +
+  throw InvalidArgumentError(std::string(function) + ": process set " + std::to_string(set.id()) +
                              " was made before kolo::shutdown(), or has no members; make it anew");
 }
 
 Call::Call(const char* function, const char* operation, const std::string& given,
            const ProcessSet& process_set)
-    : session(kolo::session(function)), set(process_set), transient(given.empty()) {
+    : session(kolo::session(function)),
+      set(process_set),
+      transient(given.empty()),
+      operation_(operation) {
   check_member(*session, set, function);
   name = given.empty() ? unnamed(*session, set, operation) : given;
-  what = describe(operation);
 }
 
-std::string Call::describe(const std::string& operation) const {
-  std::string text =
-      operation + " of '" + name + "' on rank " + std::to_string(session->topology().rank);
+std::string Call::what() const {
+  std::string text = std::string(operation_) + " of '" + name + "' on rank " +
+                     std::to_string(session->topology().rank);
   if (set.id() != 0) text += " in process set " + std::to_string(set.id());
   return text;
 }
@@ -100,39 +97,34 @@ int Call::root_in_set(int root_rank) const {
 Call Call::gradient() const {
   Call call = *this;
   call.name += ".gradient";
-  call.what = call.describe("backward()");
+  call.operation_ = "backward()";
   return call;
 }
 
 void give_up(const Call& call, Descriptor meant, const std::string& why) {
-  auto refusal = std::make_shared<Operation>();
-  refusal->name = call.name;
+  const std::shared_ptr<Operation> refusal = operation_of(call);
   meant.refusal = why;
   refusal->descriptor = std::move(meant);
-  finish_making(call, refusal);
   // Of a name in flight, or after a failure, there is nobody to tell.
   static_cast<void>(call.session->engine().submit(refusal));
 }
 
-std::shared_ptr<Operation> make_allreduce(const Call& call, const std::vector<at::Tensor>& results,
+std::shared_ptr<Operation> make_allreduce(const Call& call, at::TensorList results,
                                           const AllreduceOptions& options) {
   return make_or_give_up(call, [&] {
     Descriptor descriptor = describe_reduction(call, OpKind::kAllreduce, results, options);
-    return finish_making(call,
-                         make_operation(call.what, call.name, results, std::move(descriptor)));
+    return make_operation(call, results, std::move(descriptor));
   });
 }
 
-std::shared_ptr<Operation> make_broadcast(const Call& call, const std::vector<at::Tensor>& results,
-                                          int root_rank) {
+std::shared_ptr<Operation> make_broadcast(const Call& call, at::TensorList results, int root_rank) {
   return make_or_give_up(call, [&] {
     check_not_empty(call, results);
     call.root_in_set(root_rank);
     Descriptor descriptor;
     descriptor.kind = OpKind::kBroadcast;
     descriptor.root = root_rank;
-    return finish_making(call,
-                         make_operation(call.what, call.name, results, std::move(descriptor)));
+    return make_operation(call, results, std::move(descriptor));
   });
 }
 
@@ -140,8 +132,7 @@ std::shared_ptr<Operation> make_allgather(const Call& call, const std::vector<at
                                           const std::shared_ptr<Gathered>& gathered) {
   return make_or_give_up(call, [&] {
     check_not_empty(call, tensors);
-    return finish_making(call,
-                         make_gather(call.what, call.name, tensors, OpKind::kAllgather, gathered));
+    return make_gather(call, tensors, OpKind::kAllgather, gathered);
   });
 }
 
@@ -181,8 +172,7 @@ std::shared_ptr<Operation> checked_alltoall(const Call& call, const at::Tensor& 
                                             std::vector<std::int64_t> splits,
                                             const std::shared_ptr<AlltoallResult>& result) {
   const auto gathered = std::make_shared<Gathered>();
-  std::shared_ptr<Operation> operation =
-      make_gather(call.what, call.name, {tensor}, OpKind::kAlltoall, gathered);
+  std::shared_ptr<Operation> operation = make_gather(call, {tensor}, OpKind::kAlltoall, gathered);
   operation->splits = checked_splits(call, std::move(splits), tensor.size(0));
   operation->make_result = [gathered, result, make = std::move(operation->make_result)](
                                std::size_t index, const std::vector<std::int64_t>& received) {
@@ -191,14 +181,14 @@ std::shared_ptr<Operation> checked_alltoall(const Call& call, const at::Tensor& 
     result->received_splits = received;
     return memory;
   };
-  return finish_making(call, std::move(operation));
+  return operation;
 }
 
 std::vector<at::Tensor> copies_of(const Call& call, const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> copies;
   copies.reserve(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    copies.push_back(working_copy(which(i, tensors.size()) + call.what, tensors[i]));
+    copies.push_back(working_copy(Argument{call, i, tensors.size()}, tensors[i]));
   return copies;
 }
 
@@ -220,12 +210,11 @@ std::shared_ptr<Operation> checked_reducescatter(const Call& call,
     results.push_back(at::empty_like(part));
     shares.emplace_back(results.back(), part);
   }
-  std::shared_ptr<Operation> operation =
-      make_operation(call.what, call.name, works, std::move(descriptor));
+  std::shared_ptr<Operation> operation = make_operation(call, works, std::move(descriptor));
   operation->finish = [shares = std::move(shares)] {
     for (const auto& [result, part] : shares) result.copy_(part);
   };
-  return finish_making(call, std::move(operation));
+  return operation;
 }
 
 }  // namespace
@@ -246,7 +235,7 @@ std::shared_ptr<Operation> make_reducescatter(const Call& call,
 }
 
 at::Tensor working_copy(const Call& call, const at::Tensor& tensor) {
-  return make_or_give_up(call, [&] { return working_copy(call.what, tensor); });
+  return make_or_give_up(call, [&] { return working_copy(Argument{call}, tensor); });
 }
 
 std::vector<at::Tensor> working_copies(const Call& call, const std::vector<at::Tensor>& tensors) {

@@ -18,10 +18,10 @@ struct Call {
   std::shared_ptr<Session> session;
   ProcessSet set;
   std::string name;
-  std::string what;  // for messages: "allreduce of 'x' on rank 3"
   bool transient = false;
 
-  // `function` is the API's, for messages; `operation` begins the name if none was given.
+  // `function` is the API's, for messages; `operation` begins the name if none was given, and is a
+  // literal.
   // Throws where this rank is no member of the set.
   Call(const char* function, const char* operation, const std::string& given,
        const ProcessSet& process_set);
@@ -29,17 +29,19 @@ struct Call {
   // The call that backward() makes.
   Call gradient() const;
 
+  std::string what() const;  // for messages: "allreduce of 'x' on rank 3"
+
   int rank() const { return set.rank(); }  // in the set
   int size() const { return set.size(); }
   // The position in the set of a rank among all; throws if it is no member.
   int root_in_set(int root_rank) const;
 
  private:
-  std::string describe(const std::string& operation) const;
+  const char* operation_;
 };
 
 // Throws InvalidArgumentError for a set (not that of all ranks) that is none of this session.
-void check_alive(const Session& session, const ProcessSet& set, const std::string& function);
+void check_alive(const Session& session, const ProcessSet& set, const char* function);
 
 // Tells the other ranks of the set that this one cannot take part in the call, and why, instead of
 // letting them wait. `meant` says which two ranks a send is between. Its name stays usable.
@@ -58,10 +60,9 @@ auto make_or_give_up(const Call& call, const Make& make, const Descriptor& meant
 
 // Each checks its arguments and, if one is wrong, gives the call up and throws
 // InvalidArgumentError. Works on `results` in place.
-std::shared_ptr<Operation> make_allreduce(const Call& call, const std::vector<at::Tensor>& results,
+std::shared_ptr<Operation> make_allreduce(const Call& call, at::TensorList results,
                                           const AllreduceOptions& options);
-std::shared_ptr<Operation> make_broadcast(const Call& call, const std::vector<at::Tensor>& results,
-                                          int root_rank);
+std::shared_ptr<Operation> make_broadcast(const Call& call, at::TensorList results, int root_rank);
 std::shared_ptr<Operation> make_allgather(const Call& call, const std::vector<at::Tensor>& tensors,
                                           const std::shared_ptr<Gathered>& gathered);
 // Without splits every rank gets the same number of rows.

@@ -283,15 +283,14 @@ void GradientReducer::State::submit_dense(Unit& unit, std::vector<Travelling> de
     works.push_back(one.work);
     absent = absent && one.was_undefined;
   }
-  std::shared_ptr<Operation> operation = make_allreduce(call, works, reduction(unit.name));
+  std::shared_ptr<Operation> operation = make_allreduce(call, works, reduction(""));
   if (dense.size() > 1) {
     for (std::size_t i = 0; i < dense.size(); ++i)
       operation->descriptor.tensors[i].name = parameters[dense[i].parameter].name;
   }
   operation->absent = absent;
   unit.dense = std::move(dense);
-  unit.reduction = kolo::submit(call.session, std::move(operation),
-                                std::make_shared<const std::vector<at::Tensor>>(std::move(works)));
+  unit.reduction = kolo::submit(call.session, std::move(operation), std::move(works));
 }
 
 // Parameters that backward() did not reach here, but may have reached on another rank. A unit that

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "kolo/error.h"
@@ -18,7 +19,15 @@ template <typename Result>
 struct HandleState {
   std::shared_ptr<Session> session;  // its engine answers even after shutdown()
   std::shared_ptr<Operation> operation;
-  std::function<Result()> result;  // called when the operation has ended well
+  // When the operation has ended well: a tensor that was given, or what the operation fills, or
+  // what is made then.
+  std::variant<Result, std::shared_ptr<const Result>, std::function<Result()>> outcome;
+
+  Result result() const {
+    if (const auto* given = std::get_if<0>(&outcome)) return *given;
+    if (const auto* filled = std::get_if<1>(&outcome)) return **filled;
+    return std::get<2>(outcome)();
+  }
 };
 
 }  // namespace kolo::detail
@@ -44,24 +53,29 @@ inline void keep_mode(Operation& operation) {
   }
 }
 
-// Hands the operation to the session's engine; throws if it is refused.
+// Hands the operation to its session's engine; throws if it is refused.
 template <typename Result>
-BasicHandle<Result> submit_for(const std::shared_ptr<Session>& session,
-                               std::shared_ptr<Operation> operation,
-                               std::function<Result()> result) {
-  keep_mode(*operation);
-  throw_if_error(session->engine().submit(operation));
-  return BasicHandle<Result>(std::make_unique<detail::HandleState<Result>>(
-      detail::HandleState<Result>{session, std::move(operation), std::move(result)}));
+BasicHandle<Result> submit(detail::HandleState<Result> state) {
+  keep_mode(*state.operation);
+  throw_if_error(state.session->engine().submit(state.operation));
+  return BasicHandle<Result>(std::make_unique<detail::HandleState<Result>>(std::move(state)));
 }
 
-// The same for a result that lies ready when the operation has ended.
+// The same for a result that is there already, as the tensor that is worked on in place.
+template <typename Result>
+BasicHandle<Result> submit(const std::shared_ptr<Session>& session,
+                           std::shared_ptr<Operation> operation, Result given) {
+  return submit<Result>(
+      detail::HandleState<Result>{session, std::move(operation), std::move(given)});
+}
+
+// The same for a result that the operation fills.
 template <typename Result>
 BasicHandle<Result> submit(const std::shared_ptr<Session>& session,
                            std::shared_ptr<Operation> operation,
                            std::shared_ptr<const Result> result) {
-  return submit_for<Result>(session, std::move(operation),
-                            [result = std::move(result)] { return *result; });
+  return submit<Result>(
+      detail::HandleState<Result>{session, std::move(operation), std::move(result)});
 }
 
 }  // namespace kolo

@@ -27,7 +27,7 @@ std::vector<std::string> gather(const Call& call, const std::string& bytes, int 
   operation->descriptor.root = root;
   operation->descriptor.tensors[0].name = agreed;
   const Engine::WaitsAtOnce waits;
-  submit(call.session, std::move(operation), std::make_shared<const at::Tensor>()).wait();
+  submit(call.session, std::move(operation), at::Tensor()).wait();
   std::vector<std::string> all;
   const auto* at = static_cast<const char*>(gathered->tensors[0].const_data_ptr());
   for (const std::int64_t length : gathered->rows[0]) {
@@ -53,7 +53,7 @@ std::string broadcast_bytes(const Encode& encode, int root_rank, const Operation
   std::vector<std::string> all = gather(call, mine, root_rank, agreed);
   if (!all[static_cast<std::size_t>(root)].empty())
     return std::move(all[static_cast<std::size_t>(root)]);
-  throw MismatchError(call.what + ": its root, rank " + std::to_string(root_rank) +
+  throw MismatchError(call.what() + ": its root, rank " + std::to_string(root_rank) +
                       ", has joined and gives nothing");
 }
 

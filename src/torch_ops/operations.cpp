@@ -10,11 +10,6 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-template <typename Result>
-std::shared_ptr<const Result> ready_made(Result result) {
-  return std::make_shared<const Result>(std::move(result));
-}
-
 // The result of a gather, which is made while the operation runs.
 std::shared_ptr<const at::Tensor> first_of(const std::shared_ptr<Gathered>& gathered) {
   return {gathered, &gathered->tensors[0]};
@@ -24,20 +19,20 @@ std::shared_ptr<const Tensors> all_of(const std::shared_ptr<Gathered>& gathered)
 }
 
 Handle start_allreduce(const Call& call, at::Tensor result, const AllreduceOptions& options) {
-  std::shared_ptr<Operation> operation = make_allreduce(call, {result}, options);
-  return submit(call.session, std::move(operation), ready_made(std::move(result)));
+  std::shared_ptr<Operation> operation = make_allreduce(call, result, options);
+  return submit(call.session, std::move(operation), std::move(result));
 }
 GroupHandle start_allreduce(const Call& call, Tensors results, const AllreduceOptions& options) {
   std::shared_ptr<Operation> operation = make_allreduce(call, results, options);
-  return submit(call.session, std::move(operation), ready_made(std::move(results)));
+  return submit(call.session, std::move(operation), std::move(results));
 }
 Handle start_broadcast(const Call& call, at::Tensor result, int root_rank) {
-  std::shared_ptr<Operation> operation = make_broadcast(call, {result}, root_rank);
-  return submit(call.session, std::move(operation), ready_made(std::move(result)));
+  std::shared_ptr<Operation> operation = make_broadcast(call, result, root_rank);
+  return submit(call.session, std::move(operation), std::move(result));
 }
 GroupHandle start_broadcast(const Call& call, Tensors results, int root_rank) {
   std::shared_ptr<Operation> operation = make_broadcast(call, results, root_rank);
-  return submit(call.session, std::move(operation), ready_made(std::move(results)));
+  return submit(call.session, std::move(operation), std::move(results));
 }
 
 }  // namespace
@@ -62,7 +57,7 @@ Handle allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options
 Handle allreduce_async_(at::Tensor tensor, const AllreduceOptions& options) {
   const Call call("allreduce_async_", "allreduce", options.name(), options.process_set());
   Handle handle = start_allreduce(call, tensor, options);
-  note_change({std::move(tensor)});
+  note_change(tensor);
   return handle;
 }
 
@@ -86,7 +81,7 @@ GroupHandle grouped_allreduce_async_(Tensors tensors, const AllreduceOptions& op
   const Call call("grouped_allreduce_async_", "grouped_allreduce", options.name(),
                   options.process_set());
   GroupHandle handle = start_allreduce(call, tensors, options);
-  note_change(std::move(tensors));
+  note_change(tensors);
   return handle;
 }
 
@@ -110,7 +105,7 @@ Handle broadcast_async(const at::Tensor& tensor, int root_rank, const OperationO
 Handle broadcast_async_(at::Tensor tensor, int root_rank, const OperationOptions& options) {
   const Call call("broadcast_async_", "broadcast", options.name(), options.process_set());
   Handle handle = start_broadcast(call, tensor, root_rank);
-  note_change({std::move(tensor)});
+  note_change(tensor);
   return handle;
 }
 
@@ -136,7 +131,7 @@ GroupHandle grouped_broadcast_async_(Tensors tensors, int root_rank,
   const Call call("grouped_broadcast_async_", "grouped_broadcast", options.name(),
                   options.process_set());
   GroupHandle handle = start_broadcast(call, tensors, root_rank);
-  note_change(std::move(tensors));
+  note_change(tensors);
   return handle;
 }
 
@@ -194,7 +189,7 @@ Handle reducescatter_async(const at::Tensor& tensor, const ReducescatterOptions&
   const Call call("reducescatter_async", "reducescatter", options.name(), options.process_set());
   Tensors results;
   std::shared_ptr<Operation> operation = make_reducescatter(call, {tensor}, options, results);
-  return submit(call.session, std::move(operation), ready_made(std::move(results[0])));
+  return submit(call.session, std::move(operation), std::move(results[0]));
 }
 
 Tensors grouped_reducescatter(const Tensors& tensors, const ReducescatterOptions& options) {
@@ -209,7 +204,7 @@ GroupHandle grouped_reducescatter_async(const Tensors& tensors,
                   options.process_set());
   Tensors results;
   std::shared_ptr<Operation> operation = make_reducescatter(call, tensors, options, results);
-  return submit(call.session, std::move(operation), ready_made(std::move(results)));
+  return submit(call.session, std::move(operation), std::move(results));
 }
 
 // --- barrier and join ---
@@ -218,13 +213,10 @@ namespace {
 
 // Waits for an operation without tensors.
 std::shared_ptr<Operation> run_plain(const Call& call, OpKind kind) {
-  auto operation = std::make_shared<Operation>();
-  operation->name = call.name;
-  operation->transient = call.transient;
-  operation->process_set = call.set.id();
+  std::shared_ptr<Operation> operation = operation_of(call);
   operation->descriptor.kind = kind;
   const Engine::WaitsAtOnce waits;
-  submit(call.session, operation, ready_made(at::Tensor())).wait();
+  submit(call.session, operation, at::Tensor()).wait();
   return operation;
 }
 

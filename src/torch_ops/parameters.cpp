@@ -33,9 +33,7 @@ void broadcast_all(const Named& named, int root_rank, const ProcessSet& set) {
   std::shared_ptr<Operation> operation = make_broadcast(call, tensors, root_rank);
   for (std::size_t i = 0; i < names.size(); ++i) operation->descriptor.tensors[i].name = names[i];
   const Engine::WaitsAtOnce waits;
-  submit(call.session, std::move(operation),
-         std::make_shared<const std::vector<at::Tensor>>(tensors))
-      .wait();
+  submit(call.session, std::move(operation), tensors).wait();
 }
 
 // What two optimizers must have in common for one to take the state of the other.

@@ -30,7 +30,7 @@ struct Message {
     call.root_in_set(from);
     call.root_in_set(to);
     if (from != to) return;
-    throw InvalidArgumentError(call.what + ": a rank cannot send to itself");
+    throw InvalidArgumentError(call.what() + ": a rank cannot send to itself");
   }
 
   static Message to(const char* function, const OperationOptions& options, int destination) {
@@ -63,12 +63,9 @@ struct Message {
   }
 
   Handle start(at::Tensor tensor) const {
-    std::shared_ptr<Operation> operation = make_or_give_up(
-        [&] { return make_operation(call.what, call.name, {tensor}, descriptor()); });
-    operation->transient = call.transient;
-    operation->process_set = call.set.id();
-    return submit(call.session, std::move(operation),
-                  std::make_shared<const at::Tensor>(std::move(tensor)));
+    std::shared_ptr<Operation> operation =
+        make_or_give_up([&] { return make_operation(call, {tensor}, descriptor()); });
+    return submit(call.session, std::move(operation), std::move(tensor));
   }
 
  private:
@@ -83,14 +80,14 @@ struct Message {
 
 at::Tensor detached(const Message& message, const at::Tensor& tensor) {
   return message.make_or_give_up([&] {
-    check(message.call.what, tensor);
+    check({message.call}, tensor);
     return tensor.detach().contiguous();
   });
 }
 
 at::Tensor empty_like(const Message& message, const at::Tensor& like) {
   return message.make_or_give_up([&] {
-    check(message.call.what, like);
+    check({message.call}, like);
     return at::empty(like.sizes(), like.options().requires_grad(false));
   });
 }
@@ -168,7 +165,7 @@ at::Tensor recv_(at::Tensor tensor, int source, const OperationOptions& options)
 Handle send_async(const at::Tensor& tensor, int destination, const OperationOptions& options) {
   const Message message = Message::to("send_async", options, destination);
   return message.start(
-      message.make_or_give_up([&] { return working_copy(message.call.what, tensor); }));
+      message.make_or_give_up([&] { return working_copy(Argument{message.call}, tensor); }));
 }
 
 Handle recv_async_(at::Tensor tensor, int source, const OperationOptions& options) {
@@ -185,8 +182,8 @@ at::Tensor sendrecv(const at::Tensor& tensor, int destination, const at::Tensor&
   // Both or neither: each peer is told if one of them cannot be.
   const auto [outgoing, incoming] = out.make_or_give_up([&] {
     return in.make_or_give_up([&] {
-      check(out.call.what, tensor);
-      check(in.call.what, like);
+      check({out.call}, tensor);
+      check({in.call}, like);
       return std::pair(tensor.detach().clone(at::MemoryFormat::Contiguous),
                        at::empty(like.sizes(), like.options().requires_grad(false)));
     });

@@ -25,13 +25,12 @@ Call change(const char* function) {
 // Runs it in the engine.
 std::shared_ptr<Operation> run_change(const Call& call, OpKind kind,
                                       std::vector<std::int64_t> numbers) {
-  auto operation = std::make_shared<Operation>();
-  operation->name = call.name;
+  std::shared_ptr<Operation> operation = operation_of(call);
   operation->descriptor.kind = kind;
   operation->descriptor.tensors = {{DType::kInt64, std::move(numbers)}};
   operation->tensors.emplace_back();
   const Engine::WaitsAtOnce waits;
-  submit(call.session, operation, std::make_shared<const at::Tensor>()).wait();
+  submit(call.session, operation, at::Tensor()).wait();
   return operation;
 }
 

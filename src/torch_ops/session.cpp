@@ -43,8 +43,10 @@ double cores_per_rank(const Topology& topology) {
   return cores < machine ? cores : static_cast<double>(cores) / topology.local_size;
 }
 
-Engine::Options engine_options(const Config& config, const Topology& topology) {
+Engine::Options engine_options(const Config& config, const Topology& topology,
+                               std::vector<int> nodes) {
   Engine::Options options;
+  options.group.nodes = std::move(nodes);
   options.group.tuning.chunk_bytes = static_cast<std::size_t>(config.chunk_bytes);
   options.group.tuning.ring_threshold_bytes = static_cast<std::size_t>(config.ring_threshold_bytes);
   options.group.limits.bucket_bytes = static_cast<std::size_t>(config.fusion_threshold_bytes);
@@ -95,15 +97,16 @@ std::size_t arena_capacity(const Config& config, const Topology& topology) {
 }
 
 Status share_memory(MpiParent parent, const Config& config, const Topology& topology,
-                    std::shared_ptr<shm::Node>& node) {
+                    std::shared_ptr<shm::Node>& node, std::vector<int>& nodes) {
   std::shared_ptr<shm::Arena> arena;
   if (config.shared_memory && topology.local_size > 1) {
     const Status status = process_arena(arena_capacity(config, topology), arena);
     if (!status.is_ok()) log::warning("no shared memory: " + status.message());
   }
   Status status = connect_node(parent, topology, arena, node);
-  if (status.is_ok() && node != nullptr && config.arena) put_tensors_into_arena();
-  return status;
+  if (!status.is_ok()) return status;
+  if (node != nullptr && config.arena) put_tensors_into_arena();
+  return gather_number(parent, node == nullptr ? topology.rank : node->ranks().front(), nodes);
 }
 
 Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
@@ -117,8 +120,10 @@ Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
   std::unique_ptr<Transport> transport;
   if (Status s = make_mpi_transport(parent, transport); !s.is_ok()) return s;
   std::shared_ptr<shm::Node> node;
-  if (Status s = share_memory(parent, config, topology, node); !s.is_ok()) return s;
-  made = std::make_shared<Session>(config, topology, std::move(transport), std::move(node));
+  std::vector<int> nodes;
+  if (Status s = share_memory(parent, config, topology, node, nodes); !s.is_ok()) return s;
+  made = std::make_shared<Session>(config, topology, std::move(transport), std::move(node),
+                                   std::move(nodes));
   return Status::ok();
 }
 
@@ -174,10 +179,11 @@ void init_on(MpiParent parent) {
 }  // namespace
 
 Session::Session(const Config& config, const Topology& topology,
-                 std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> node)
+                 std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> node,
+                 std::vector<int> nodes)
     : topology_(topology),
       node_(std::move(node)),
-      engine_(std::move(transport), node_, engine_options(config, topology)) {}
+      engine_(std::move(transport), node_, engine_options(config, topology, std::move(nodes))) {}
 
 std::string Session::unnamed(const char* operation) {
   return std::string(operation) + ".unnamed." + std::to_string(unnamed_++);

@@ -9,7 +9,7 @@ namespace {
 
 void check_sparse(const Call& call, const at::Tensor& tensor, const AllreduceOptions& options) {
   const auto refuse = [&](const std::string& why) {
-    throw InvalidArgumentError(call.what + ": " + why);
+    throw InvalidArgumentError(call.what() + ": " + why);
   };
   if (!tensor.defined() || tensor.layout() != at::kSparse)
     refuse("the tensor is not sparse (COO); use allreduce()");
@@ -64,9 +64,9 @@ Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& 
   operation->descriptor.postscale = options.postscale_factor();
   double factor = options.postscale_factor();
   if (options.op() == ReduceOp::Average) factor /= call.size();
-  return submit_for<at::Tensor>(
+  return submit(detail::HandleState<at::Tensor>{
       call.session, std::move(operation),
-      [gathered, size = mine.sizes().vec(), factor] { return combine(*gathered, size, factor); });
+      [gathered, size = mine.sizes().vec(), factor] { return combine(*gathered, size, factor); }});
 }
 
 }  // namespace kolo

@@ -7,15 +7,18 @@
 #include <utility>
 
 #include "kolo/error.h"
+#include "torch_ops/call.hpp"
 
 namespace kolo {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& why) {
-  throw InvalidArgumentError(what + ": " + why);
+[[noreturn]] void refuse(const Argument& argument, const std::string& why) {
+  std::string which;
+  if (argument.of > 1) which = "tensor " + std::to_string(argument.index) + " of ";
+  throw InvalidArgumentError(which + argument.call.what() + ": " + why);
 }
 
-DType dtype_of(const std::string& what, at::ScalarType type) {
+DType dtype_of(const Argument& argument, at::ScalarType type) {
   switch (type) {
     case at::kByte:
       return DType::kUint8;
@@ -40,7 +43,7 @@ DType dtype_of(const std::string& what, at::ScalarType type) {
     default:
       break;
   }
-  refuse(what,
+  refuse(argument,
          std::string("dtype ") + c10::toString(type) +
              " is not supported; convert the tensor to a real floating point or integer dtype "
              "(complex: at::view_as_real)");
@@ -48,35 +51,49 @@ DType dtype_of(const std::string& what, at::ScalarType type) {
 
 // What an operation works on, kept alive by it.
 struct Kept {
-  std::vector<at::Tensor> works;
+  c10::SmallVector<c10::Storage, 1> works;
   std::vector<std::pair<at::Tensor, at::Tensor>> copy_back;  // to, from
 };
 
+// The tensor, or a contiguous copy without history, so that writing does not meet autograd's
+// checks.
+at::Tensor to_work_on(const at::Tensor& tensor, Kept& kept) {
+  if (tensor.is_contiguous()) return tensor;
+  const at::Tensor target = tensor.detach();
+  const at::Tensor work = target.contiguous();
+  kept.copy_back.emplace_back(target, work);
+  return work;
+}
+
 }  // namespace
 
-std::string which(std::size_t index, std::size_t of) {
-  return of == 1 ? std::string() : "tensor " + std::to_string(index) + " of ";
+std::shared_ptr<Operation> operation_of(const Call& call) {
+  std::shared_ptr<Operation> operation = Operation::make();
+  operation->name = call.name;
+  operation->process_set = call.set.id();
+  operation->transient = call.transient;
+  return operation;
 }
 
-void check(const std::string& what, const at::Tensor& tensor) {
-  if (!tensor.defined()) refuse(what, "the tensor is undefined");
+void check(const Argument& argument, const at::Tensor& tensor) {
+  if (!tensor.defined()) refuse(argument, "the tensor is undefined");
   if (tensor.layout() != at::kStrided) {
-    refuse(what, "only dense tensors are supported; use tensor.to_dense()");
+    refuse(argument, "only dense tensors are supported; use tensor.to_dense()");
   }
   if (!tensor.is_cpu()) {
-    refuse(what, "the tensor is on " + tensor.device().str() +
-                     ", but this kolo works on CPU tensors; use tensor.cpu()");
+    refuse(argument, "the tensor is on " + tensor.device().str() +
+                         ", but this kolo works on CPU tensors; use tensor.cpu()");
   }
 }
 
-std::shared_ptr<Operation> make_operation(const std::string& what, const std::string& name,
-                                          const std::vector<at::Tensor>& tensors,
+std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tensors,
                                           Descriptor descriptor) {
-  auto operation = std::make_shared<Operation>();
+  std::shared_ptr<Operation> operation = operation_of(call);
+  descriptor.tensors = std::move(operation->descriptor.tensors);  // empty, but its memory is not
   auto kept = std::make_shared<Kept>();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& tensor = tensors[i];
-    const std::string here = which(i, tensors.size()) + what;
+    const Argument here{call, i, tensors.size()};
     check(here, tensor);
     if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
       refuse(here,
@@ -84,15 +101,10 @@ std::shared_ptr<Operation> make_operation(const std::string& what, const std::st
              "use tensor.contiguous()");
     }
     descriptor.tensors.push_back({dtype_of(here, tensor.scalar_type()), tensor.sizes().vec()});
-    // Without history, so that writing does not meet autograd's checks; the storage is the same.
-    const at::Tensor target = tensor.detach();
-    const at::Tensor work = target.contiguous();
-    if (!work.is_same(target) && work.data_ptr() != target.data_ptr())
-      kept->copy_back.emplace_back(target, work);
+    const at::Tensor work = to_work_on(tensor, *kept);
     operation->tensors.push_back({work.data_ptr(), 0});
-    kept->works.push_back(work);
+    kept->works.push_back(work.storage());
   }
-  operation->name = name;
   operation->descriptor = std::move(descriptor);
   if (!kept->copy_back.empty()) {
     operation->finish = [kept] {
@@ -103,15 +115,13 @@ std::shared_ptr<Operation> make_operation(const std::string& what, const std::st
   return operation;
 }
 
-std::shared_ptr<Operation> make_gather(const std::string& what, const std::string& name,
-                                       const std::vector<at::Tensor>& tensors, OpKind kind,
-                                       const std::shared_ptr<Gathered>& gathered) {
-  auto operation = std::make_shared<Operation>();
-  auto kept = std::make_shared<Kept>();
-  operation->name = name;
+std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::Tensor>& tensors,
+                                       OpKind kind, const std::shared_ptr<Gathered>& gathered) {
+  std::shared_ptr<Operation> operation = operation_of(call);
+  auto works = std::make_shared<std::vector<at::Tensor>>();
   operation->descriptor.kind = kind;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const std::string here = which(i, tensors.size()) + what;
+    const Argument here{call, i, tensors.size()};
     check(here, tensors[i]);
     if (tensors[i].dim() == 0) {
       refuse(here, "the tensor has no dimension 0 to gather along; use tensor.reshape({1})");
@@ -120,24 +130,24 @@ std::shared_ptr<Operation> make_gather(const std::string& what, const std::strin
     operation->descriptor.tensors.push_back({dtype, tensors[i].sizes().slice(1).vec()});
     const at::Tensor work = tensors[i].detach().contiguous();
     operation->tensors.push_back({work.data_ptr(), work.size(0)});
-    kept->works.push_back(work);
+    works->push_back(work);
   }
   gathered->tensors.resize(tensors.size());
   gathered->rows.resize(tensors.size());
-  operation->make_result = [kept, gathered](std::size_t index,
-                                            const std::vector<std::int64_t>& rows) -> void* {
-    std::vector<std::int64_t> shape = kept->works[index].sizes().vec();
+  operation->make_result = [works, gathered](std::size_t index,
+                                             const std::vector<std::int64_t>& rows) -> void* {
+    std::vector<std::int64_t> shape = (*works)[index].sizes().vec();
     shape[0] = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
     gathered->rows[index] = rows;
-    gathered->tensors[index] = at::empty(shape, kept->works[index].options());
+    gathered->tensors[index] = at::empty(shape, (*works)[index].options());
     return gathered->tensors[index].data_ptr();
   };
-  operation->keep_alive = std::move(kept);
+  operation->keep_alive = std::move(works);
   return operation;
 }
 
-at::Tensor working_copy(const std::string& what, const at::Tensor& tensor) {
-  check(what, tensor);
+at::Tensor working_copy(const Argument& argument, const at::Tensor& tensor) {
+  check(argument, tensor);
   return tensor.detach().clone(at::MemoryFormat::Contiguous);
 }
 

@@ -11,11 +11,22 @@
 
 namespace kolo {
 
+struct Call;
+
+// A tensor of a call, as messages call it.
+struct Argument {
+  const Call& call;
+  std::size_t index = 0;  // in a group
+  std::size_t of = 1;     // so many
+};
+
+// The call's operation, with nothing to do yet.
+std::shared_ptr<Operation> operation_of(const Call& call);
+
 // Makes the operation that works on `tensors` in place; descriptor.tensors is filled in. Where a
 // tensor is not contiguous the engine works on a copy, which is copied back at the end. Throws
-// InvalidArgumentError, naming `what` ("allreduce of 'x'"), for tensors that kolo cannot take.
-std::shared_ptr<Operation> make_operation(const std::string& what, const std::string& name,
-                                          const std::vector<at::Tensor>& tensors,
+// InvalidArgumentError, naming the call, for tensors that kolo cannot take.
+std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tensors,
                                           Descriptor descriptor);
 
 // What a gather brings: for each tensor the rows of all ranks, and how many came from each.
@@ -25,17 +36,13 @@ struct Gathered {
 };
 
 // Makes the operation that gathers rows of `tensors`, without changing them. Fills `gathered`.
-std::shared_ptr<Operation> make_gather(const std::string& what, const std::string& name,
-                                       const std::vector<at::Tensor>& tensors, OpKind kind,
-                                       const std::shared_ptr<Gathered>& gathered);
-
-// "tensor 3 of " in messages about a group.
-std::string which(std::size_t index, std::size_t of);
+std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::Tensor>& tensors,
+                                       OpKind kind, const std::shared_ptr<Gathered>& gathered);
 
 // Refuses tensors that kolo cannot take.
-void check(const std::string& what, const at::Tensor& tensor);
+void check(const Argument& argument, const at::Tensor& tensor);
 
 // A copy to work on for operations that are not in place: contiguous, without autograd's history.
-at::Tensor working_copy(const std::string& what, const at::Tensor& tensor);
+at::Tensor working_copy(const Argument& argument, const at::Tensor& tensor);
 
 }  // namespace kolo

@@ -8,9 +8,11 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
+#include "collectives/hierarchy/backend.hpp"
 #include "collectives/local/transport.hpp"
 #include "collectives/messages/backend.hpp"
 #include "collectives/shm/backend.hpp"
@@ -67,27 +69,63 @@ void finish(Work& work) {
 
 struct World {
   std::string name;
-  bool shared;
+  std::vector<int> nodes;  // of each rank; empty: no memory is shared
   Memory memory;
 };
 
+void PrintTo(const World& world, std::ostream* out) {
+  *out << world.name;
+}
+
+// The nodes of several ranks, by rank; null for one that is alone.
+std::vector<std::shared_ptr<shm::Node>> make_nodes(const std::vector<int>& numbers) {
+  std::vector<std::shared_ptr<shm::Node>> nodes(numbers.size());
+  for (const int number : std::set<int>(numbers.begin(), numbers.end())) {
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < numbers.size(); ++rank) {
+      if (numbers[rank] == number) ranks.push_back(static_cast<int>(rank));
+    }
+    if (ranks.size() == 1) continue;
+    const auto made = shm::make_local_nodes(ranks, 256 << 20);
+    for (std::size_t i = 0; i < ranks.size(); ++i)
+      nodes[static_cast<std::size_t>(ranks[i])] = made[i];
+  }
+  return nodes;
+}
+
+// As a group makes its own.
+std::unique_ptr<Backend> make_backend(Transport& transport, const std::shared_ptr<shm::Node>& node,
+                                      const std::vector<int>& nodes) {
+  Tuning tuning;
+  tuning.chunk_bytes = 4096;
+  tuning.ring_threshold_bytes = 1024;
+  auto messages = make_message_backend(transport, 2, tuning);
+  if (nodes.empty() || nodes.size() == 1) return messages;
+  const auto hierarchy = find_hierarchy(nodes, transport.rank());
+  if (!hierarchy && node == nullptr) return messages;
+  if (!hierarchy)
+    return shm::make_backend(node, *node->find(node->ranks()), 3, 7, std::move(messages));
+  std::unique_ptr<Backend> local;
+  if (node != nullptr)
+    local = shm::make_backend(node, *node->find(hierarchy->local), 3, 7, nullptr);
+  return make_hierarchical_backend(*hierarchy, transport, 2, tuning, std::move(local),
+                                   std::move(messages));
+}
+
 void on_all_ranks(const World& world, int size, const std::function<void(Rank&)>& program) {
   auto transports = make_local_transports(size);
-  std::vector<std::shared_ptr<shm::Node>> nodes;
-  if (world.shared) nodes = shm::make_local_nodes(size, 256 << 20);
-  std::vector<int> ranks(static_cast<std::size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> numbers = world.nodes;
+  if (!numbers.empty()) numbers.resize(static_cast<std::size_t>(size));
+  std::vector<std::shared_ptr<shm::Node>> nodes = make_nodes(numbers);
+  nodes.resize(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
-  for (const int rank : ranks) {
+  for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
-      Tuning tuning;
-      tuning.chunk_bytes = 4096;
-      tuning.ring_threshold_bytes = 1024;
-      auto backend = make_message_backend(*transports[rank], 2, tuning);
-      if (world.shared) backend = shm::make_backend(nodes[rank], ranks, 3, 7, std::move(backend));
+      const std::shared_ptr<shm::Node>& node = nodes[static_cast<std::size_t>(rank)];
+      const auto backend = make_backend(*transports[rank], node, numbers);
       const bool in_arena =
           world.memory == Memory::kShared || (world.memory == Memory::kMixed && rank % 2 == 0);
-      Rank me{*backend, world.shared && in_arena ? &nodes[rank]->arena() : nullptr};
+      Rank me{*backend, node != nullptr && in_arena ? &node->arena() : nullptr};
       program(me);
     });
   }
@@ -116,6 +154,15 @@ void allreduce(Rank& me) {
     finish(*me.backend.allreduce({sequence++}, data.data(), count, twice));
     for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], 2 * sum(me.size(), i)) << i;
   }
+}
+
+// More than goes between nodes at a time; rounded as on any other backend, and the same everywhere.
+void allreduce_of_much(Rank& me) {
+  const std::size_t count = (10 << 20) / sizeof(float) + 5;
+  Floats data(me.arena, count);
+  for (std::size_t i = 0; i < count; ++i) data[i] = value(me.rank(), i);
+  finish(*me.backend.allreduce({0}, data.data(), count, {DType::kFloat32, ReduceOp::Sum, 2}));
+  for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(data[i], sum(me.size(), i) / 2) << i;
 }
 
 // Not aligned to anything but an element.
@@ -326,6 +373,9 @@ class Backends : public testing::TestWithParam<World> {
 TEST_P(Backends, Allreduce) {
   check(allreduce);
 }
+TEST_P(Backends, AllreduceOfMuch) {
+  check(allreduce_of_much);
+}
 TEST_P(Backends, AllreduceOfAView) {
   check(allreduce_of_a_view);
 }
@@ -355,11 +405,34 @@ TEST_P(Backends, Parts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Backends,
-                         testing::Values(World{"Messages", false, Memory::kPrivate},
-                                         World{"Arena", true, Memory::kShared},
-                                         World{"Private", true, Memory::kPrivate},
-                                         World{"Mixed", true, Memory::kMixed}),
+                         testing::Values(World{"Messages", {}, Memory::kPrivate},
+                                         World{"Arena", {0, 0, 0, 0}, Memory::kShared},
+                                         World{"Private", {0, 0, 0, 0}, Memory::kPrivate},
+                                         World{"Mixed", {0, 0, 0, 0}, Memory::kMixed},
+                                         World{"TwoNodes", {0, 0, 1, 1}, Memory::kShared},
+                                         World{"Strewn", {7, 3, 3, 7}, Memory::kMixed},
+                                         World{"Uneven", {0, 1, 1, 1}, Memory::kMixed},
+                                         World{"Uneven3", {1, 1, 0, 1}, Memory::kPrivate}),
                          [](const auto& world) { return world.param.name; });
+
+TEST(Hierarchy, IsOfGroupsThatShareSomeMemory) {
+  EXPECT_FALSE(find_hierarchy({5}, 0));
+  EXPECT_FALSE(find_hierarchy({5, 5, 5}, 1)) << "one node";
+  EXPECT_FALSE(find_hierarchy({4, 5, 6}, 1)) << "each rank alone";
+  EXPECT_TRUE(find_hierarchy({4, 5, 4}, 1));
+}
+
+TEST(Hierarchy, AsManySlicesAsTheSmallestNodeHasRanks) {
+  // Node 0 has ranks 0, 2, 5; node 9 has 1, 3; node 4 has 4, 6, 7.
+  const std::vector<int> nodes = {0, 9, 0, 9, 4, 0, 4, 4};
+  const auto of = [&](int rank) { return *find_hierarchy(nodes, rank); };
+  EXPECT_EQ(of(2).local, (std::vector<int>{0, 2, 5}));
+  EXPECT_EQ(of(2).local_rank, 1);
+  for (const int rank : {0, 1, 4}) EXPECT_EQ(of(rank).cross, (std::vector<int>{0, 4, 1})) << rank;
+  for (const int rank : {2, 3, 6}) EXPECT_EQ(of(rank).cross, (std::vector<int>{2, 6, 3})) << rank;
+  for (const int rank : {5, 7}) EXPECT_TRUE(of(rank).cross.empty()) << rank;
+  for (int rank = 0; rank < 8; ++rank) EXPECT_EQ(of(rank).slices, 2);
+}
 
 }  // namespace
 }  // namespace kolo

@@ -31,9 +31,10 @@ void take_part(const std::vector<std::byte>& bytes) {
   kolo::wire::Decisions decisions;
   if (!kolo::wire::decode(bytes, decisions).is_ok()) return;
   kolo::Participant participant(1, 100);
-  participant.submit({1, "", {}, false, false, {}});
-  participant.submit({2, "a", {}, true, false, {}});
-  participant.submit({3, "b", {}, false, true, {}});
+  const kolo::Descriptor descriptor;
+  participant.submit({1, "", descriptor, false, false, {}});
+  participant.submit({2, "a", descriptor, true, false, {}});
+  participant.submit({3, "b", descriptor, false, true, {}});
   participant.wanted("a");
   std::vector<kolo::Participant::Action> actions;
   const bool valid = participant.apply(decisions, actions).is_ok();

@@ -1,10 +1,11 @@
 // Engines of several ranks in one process, over the local backend: ranks are threads. With
-// KOLO_TEST_SHARED_MEMORY=1 in the environment they have nodes and so collectives in shared memory,
-// and who submits drives.
+// KOLO_TEST_RANKS_PER_NODE in the environment they have nodes with so many ranks, and so
+// collectives in shared memory, and who submits drives.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -17,30 +18,47 @@
 
 namespace kolo {
 
+inline int ranks_per_node() {
+  const char* text = std::getenv("KOLO_TEST_RANKS_PER_NODE");
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
 inline Engine::Options test_options() {
   Engine::Options options;
   options.group.tuning.chunk_bytes = 1024;
   options.group.tuning.ring_threshold_bytes = 2048;
   options.shutdown_timeout = std::chrono::seconds(20);
   options.backoff.computing_threads = 8;  // never spin: the ranks share two cores
-  options.submitters_drive = std::getenv("KOLO_TEST_SHARED_MEMORY") != nullptr;
+  options.submitters_drive = ranks_per_node() > 0;
   return options;
 }
 
-inline std::vector<std::shared_ptr<shm::Node>> make_nodes(int size) {
-  const char* wanted = std::getenv("KOLO_TEST_SHARED_MEMORY");
-  if (wanted == nullptr)
+// By rank; and fills which rank is on which.
+inline std::vector<std::shared_ptr<shm::Node>> make_nodes(int size, std::vector<int>& numbers) {
+  numbers.clear();
+  if (ranks_per_node() == 0)
     return std::vector<std::shared_ptr<shm::Node>>(static_cast<std::size_t>(size));
-  return shm::make_local_nodes(size, 1 << 30);
+  std::vector<std::shared_ptr<shm::Node>> nodes;
+  for (int first = 0; first < size; first += ranks_per_node()) {
+    std::vector<int> ranks;
+    for (int rank = first; rank < std::min(size, first + ranks_per_node()); ++rank)
+      ranks.push_back(rank);
+    numbers.insert(numbers.end(), ranks.size(), first);
+    auto made = shm::make_local_nodes(ranks, 256 << 20);
+    // As where a rank is alone on its machine.
+    if (made.size() == 1) made[0] = nullptr;
+    nodes.insert(nodes.end(), made.begin(), made.end());
+  }
+  return nodes;
 }
 
 // A rank's program: gets the engine, and its transport to play a lost peer with.
 using RankProgram = std::function<void(Engine&, Transport&)>;
 
 inline void on_all_ranks(int size, const RankProgram& program,
-                         const Engine::Options& options = test_options()) {
+                         Engine::Options options = test_options()) {
   std::vector<std::unique_ptr<Transport>> transports = make_local_transports(size);
-  const std::vector<std::shared_ptr<shm::Node>> nodes = make_nodes(size);
+  const std::vector<std::shared_ptr<shm::Node>> nodes = make_nodes(size, options.group.nodes);
   std::vector<std::thread> threads;
   for (std::size_t rank = 0; rank < transports.size(); ++rank) {
     threads.emplace_back([&program, &options, &transport = transports[rank], &node = nodes[rank]] {

@@ -233,7 +233,8 @@ TEST(EngineLoss, OthersLearnThatARankHasLeftWhileRank0IsBusy) {
 // Rank 0 is there, but reads nothing: what is to be told to it finds no room.
 TEST(EngineLoss, APeerThatReadsNothingHoldsNoShutdownUp) {
   auto transports = make_local_transports(2);
-  const auto nodes = make_nodes(2);
+  std::vector<int> numbers;
+  const auto nodes = make_nodes(2, numbers);
   Engine::Options options = test_options();
   options.shutdown_timeout = milliseconds(200);
   std::vector<std::vector<float>> data(3000, std::vector<float>(4, 1.0F));

@@ -275,9 +275,9 @@ void play_everywhere(unsigned seed) {
   const Programs in_world = ProgramMaker(size, random(), random_mix(random)).make();
   const Programs in_set =
       ProgramMaker(static_cast<int>(some.size()), random(), random_mix(random)).make();
-  const Engine::Options options = random_options(random);
+  Engine::Options options = random_options(random);
   auto transports = make_local_transports(size);
-  const auto nodes = make_nodes(size);
+  const auto nodes = make_nodes(size, options.group.nodes);
   std::vector<Lasts> lasts(all.size());
   std::vector<std::thread> threads;
   for (const int rank : all) {

@@ -64,8 +64,9 @@ class World {
               bool absent = false, bool transient = false) {
     ASSERT_FALSE(busy(rank, name)) << "the test submits twice";
     const Participant::Token token = next_token_++;
-    in_flight_[rank][token] = {name, descriptor};
-    participants_[rank].submit({token, name, descriptor, absent, transient, Clock::now()});
+    const Submitted& kept = in_flight_[rank][token] = {name, descriptor};
+    participants_[rank].submit(
+        {token, kept.name, kept.descriptor, absent, transient, Clock::now()});
     collect(rank);
   }
   // As the mailbox tells it; a join is a boundary by itself.
@@ -221,8 +222,9 @@ class World {
     std::vector<Submitted> members;
     std::string together;
     for (const Participant::Member& member : launch.members) {
-      members.push_back(member.token == 0 ? Submitted{member.name, member.descriptor}
-                                          : end(rank, member.token));
+      members.push_back(member.token == 0
+                            ? Submitted{member.stand_in->name, member.stand_in->descriptor}
+                            : end(rank, member.token));
       names.push_back(members.back().name + (member.absent_everywhere ? " (absent)" : ""));
       together += names.back();
     }

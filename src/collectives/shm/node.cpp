@@ -48,9 +48,8 @@ void Node::keep(std::vector<Segment> mapped, std::vector<int> lifelines, int own
   own_lifeline_ = own_lifeline;
 }
 
-std::vector<std::shared_ptr<Node>> make_local_nodes(int size, std::size_t capacity) {
-  std::vector<int> ranks(static_cast<std::size_t>(size));
-  std::iota(ranks.begin(), ranks.end(), 0);
+std::vector<std::shared_ptr<Node>> make_local_nodes(const std::vector<int>& ranks,
+                                                    std::size_t capacity) {
   const auto arenas = std::make_shared<std::vector<std::unique_ptr<Arena>>>(ranks.size());
   std::vector<std::byte*> segments;
   for (std::unique_ptr<Arena>& arena : *arenas) {
@@ -58,12 +57,18 @@ std::vector<std::shared_ptr<Node>> make_local_nodes(int size, std::size_t capaci
     segments.push_back(arena->segment().data());
   }
   std::vector<std::shared_ptr<Node>> nodes;
-  for (const int rank : ranks) {
-    // All nodes together own the arenas, since peers may still read when a rank is done.
-    const std::shared_ptr<Arena> mine(arenas, (*arenas)[static_cast<std::size_t>(rank)].get());
-    nodes.push_back(std::make_shared<Node>(ranks, rank, mine, segments));
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    // All of them together own the arenas, since peers may still read when a rank is done.
+    const std::shared_ptr<Arena> mine(arenas, (*arenas)[i].get());
+    nodes.push_back(std::make_shared<Node>(ranks, static_cast<int>(i), mine, segments));
   }
   return nodes;
+}
+
+std::vector<std::shared_ptr<Node>> make_local_nodes(int size, std::size_t capacity) {
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return make_local_nodes(ranks, capacity);
 }
 
 }  // namespace kolo::shm

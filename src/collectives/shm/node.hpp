@@ -25,6 +25,7 @@ class Node {
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
+  const std::vector<int>& ranks() const { return ranks_; }
   int local_rank() const { return local_rank_; }
   int size() const { return static_cast<int>(ranks_.size()); }
   Arena& arena() const { return *arena_; }
@@ -55,7 +56,10 @@ class Node {
   int own_lifeline_ = -1;
 };
 
-// Nodes for threads of one process that play ranks 0 to size - 1.
+// A node, as each of its ranks sees it, for threads of one process that play these ranks, or ranks
+// 0 to size - 1.
+std::vector<std::shared_ptr<Node>> make_local_nodes(const std::vector<int>& ranks,
+                                                    std::size_t capacity);
 std::vector<std::shared_ptr<Node>> make_local_nodes(int size, std::size_t capacity);
 
 }  // namespace kolo::shm

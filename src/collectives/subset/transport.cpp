@@ -61,4 +61,8 @@ std::unique_ptr<Transport> make_subset_transport(Transport& parent, std::vector<
                                            tags);
 }
 
+std::unique_ptr<Transport> make_subset_transport(Transport& parent, std::vector<int> ranks) {
+  return std::make_unique<SubsetTransport>(parent, std::move(ranks), 0, parent.max_tag() + 1);
+}
+
 }  // namespace kolo

@@ -18,4 +18,8 @@ int subset_slots(const Transport& parent);
 std::unique_ptr<Transport> make_subset_transport(Transport& parent, std::vector<int> ranks,
                                                  int slot);
 
+// A view with the parent's own tags: what uses a tag here and there at the same time must not be
+// between the same two ranks.
+std::unique_ptr<Transport> make_subset_transport(Transport& parent, std::vector<int> ranks);
+
 }  // namespace kolo
