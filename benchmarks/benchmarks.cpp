@@ -1,14 +1,18 @@
 #include "benchmarks/benchmarks.hpp"
 
+#include <filesystem>
+
 #include "benchmarks/backward.hpp"
 #include "benchmarks/contenders.hpp"
 #include "benchmarks/limit.hpp"
 #include "benchmarks/sizes.hpp"
+#include "benchmarks/train.hpp"
 
 namespace kolo::bench {
 namespace {
 
 constexpr int kGradientSamples = 40;
+constexpr int kTrainSamples = 15;
 // Tensors from here on are compared with what memory allows.
 constexpr std::int64_t kLimitFrom = 1 << 20;
 constexpr std::size_t kFusedPieceBytes = std::size_t{1} << 20;
@@ -71,6 +75,24 @@ void bench_gradients(Group& group, const Options& options, const Publish& publis
   contenders.push_back(no_communication(group, model));
   contenders.push_back(mpi_after_backward(group, model));
   publish.rows(measure_rows(group, contenders, schedule, "gradients/" + work, bytes));
+}
+
+void bench_train(Group& group, const Options& options, const Publish& publish) {
+  const TrainingSize size{options.batch_size, options.steps};
+  const Contenders contenders =
+      training_contenders(group, size, std::filesystem::read_symlink("/proc/self/exe").string());
+  const Schedule schedule{options.warm_up, options.samples > 0 ? options.samples : kTrainSamples};
+  auto times = measure(group, contenders, schedule);
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < contenders.size(); ++i) {
+    const std::string name = contenders[i]->name();
+    const double images =
+        static_cast<double>(size.batch) * size.steps * (name == "single" ? 1 : group.size());
+    for (double& time : times[i]) time /= images;
+    rows.push_back({"train/mnist/" + std::to_string(group.size()), name, summarize(times[i]),
+                    size.batch * 28 * 28 * 4, ""});
+  }
+  publish.rows(rows);
 }
 
 }  // namespace kolo::bench

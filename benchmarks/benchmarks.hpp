@@ -31,6 +31,10 @@ void bench_allreduce(Group& group, const Options& options, const Publish& publis
 // completion; and "gradients/MODEL/RANKS": backward() and the reduction of what it gives.
 void bench_gradients(Group& group, const Options& options, const Publish& publish);
 
+// The work "train/mnist/RANKS": a step of training, as the time per image of all ranks together (of
+// "single": of one).
+void bench_train(Group& group, const Options& options, const Publish& publish);
+
 // Works "OPERATION/BYTES/MEMORY/RANKS" of float32 tensors, where MEMORY is kolo's usual_memory().
 // BYTES are what each rank gives in; barrier has the one work of 0.
 void bench_operations(Group& group, const Options& options, const Publish& publish);

@@ -10,6 +10,7 @@
 #include "benchmarks/benchmarks.hpp"
 #include "benchmarks/json_file.hpp"
 #include "benchmarks/machine.hpp"
+#include "benchmarks/train.hpp"
 
 namespace kolo::bench {
 namespace {
@@ -49,6 +50,7 @@ std::string head(const Report& report, const std::string& placement) {
 
 auto benchmark_of(const Options& options) {
   if (options.benchmark == "allreduce") return bench_allreduce;
+  if (options.benchmark == "train") return bench_train;
   return options.benchmark == "gradients" ? bench_gradients : bench_operations;
 }
 
@@ -105,6 +107,8 @@ int run(const Options& options, const std::vector<std::string>& arguments) {
 }
 
 int start(const std::vector<std::string>& arguments) {
+  if (!arguments.empty() && arguments.front() == kTrainAlone)
+    return train_alone({arguments.begin() + 1, arguments.end()});
   const Options options = parse_options(arguments);
   if (options.help) {
     if (first_of_the_job()) std::cout << *options.help;

@@ -24,7 +24,8 @@ constexpr const char* kUsage =
     "Benchmarks:\n"
     "  allreduce   float32 sums in place, by size, beside MPI_Allreduce\n"
     "  gradients   a model's gradients, beside MPI_Allreduce one by one and fused\n"
-    "  operations  each operation, by size, beside plain MPI and torch.distributed\n\n";
+    "  operations  each operation, by size, beside plain MPI and torch.distributed\n"
+    "  train       the MNIST network, beside LibTorch processes that do not communicate\n\n";
 
 std::string listed(const std::vector<Operation>& operations) {
   std::string names;
@@ -37,6 +38,10 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
   auto add = table.add_options();
   if (benchmark == "gradients") {
     add("model", po::value(&o.model)->default_value(o.model), "whose gradients: resnet50");
+  } else if (benchmark == "train") {
+    add("batch-size", po::value(&o.batch_size)->default_value(o.batch_size),
+        "images a rank and step");
+    add("steps", po::value(&o.steps)->default_value(o.steps), "training steps a sample");
   } else {
     add("min-bytes", po::value(&o.min_bytes)->default_value(o.min_bytes),
         "the smallest tensor, a multiple of 4; each next one is four times as large");
@@ -78,6 +83,8 @@ void check_ranges(const Options& o) {
         "--min-bytes must be a multiple of 4, at least 4");
   check(o.max_bytes >= o.min_bytes, "--max-bytes must be at least --min-bytes");
   check(o.max_bytes <= kMostBytes, "--max-bytes must be at most " + std::to_string(kMostBytes));
+  check(o.batch_size >= 2, "--batch-size must be at least 2");
+  check(o.steps >= 1, "--steps must be at least 1");
   check(o.samples >= 0, "--samples must be at least 1, or 0 to let the benchmark choose");
   check(o.warm_up >= 0, "--warm-up must be at least 0");
   if (parameters_of(o.model)) return;
@@ -87,10 +94,10 @@ void check_ranges(const Options& o) {
 }
 
 void check_name(const std::string& benchmark) {
-  static constexpr const char* kNames[] = {"allreduce", "gradients", "operations"};
+  static constexpr const char* kNames[] = {"allreduce", "gradients", "operations", "train"};
   if (std::find(std::begin(kNames), std::end(kNames), benchmark) != std::end(kNames)) return;
   throw UsageError("there is no benchmark '" + benchmark +
-                   "'; there are allreduce, gradients and operations");
+                   "'; there are allreduce, gradients, operations and train");
 }
 
 // The words after the benchmark's name.
@@ -116,7 +123,7 @@ void read_options(const std::vector<std::string>& words, Options& o) {
 
 Options parse_options(const std::vector<std::string>& arguments) {
   Options o;
-  check(!arguments.empty(), "which benchmark? allreduce, gradients or operations");
+  check(!arguments.empty(), "which benchmark? allreduce, gradients, operations or train");
   o.benchmark = arguments.front();
   if (o.benchmark == "--help" || o.benchmark == "-h") {
     o.help = std::string(kUsage) + "'kolo bench NAME --help' lists the options of a benchmark.\n";

@@ -18,7 +18,7 @@ class UsageError : public std::runtime_error {
 };
 
 struct Options {
-  std::string benchmark;            // "allreduce", "gradients" or "operations"
+  std::string benchmark;            // "allreduce", "gradients", "operations" or "train"
   std::optional<std::string> help;  // asked for: print it and do nothing
 
   // All benchmarks.
@@ -36,6 +36,10 @@ struct Options {
 
   // gradients
   std::string model = "resnet50";
+
+  // train
+  int batch_size = 64;  // a rank
+  int steps = 10;       // a sample
 };
 
 // Throws UsageError. `arguments` are without the program's name.

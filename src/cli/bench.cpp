@@ -35,7 +35,8 @@ std::string bench_help() {
           "  allreduce   allreduce of 4 B to 256 MB, beside MPI_Allreduce\n"
           "  gradients   reducing a model's gradients (--model resnet50), beside plain MPI\n"
           "  operations  each operation, 4 B to 64 MB, beside plain MPI and, with --python PATH,\n"
-          "              torch.distributed over gloo\n\n"
+          "              torch.distributed over gloo\n"
+          "  train       the MNIST network, beside processes that do not communicate\n\n"
           "'kolo bench NAME --help' lists the options of a benchmark; every one knows --json "
           "FILE.\n\n"
        << bench_option_table();

@@ -21,9 +21,10 @@ constexpr Clock::duration kCoordinatorNap = std::chrono::milliseconds(100);
 // How long a rank that gives up waiting for others goes on sending what it has told them.
 constexpr Clock::duration kLastWords = std::chrono::seconds(1);
 
-// Where submitters drive: how long the engine's thread leaves it to them, and how many turns one
-// takes at most.
+// Where submitters drive: how long the engine's thread leaves it to them, which doubles with each
+// look in vain, for a look takes a core from them; and how many turns one takes at most.
 constexpr Clock::duration kPatience = std::chrono::microseconds(250);
+constexpr Clock::duration kMostPatience = std::chrono::milliseconds(8);
 constexpr int kMostTurns = 64;
 
 // A tensor that was packed into its bucket's buffer hardly ever is what others wait for: of these
@@ -61,7 +62,8 @@ Engine::Engine(std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> 
       mailbox_(options.submitters_drive ? std::optional(kPatience) : std::nullopt),
       transport_(std::move(transport)),
       node_(std::move(node)),
-      backoff_(options.backoff) {
+      backoff_(options.backoff),
+      patience_(kPatience) {
   std::vector<int> everyone(static_cast<std::size_t>(size_));
   std::iota(everyone.begin(), everyone.end(), 0);
   make_group(0, sets_[0], everyone);
@@ -179,6 +181,7 @@ bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& s
   sleep_until = Clock::now();
   if (turn()) {
     backoff_.reset();
+    patience_ = kPatience;
     return true;
   }
   watch_timers();
@@ -195,7 +198,10 @@ bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& s
   const bool wanted = mailbox_.somebody_waits() || leave_deadline_;
   std::optional<Clock::duration> sleep = backoff_.pause(wanted);
   sleeps = sleep.has_value();
-  if (sleeps && options_.submitters_drive && !wanted) sleep = kPatience;
+  if (sleeps && options_.submitters_drive && !wanted) {
+    sleep = patience_;
+    patience_ = std::min(patience_ * 2, kMostPatience);
+  }
   if (sleep) sleep_until = Clock::now() + *sleep;
   return true;
 }

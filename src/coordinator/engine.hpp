@@ -135,6 +135,7 @@ class Engine {
   std::map<int, ProcessSet> sets_ KOLO_GUARDED_BY(seat_);  // by number; 0 is the world
   int next_process_set_ KOLO_GUARDED_BY(seat_) = 1;
   Backoff backoff_ KOLO_GUARDED_BY(seat_);
+  Clock::duration patience_ KOLO_GUARDED_BY(seat_);  // where submitters drive
   std::vector<Mailbox::Entry> entries_ KOLO_GUARDED_BY(seat_);
   // Set while shutting down.
   std::optional<Clock::time_point> leave_deadline_ KOLO_GUARDED_BY(seat_);

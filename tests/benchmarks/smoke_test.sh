@@ -41,6 +41,10 @@ expect 0 'gradients/tiny1000/2 *no-communication' on_two_ranks "$program" gradie
 "$python" "$here/check_json.py" "$folder/tiny.json" gradients kolo,mpi,mpi-fused reduction/tiny1000/2 \
   kolo,no-communication,mpi gradients/tiny1000/2
 
+expect 0 'train/mnist/2 *independent-tuned-malloc' on_two_ranks "$program" train --samples 2 --steps 1 --batch-size 4 --json "$folder/train.json"
+"$python" "$here/check_json.py" "$folder/train.json" train kolo,single,independent,independent-tuned-malloc train/mnist/2
+expect 2 'batch-size must be' "$program" train --batch-size 1
+
 works=()
 for name in allreduce grouped_allreduce broadcast allgather alltoall reducescatter sendrecv; do
   works+=("$name"/{4,16,64,256,1024,4096,16384,65536}/arena/2)
@@ -70,7 +74,8 @@ expect 2 'min-bytes must be' "$program" allreduce --min-bytes 3
 expect 2 'known: resnet50' "$program" gradients --model resnet999
 expect 1 "cannot write $folder/none/x.json" on_two_ranks "$program" allreduce --max-bytes 4 --json "$folder/none/x.json"
 # A whole file or none: nothing else is left, and no child.
+if pgrep -af 'kolo-bench train-alone'; then echo 'the above are left'; exit 1; fi
 for _ in $(seq 30); do pgrep -f "$here/fake_gloo.py" > /dev/null || break; sleep 0.1; done
 if pgrep -af "$here/fake_gloo.py"; then echo 'the above are left'; exit 1; fi
-[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allreduce.json fake.json gradients.json large.json operations.json output python-copy python-die python-idle python-lack tiny.json " ]
+[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allreduce.json fake.json gradients.json large.json operations.json output python-copy python-die python-idle python-lack tiny.json train.json " ]
 echo "kolo-bench: smoke test passed"
