@@ -17,6 +17,8 @@ struct HandleState;
 
 // Belongs to one operation. Move-only; any thread may hold it, one at a time.
 //
+// What an operation was given is released when it ends, on the thread that carries it out.
+//
 // Destroying a handle without wait() lets the operation go on: it keeps its tensors alive and, in
 // place, still changes them. Its error is lost then.
 template <typename Result>

@@ -80,6 +80,7 @@ Status Engine::submit(const std::shared_ptr<Operation>& operation) {
   const bool waits = WaitsAtOnce::of_this_thread();
   bool packed = false;
   Status status = mailbox_.submit(operation, packed, waits);
+  if (!status.is_ok()) operation->let_go();
   if (options_.submitters_drive && !waits && status.is_ok() && is_time_to_help(packed)) help();
   return status;
 }

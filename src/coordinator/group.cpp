@@ -74,6 +74,7 @@ Group::Group(int process_set, int slot, std::vector<int> ranks,
     : process_set_(process_set),
       size_(transport->size()),
       options_(with_ranks(options, std::move(ranks))),
+      on_one_node_(find_on_node(node, options_.launch.ranks).has_value()),
       mailbox_(mailbox),
       transport_(std::move(transport)),
       backend_(make_backend(node, slot)),
@@ -199,7 +200,9 @@ void Group::carry_out(const Participant::Launch& launch) {
 }
 
 void Group::carry_out(const Participant::Failure& failure) {
-  complete(take_pending(failure.token), failure.status);
+  const std::shared_ptr<Operation> operation = take_pending(failure.token);
+  operation->let_go();  // it was not begun
+  complete(operation, failure.status);
 }
 
 void Group::carry_out(const Participant::BucketBegins& bucket) {
@@ -325,6 +328,8 @@ Status Group::watch_timers() {
 // Over messages MPI tells; where ranks share memory, nobody does. What a rank wrote before its end
 // may be all that is needed, so its end counts only when it is seen again after another round.
 Status Group::watch_lost_ranks(Clock::time_point now) {
+  // At the end of a group on several nodes a peer may have heard of it, and gone, long before.
+  if (leaving_ && !on_one_node_) return Status::ok();
   const std::string what = what_stalls(now);
   const std::optional<int> lost = what.empty() ? std::nullopt : backend_->lost_rank();
   const std::optional<int> before = std::exchange(seen_lost_, lost);
@@ -370,7 +375,9 @@ std::string Group::stop_waiting() {
 void Group::fail_all(const Status& status) {
   free_tokens_.clear();
   for (const Pending& pending : std::exchange(pending_, {})) {
-    if (pending.operation != nullptr) complete(pending.operation, status);
+    if (pending.operation == nullptr) continue;
+    complete(pending.operation, status);
+    failed_.push_back(pending.operation);
   }
   for (const std::shared_ptr<Operation>& operation : std::exchange(changes_, {}))
     complete(operation, status);

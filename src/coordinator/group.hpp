@@ -116,14 +116,16 @@ class Group {
   const int process_set_;
   const int size_;
   const GroupOptions options_;
-  Mailbox& mailbox_;  // outlives this
+  const bool on_one_node_;  // and its ranks share memory
+  Mailbox& mailbox_;        // outlives this
 
   const std::unique_ptr<Transport> transport_;
   const std::unique_ptr<Backend> backend_;
   ControlPlane control_;
   std::vector<Pending> pending_;  // not launched yet, by token - 1
   std::vector<Participant::Token> free_tokens_;
-  std::list<Running> running_;  // by sequence
+  std::vector<std::shared_ptr<Operation>> failed_;  // which the participant may still refer to
+  std::list<Running> running_;                      // by sequence
   std::vector<std::shared_ptr<Operation>> changes_;
   std::unordered_map<UnitId, BucketBuffer> buckets_;
   std::unordered_map<UnitId, std::vector<std::string>> bucket_names_;

@@ -94,8 +94,9 @@ void Mailbox::wake() {
 void Mailbox::wake_for_submission() {
   if (driven() || !patience_) return wake();
   submitted_ = true;
-  if (alarm_) return;
-  alarm_ = Clock::now() + *patience_;
+  const Clock::time_point then = Clock::now() + *patience_;
+  if (alarm_ && *alarm_ <= then) return;
+  alarm_ = then;
   condition_.notify_one();
 }
 

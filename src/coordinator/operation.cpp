@@ -6,15 +6,24 @@ namespace {
 // Enough for the tensors of a large model; a few hundred bytes each.
 constexpr std::size_t kMostKept = 4096;
 
+// Whether the thread's are destroyed already: programs may use kolo while the process ends.
+thread_local bool none_are_kept = false;
+
+struct Kept {
+  std::vector<std::shared_ptr<Operation>> operations;
+  std::size_t next = 0;
+  ~Kept() { none_are_kept = true; }
+};
+
 }  // namespace
 
 std::shared_ptr<Operation> Operation::make() {
-  static thread_local std::vector<std::shared_ptr<Operation>> kept;
-  static thread_local std::size_t next = 0;
-  if (!kept.empty()) {
-    next = (next + 1) % kept.size();
-    const std::shared_ptr<Operation>& oldest = kept[next];
-    if (oldest.use_count() == 1) {
+  if (none_are_kept) return std::make_shared<Operation>();
+  static thread_local Kept kept;
+  if (!kept.operations.empty()) {
+    kept.next = (kept.next + 1) % kept.operations.size();
+    if (kept.operations[kept.next].use_count() == 1) {
+      std::shared_ptr<Operation> oldest = kept.operations[kept.next];
       // Giving a reference back, other than counting them, comes after what others did before they
       // gave theirs back.
       std::shared_ptr<Operation>(oldest).reset();
@@ -23,7 +32,7 @@ std::shared_ptr<Operation> Operation::make() {
     }
   }
   auto operation = std::make_shared<Operation>();
-  if (kept.size() < kMostKept) kept.push_back(operation);
+  if (kept.operations.size() < kMostKept) kept.operations.push_back(operation);
   return operation;
 }
 
@@ -36,11 +45,8 @@ void Operation::start_over() {
   descriptor.tensors = std::move(specs);
   tensors.clear();
   splits.clear();
-  make_result = nullptr;
-  keep_alive = nullptr;
+  let_go();
   absent = transient = stand_in = false;
-  finish = nullptr;
-  slot.reset();
   number = -1;
   wanted = lined_up = false;
   booked = nullptr;
@@ -50,13 +56,15 @@ void Operation::start_over() {
   done_.store(false, std::memory_order_relaxed);
 }
 
+void Operation::let_go() {
+  keep_alive = nullptr;
+  finish = nullptr;
+  make_result = nullptr;
+  slot.reset();
+}
+
 void Operation::complete(Status status, bool absent_everywhere) {
-  if (status.is_ok()) {
-    keep_alive = nullptr;
-    finish = nullptr;
-    make_result = nullptr;
-    slot.reset();
-  }
+  if (status.is_ok()) let_go();
   // Notified under the lock: a waiter may destroy the operation as soon as it sees the end.
   MutexLock lock(mutex_);
   status_ = std::move(status);

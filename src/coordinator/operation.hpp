@@ -67,6 +67,9 @@ class Operation {
   bool lined_up = false;         // had to wait for a refusal of its name, until some time
   BookedName* booked = nullptr;  // while it is in flight
 
+  // Gives back what it was given. Nothing may be under way.
+  void let_go();
+
   // Engine: the end. Called once. After a success nothing that was given is referred to any more;
   // after a failure messages may still be under way.
   void complete(Status status, bool absent_everywhere) KOLO_EXCLUDES(mutex_);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <thread>
 
 namespace kolo {
 namespace {
@@ -53,6 +54,18 @@ TEST(Operation, OneThatIsUsedAgainIsAsNew) {
   EXPECT_EQ(again->number, -1);
   EXPECT_FALSE(again->done() || again->absent_everywhere());
   EXPECT_TRUE(again->status().is_ok());
+}
+
+// As at the end of the process, when thread-local objects are gone before others that use kolo.
+TEST(Operation, IsMadeAlsoWhileAThreadEnds) {
+  struct AtTheEnd {
+    ~AtTheEnd() { EXPECT_NE(Operation::make(), Operation::make()); }
+  };
+  std::thread([] {
+    static thread_local const AtTheEnd at_the_end;
+    EXPECT_NE(&at_the_end, nullptr);
+    for (int i = 0; i < 3; ++i) Operation::make();
+  }).join();
 }
 
 TEST(Operation, ThoseInUseAreAllDifferent) {

@@ -52,6 +52,7 @@ down() {
   for pid_file in "$dir"/*.pid; do
     [[ -e $pid_file ]] || continue
     network=$(readlink "/proc/$(cat "$pid_file")/ns/net" || true)
+    [[ $network != "$(readlink /proc/self/ns/net)" ]] || network=  # another process has the number now
     for process in /proc/[0-9]*; do
       [[ -n $network && $(readlink "$process/ns/net" 2> /dev/null) == "$network" ]] || continue
       kill -9 "${process#/proc/}" 2> /dev/null || true

@@ -118,7 +118,9 @@ class HierarchicalAllreduce final : public Work {
     return levels_.local->allgather(turn_of(work), at(chunk), std::move(slices));
   }
 
-  // Each a part of its own, as those of the decision's other parts.
+  // Each a part of its own, as those of the decision's other parts: what matters is that no two
+  // that follow each other have the same stamp, which has 8 bits of the part. (The last one is
+  // odd.)
   Turn turn_of(std::size_t work) const {
     return {turn_.sequence, turn_.part * 64 + static_cast<std::uint32_t>(work % 64)};
   }
