@@ -90,7 +90,7 @@ void bench_train(Group& group, const Options& options, const Publish& publish) {
         static_cast<double>(size.batch) * size.steps * (name == "single" ? 1 : group.size());
     for (double& time : times[i]) time /= images;
     rows.push_back({"train/mnist/" + std::to_string(group.size()), name, summarize(times[i]),
-                    size.batch * 28 * 28 * 4, ""});
+                    std::int64_t{size.batch} * 28 * 28 * 4, ""});
   }
   publish.rows(rows);
 }

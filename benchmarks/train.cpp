@@ -96,7 +96,7 @@ using Fingerprints = std::vector<double>;
 
 class AloneTraining final : public Contender {
  public:
-  AloneTraining(std::string name, std::vector<std::string> command, bool takes_part,
+  AloneTraining(std::string name, const std::vector<std::string>& command, bool takes_part,
                 std::shared_ptr<Fingerprints> seen)
       : name_(std::move(name)), seen_(std::move(seen)) {
     if (!takes_part) return;

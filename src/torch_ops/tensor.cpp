@@ -60,7 +60,7 @@ struct Kept {
 at::Tensor to_work_on(const at::Tensor& tensor, Kept& kept) {
   if (tensor.is_contiguous()) return tensor;
   const at::Tensor target = tensor.detach();
-  const at::Tensor work = target.contiguous();
+  at::Tensor work = target.contiguous();
   kept.copy_back.emplace_back(target, work);
   return work;
 }
