@@ -11,6 +11,7 @@ namespace kolo::shm {
 namespace {
 
 constexpr std::size_t kLinesBytes = Board::kChannels * sizeof(Line);
+constexpr std::uint64_t kLongest = 0xffff;  // of the fetches, in ns; see Line::distance
 
 }  // namespace
 
@@ -47,30 +48,31 @@ std::uint64_t Board::stamp(Turn turn) const {
   return (generation_ + 1) << 48 | ((turn.sequence << 8 | (turn.part & 0xff)) & 0xffff'ffff'ffff);
 }
 
-void Board::look_at(int rank, Turn turn) {
+bool Board::has_posted(int rank, Turn turn) {
   const Clock::time_point begin = Clock::now();
   const bool posted = line(rank, turn).posted.load(std::memory_order_acquire) == stamp(turn);
-  const Clock::duration taken = Clock::now() - begin;
-  if (posted) note_fetch(taken);
+  if (posted) note_fetch(begin, Clock::now());
+  return posted;
 }
 
-void Board::note_fetch(Clock::duration taken) {
-  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(taken).count();
+// One fetch may be slow since memory is busy, or quick since the line had come by itself: the
+// middle one of three counts.
+void Board::note_fetch(Clock::time_point begin, Clock::time_point end) {
+  const auto nanoseconds = [](Clock::duration duration) {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
+  };
   fetches_[next_fetch_++ % fetches_.size()] =
-      std::max<std::uint64_t>(1, static_cast<std::uint64_t>(nanoseconds));
-  // Of several that are slow because memory is busy one is not.
-  if (next_fetch_ >= fetches_.size())
-    own_distance_ = *std::min_element(fetches_.begin(), fetches_.end());
-}
-
-void Board::note_distance_of_peer(std::uint64_t nanoseconds) {
-  if (nanoseconds != 0) peer_distance_ = nanoseconds;
+      std::clamp<std::uint64_t>(nanoseconds(end - begin), 1, kLongest);
+  if (next_fetch_ < fetches_.size()) return;
+  const auto [a, b, c] = fetches_;
+  const std::uint64_t middle = std::max(std::min(a, b), std::min(std::max(a, b), c));
+  note_distance((nanoseconds(end.time_since_epoch()) & ~kLongest) | middle);
 }
 
 bool Board::is_far() const {
   constexpr std::uint64_t kNear = 90;
-  const std::uint64_t known = own_distance_ != 0 ? own_distance_ : peer_distance_;
-  return known == 0 || known > kNear;
+  return distance_ == 0 || (distance_ & kLongest) > kNear;
 }
 
 bool Board::begin(Turn turn) {

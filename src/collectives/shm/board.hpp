@@ -13,6 +13,7 @@
 //    has another collective's tag therefore belongs to a rank that went on, and counts as finished.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -38,7 +39,9 @@ struct alignas(64) Line {
   std::uint64_t bytes;
   std::uint64_t offset;
   std::uint64_t is_private;
-  std::uint64_t distance;  // see Board::note_fetch(), in ns; 0: not known
+  // How far the ranks are: the time of the measurement, in units of 2^16 ns, and below it 16 bits
+  // with nanoseconds. The greater of two is the newer; 0: not known.
+  std::uint64_t distance;
 };
 
 class Board {
@@ -76,13 +79,13 @@ class Board {
     return value >> 32 != (stamp & 0xffff'ffff) || (value & 0xffff'ffff) >= pieces;
   }
 
-  // How far the ranks' cores are from each other, told by how long it takes to fetch a line that
-  // another has written: some 40 ns within a cache that they share, 140 between caches. The ranks
-  // tell each other what they see, since who always comes first fetches nothing.
-  // look_at() takes the time if that rank has posted already; before anything else is read there.
-  void look_at(int rank, Turn turn);
-  void note_distance_of_peer(std::uint64_t nanoseconds);
-  std::uint64_t distance() const { return own_distance_; }
+  // Whether that rank has posted; asked until it has, and not again, and before anything else of
+  // its line is read. For how far the ranks' cores are from each other is told by how long it takes
+  // to fetch a line that another has just written: some 40 ns within a cache that they share, 140
+  // between caches. The ranks tell each other what they see.
+  bool has_posted(int rank, Turn turn);
+  void note_distance(std::uint64_t of_peer) { distance_ = std::max(distance_, of_peer); }
+  std::uint64_t distance() const { return distance_; }
   // Until something is known, ranks are taken to be far.
   bool is_far() const;
 
@@ -100,7 +103,7 @@ class Board {
     std::vector<int> readers;
   };
 
-  void note_fetch(Clock::duration taken);
+  void note_fetch(Clock::time_point begin, Clock::time_point end);
   std::byte* segment(int rank) const {
     return node_->segment(members_[static_cast<std::size_t>(rank)]);
   }
@@ -111,10 +114,9 @@ class Board {
   const std::size_t begin_;  // of the slot, in each segment
   const std::uint64_t generation_;
   std::array<Use, kChannels> uses_;
-  std::array<std::uint64_t, 8> fetches_ = {};  // the last ones, in ns
+  std::array<std::uint64_t, 3> fetches_ = {};  // the last ones of this rank, in ns
   std::size_t next_fetch_ = 0;
-  std::uint64_t own_distance_ = 0;   // the shortest of them
-  std::uint64_t peer_distance_ = 0;  // what a peer said last
+  std::uint64_t distance_ = 0;  // see Line; the newest of this rank's and its peers'
 };
 
 }  // namespace kolo::shm

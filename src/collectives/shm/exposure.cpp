@@ -33,7 +33,7 @@ Exposure::~Exposure() {
 }
 
 bool Exposure::begin() {
-  if (!std::exchange(looked_, true) && !others_.empty()) board_.look_at(others_.front(), turn_);
+  if (!std::exchange(looked_, true)) all_posted();
   return board_.begin(turn_);
 }
 
@@ -65,9 +65,9 @@ Status Exposure::post() {
 
 bool Exposure::all_posted() {
   for (; seen_ < others_.size(); ++seen_) {
+    if (!board_.has_posted(others_[seen_], turn_)) return false;
     const Line& line = board_.line(others_[seen_], turn_);
-    if (line.posted.load(std::memory_order_acquire) != stamp_) return false;
-    board_.note_distance_of_peer(line.distance);
+    board_.note_distance(line.distance);
     any_private_ = any_private_ || line.is_private != 0;
     pieces_ = std::max(pieces_, pieces_of(line.bytes));
   }

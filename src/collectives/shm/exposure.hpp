@@ -96,7 +96,7 @@ class Exposure {
   std::byte* staging_ = nullptr;  // in the arena
   std::size_t staged_ = 0;        // pieces
   std::size_t seen_ = 0;          // of others_: have posted
-  bool looked_ = false;           // see Board::look_at()
+  bool looked_ = false;           // at the others, before this rank's own line
   bool any_private_ = false;
   std::size_t pieces_ = 1;
 };
