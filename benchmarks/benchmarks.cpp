@@ -1,6 +1,7 @@
 #include "benchmarks/benchmarks.hpp"
 
 #include <filesystem>
+#include <utility>
 
 #include "benchmarks/backward.hpp"
 #include "benchmarks/contenders.hpp"
@@ -21,10 +22,27 @@ constexpr std::size_t kFusedPieceBytes = std::size_t{1} << 20;
 
 std::vector<Row> measure_rows(Group& group, const Contenders& contenders, const Schedule& schedule,
                               const std::string& work, std::int64_t bytes) {
-  const auto times = measure(group, contenders, schedule);
+  const auto samples = measure(group, contenders, schedule);
   std::vector<Row> rows;
   for (std::size_t i = 0; i < contenders.size(); ++i) {
-    rows.push_back({work, contenders[i]->name(), summarize(times[i]), bytes, ""});
+    for (Row& row : rows_of(samples[i], {work, contenders[i]->name(), {}, bytes, ""}))
+      rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+std::vector<Row> rows_of(const std::vector<Sample>& samples, const Row& like) {
+  std::vector<Row> rows;
+  for (const Distance distance :
+       {Distance::kUnknown, Distance::kNear, Distance::kFar, Distance::kMoved}) {
+    std::vector<double> times;
+    for (const Sample& sample : samples) {
+      if (sample.distance == distance) times.push_back(sample.microseconds);
+    }
+    if (times.empty()) continue;
+    rows.push_back(like);
+    rows.back().microseconds = summarize(times);
+    rows.back().distance = distance;
   }
   return rows;
 }
@@ -82,15 +100,19 @@ void bench_train(Group& group, const Options& options, const Publish& publish) {
   const Contenders contenders =
       training_contenders(group, size, std::filesystem::read_symlink("/proc/self/exe").string());
   const Schedule schedule{options.warm_up, options.samples > 0 ? options.samples : kTrainSamples};
-  auto times = measure(group, contenders, schedule);
+  auto samples = measure(group, contenders, schedule);
   std::vector<Row> rows;
   for (std::size_t i = 0; i < contenders.size(); ++i) {
     const std::string name = contenders[i]->name();
     const double images =
         static_cast<double>(size.batch) * size.steps * (name == "single" ? 1 : group.size());
-    for (double& time : times[i]) time /= images;
-    rows.push_back({"train/mnist/" + std::to_string(group.size()), name, summarize(times[i]),
-                    std::int64_t{size.batch} * 28 * 28 * 4, ""});
+    for (Sample& sample : samples[i]) sample.microseconds /= images;
+    const Row like{"train/mnist/" + std::to_string(group.size()),
+                   name,
+                   {},
+                   std::int64_t{size.batch} * 28 * 28 * 4,
+                   ""};
+    for (Row& row : rows_of(samples[i], like)) rows.push_back(std::move(row));
   }
   publish.rows(rows);
 }

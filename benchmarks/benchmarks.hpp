@@ -39,8 +39,11 @@ void bench_train(Group& group, const Options& options, const Publish& publish);
 // BYTES are what each rank gives in; barrier has the one work of 0.
 void bench_operations(Group& group, const Options& options, const Publish& publish);
 
-// Measures one work: a row for each contender.
+// Measures one work: for each contender a row for each distance of cores that there was.
 std::vector<Row> measure_rows(Group& group, const Contenders& contenders, const Schedule& schedule,
                               const std::string& work, std::int64_t bytes);
+
+// The same of samples that there are.
+std::vector<Row> rows_of(const std::vector<Sample>& samples, const Row& like);
 
 }  // namespace kolo::bench

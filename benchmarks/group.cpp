@@ -1,8 +1,13 @@
 #include "benchmarks/group.hpp"
 
 #include <mpi.h>
+#include <sched.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <utility>
@@ -11,6 +16,13 @@ namespace kolo::bench {
 namespace {
 
 constexpr std::size_t kTextBytes = 256;
+
+// A round trip of a cache line takes some 130 ns between cores that share a cache, and 500 between
+// others. Lines are two apart, for caches fetch them in pairs.
+constexpr double kFarNanoseconds = 300;
+constexpr std::size_t kLineFloats = 32;
+constexpr std::uint32_t kBatches = 4;
+constexpr std::uint32_t kTripsInBatch = 16;
 
 void check(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
@@ -48,9 +60,11 @@ Group::Group() : comm_(std::make_unique<Comm>()) {
   check(MPI_Comm_size(comm_->mpi, &size_), "MPI_Comm_size");
   check(MPI_Comm_split_type(comm_->mpi, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &comm_->node),
         "MPI_Comm_split_type");
+  if (size_ > 1 && have_cores_of_their_own()) lines_ = allocate_window(kLineFloats);
 }
 
 Group::~Group() {
+  lines_.reset();
   // Nothing can be done about a failure at the end.
   for (MPI_Comm* comm : {&comm_->node, &comm_->mpi}) {
     if (*comm != MPI_COMM_NULL) MPI_Comm_free(comm);
@@ -101,6 +115,61 @@ void Group::sendrecv(const float* in, std::size_t count, int to, float* out, int
   check(MPI_Sendrecv(in, each, MPI_FLOAT, to, 0, out, each, MPI_FLOAT, from, 0, comm_->mpi,
                      MPI_STATUS_IGNORE),
         "MPI_Sendrecv");
+}
+
+// --- how far the cores are ---
+
+bool Group::have_cores_of_their_own() const {
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  if (sched_getaffinity(0, sizeof mine, &mine) != 0) CPU_ZERO(&mine);
+  std::vector<cpu_set_t> all(static_cast<std::size_t>(size_));
+  check(MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, comm_->mpi),
+        "MPI_Allgather");
+  cpu_set_t taken;
+  CPU_ZERO(&taken);
+  for (const cpu_set_t& set : all) {
+    cpu_set_t shared;
+    CPU_AND(&shared, &taken, &set);
+    if (CPU_COUNT(&set) == 0 || CPU_COUNT(&shared) > 0) return false;
+    CPU_OR(&taken, &taken, &set);
+  }
+  return true;
+}
+
+// Of a line between rank `first` and the next, in nanoseconds, the quickest of some; 0 on others.
+double Group::round_trip(int first) {
+  using SteadyClock = std::chrono::steady_clock;
+  const auto line = [&](int rank) {
+    return std::atomic_ref(
+        reinterpret_cast<std::uint32_t&>(*lines_->by_rank()[static_cast<std::size_t>(rank)]));
+  };
+  const std::uint32_t begin = round_trips_;
+  round_trips_ += kBatches * kTripsInBatch;
+  if (rank_ != first && rank_ != first + 1) return 0;
+  const int peer = rank_ == first ? first + 1 : first;
+  double best = std::numeric_limits<double>::infinity();
+  SteadyClock::time_point start = SteadyClock::now();
+  for (std::uint32_t trip = begin + 1; trip != round_trips_ + 1; ++trip) {
+    if (rank_ == first) line(rank_).store(trip, std::memory_order_release);
+    while (line(peer).load(std::memory_order_acquire) != trip) {
+    }
+    if (rank_ != first) line(rank_).store(trip, std::memory_order_release);
+    if ((trip - begin) % kTripsInBatch != 0) continue;
+    const SteadyClock::time_point now = SteadyClock::now();
+    best = std::min(best, std::chrono::duration<double, std::nano>(now - start).count());
+    start = now;
+  }
+  return best / kTripsInBatch;
+}
+
+Distance Group::distance() {
+  if (lines_ == nullptr || lines_->by_rank().empty()) return Distance::kUnknown;
+  double slowest = 0;
+  barrier();
+  for (int first = 0; first + 1 < size_; ++first) slowest = std::max(slowest, round_trip(first));
+  largest(&slowest, 1);
+  return slowest > kFarNanoseconds ? Distance::kFar : Distance::kNear;
 }
 
 struct Group::Window::Handle {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ class Group final : public Ranks {
   void barrier() override;
   void largest(double* values, int count) override;
   void largest_on_node(double* values, int count) override;
+  // Known where all ranks are on this node, each bound to cores that no other has.
+  Distance distance() override;
 
   // What the plain twins are made of, on float32: MPI_Allreduce in place, MPI_SUM; MPI_Bcast from
   // rank 0; MPI_Allgather; MPI_Alltoallv; MPI_Reduce_scatter, MPI_SUM; MPI_Sendrecv.
@@ -65,9 +68,15 @@ class Group final : public Ranks {
 
  private:
   struct Comm;
+
+  bool have_cores_of_their_own() const;
+  double round_trip(int first);
+
   const std::unique_ptr<Comm> comm_;
   int rank_ = 0;
   int size_ = 1;
+  std::unique_ptr<Window> lines_;  // empty: distances are not known
+  std::uint32_t round_trips_ = 0;
 };
 
 // "Open MPI v5.0.8, package: ...", after kolo::init().

@@ -24,13 +24,15 @@ void attempt(std::string& problem, const Contender& contender, Step&& step) {
   }
 }
 
-double take_sample(Ranks& ranks, Contender& contender, const Pattern& pattern) {
+Sample take_sample(Ranks& ranks, Contender& contender, const Pattern& pattern) {
   std::string problem;
   attempt(problem, contender, [&] { contender.refresh(pattern); });
+  const Distance before = ranks.distance();
   ranks.barrier();
   const SteadyClock::time_point start = SteadyClock::now();
   attempt(problem, contender, [&] { contender.run(); });
   const double elapsed = microseconds_since(start);
+  const Distance after = ranks.distance();
   const std::string wrong = contender.check(pattern);
   if (problem.empty() && !wrong.empty()) {
     problem = "wrong result of contender " + contender.name() + ": " + wrong;
@@ -39,10 +41,24 @@ double take_sample(Ranks& ranks, Contender& contender, const Pattern& pattern) {
                      problem.empty() ? 0.0 : 1.0};
   ranks.largest(worst, 2);
   if (worst[1] != 0.0) throw RunFailed(problem);
-  return worst[0];
+  return {worst[0], before == after ? before : Distance::kMoved};
 }
 
 }  // namespace
+
+const char* name_of(Distance distance) {
+  switch (distance) {
+    case Distance::kNear:
+      return "near";
+    case Distance::kFar:
+      return "far";
+    case Distance::kMoved:
+      return "moved";
+    case Distance::kUnknown:
+      break;
+  }
+  return "unknown";
+}
 
 void agree(Ranks& ranks, const std::string& problem) {
   double bad = problem.empty() ? 0 : 1;
@@ -62,17 +78,17 @@ std::vector<std::size_t> order_in_round(int round, std::size_t contenders) {
   return order;
 }
 
-std::vector<std::vector<double>> measure(Ranks& ranks, const Contenders& contenders,
+std::vector<std::vector<Sample>> measure(Ranks& ranks, const Contenders& contenders,
                                          const Schedule& schedule) {
-  std::vector<std::vector<double>> times(contenders.size());
+  std::vector<std::vector<Sample>> samples(contenders.size());
   for (int round = 0; round < schedule.warm_up + schedule.samples; ++round) {
     const Pattern pattern(ranks.rank(), ranks.size(), round);
     for (const std::size_t which : order_in_round(round, contenders.size())) {
-      const double time = take_sample(ranks, *contenders[which], pattern);
-      if (round >= schedule.warm_up) times[which].push_back(time);
+      const Sample sample = take_sample(ranks, *contenders[which], pattern);
+      if (round >= schedule.warm_up) samples[which].push_back(sample);
     }
   }
-  return times;
+  return samples;
 }
 
 }  // namespace kolo::bench

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -12,6 +13,11 @@
 #include "benchmarks/pattern.hpp"
 
 namespace kolo::bench {
+
+// How far the cores of the ranks are from each other, as far as it can be told: whether two that
+// follow each other share a cache. A virtual machine's cores may move from near to far.
+enum class Distance : std::uint8_t { kUnknown, kNear, kFar, kMoved };
+const char* name_of(Distance distance);
 
 // The ranks of the job, as the harness needs them. All but rank() and size() are collective.
 class Ranks {
@@ -24,6 +30,8 @@ class Ranks {
   virtual void largest(double* values, int count) = 0;
   // The same over the ranks of this node.
   virtual void largest_on_node(double* values, int count) = 0;
+  // At this moment; the same on every rank, and never kMoved.
+  virtual Distance distance() { return Distance::kUnknown; }
 };
 
 // One way to do the work. Every rank has the same contenders in the same order.
@@ -69,9 +77,15 @@ struct Schedule {
 // so that each comes first, last, and after each of the others equally often.
 std::vector<std::size_t> order_in_round(int round, std::size_t contenders);
 
-// Times in microseconds, by contender and sample. A sample is the slowest rank's time from a
-// barrier to the completion on that rank. Throws RunFailed.
-std::vector<std::vector<double>> measure(Ranks& ranks, const Contenders& contenders,
+// The slowest rank's time from a barrier to the completion on that rank, and how far the cores
+// were, before and after: kMoved if they were not as far.
+struct Sample {
+  double microseconds = 0;
+  Distance distance = Distance::kUnknown;
+};
+
+// By contender and sample. Throws RunFailed.
+std::vector<std::vector<Sample>> measure(Ranks& ranks, const Contenders& contenders,
                                          const Schedule& schedule);
 
 }  // namespace kolo::bench

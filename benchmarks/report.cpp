@@ -33,6 +33,11 @@ std::string json_escape(unsigned char character) {
   }
 }
 
+std::string whole_placement(const Row& row) {
+  if (row.distance == Distance::kUnknown) return row.placement;
+  return std::string(name_of(row.distance)) + "; " + row.placement;
+}
+
 std::string json_row(const Row& row) {
   const Summary& us = row.microseconds;
   return "{\"work\": " + json_string(row.work) + ", \"contender\": " + json_string(row.contender) +
@@ -40,12 +45,13 @@ std::string json_row(const Row& row) {
              ", \"median_us\": %.3f, \"min_us\": %.3f, \"p90_us\": %.3f, \"samples\": %d, "
              "\"bytes\": %lld",
              us.median, us.min, us.p90, us.samples, static_cast<long long>(row.bytes)) +
-         ", \"placement\": " + json_string(row.placement) + "}";
+         ", \"placement\": " + json_string(whole_placement(row)) + "}";
 }
 
 std::string ratio_to_mpi(const Row& row, const std::vector<Row>& rows) {
-  const auto mpi = std::find_if(rows.begin(), rows.end(),
-                                [](const Row& other) { return other.contender == "mpi"; });
+  const auto mpi = std::find_if(rows.begin(), rows.end(), [&](const Row& other) {
+    return other.contender == "mpi" && other.distance == row.distance;
+  });
   if (mpi == rows.end() || mpi->microseconds.median <= 0) return "-";
   return format("%.2f", row.microseconds.median / mpi->microseconds.median);
 }
@@ -81,17 +87,17 @@ std::string to_json(const Report& report) {
 }
 
 std::string table_head() {
-  return format("%-38s %-10s %12s %12s %12s %8s %8s\n", "work", "contender", "median us", "min us",
-                "p90 us", "samples", "x mpi");
+  return format("%-38s %-16s %-8s %12s %12s %12s %8s %8s\n", "work", "contender", "cores",
+                "median us", "min us", "p90 us", "samples", "x mpi");
 }
 
 std::string table_lines(const std::vector<Row>& rows) {
   std::string lines;
   for (const Row& row : rows) {
     const Summary& us = row.microseconds;
-    lines += format("%-38s %-10s %12.2f %12.2f %12.2f %8d %8s\n", row.work.c_str(),
-                    row.contender.c_str(), us.median, us.min, us.p90, us.samples,
-                    ratio_to_mpi(row, rows).c_str());
+    lines += format("%-38s %-16s %-8s %12.2f %12.2f %12.2f %8d %8s\n", row.work.c_str(),
+                    row.contender.c_str(), name_of(row.distance), us.median, us.min, us.p90,
+                    us.samples, ratio_to_mpi(row, rows).c_str());
   }
   return lines;
 }

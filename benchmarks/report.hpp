@@ -4,13 +4,14 @@
 //   {"benchmark": "allreduce", "command": "...", "date": "2025-01-31T12:00:00Z", "machine": "...",
 //    "rows": [{"work": "allreduce/67108864/private/2", "contender": "kolo", "median_us": 1.5,
 //              "min_us": 1.25, "p90_us": 2.0, "samples": 20, "bytes": 67108864,
-//              "placement": "..."}, ...]}
+//              "placement": "near; by rank bound to cores 0 1"}, ...]}
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "benchmarks/harness.hpp"
 #include "benchmarks/statistics.hpp"
 
 namespace kolo::bench {
@@ -21,6 +22,7 @@ struct Row {
   Summary microseconds;
   std::int64_t bytes = 0;  // of one rank's values
   std::string placement;   // where the work ran, as far as is known; empty: where the ranks did
+  Distance distance = Distance::kUnknown;  // of these samples; known, it stands before placement
 };
 
 struct Report {
@@ -37,7 +39,7 @@ std::string json_string(const std::string& text);
 std::string to_json(const Report& report);
 
 // The table's head, and lines for the rows of one work. The last column is a row's median over that
-// of the contender mpi ("-" without one): above 1 is slower.
+// of the contender mpi at the same distance of cores ("-" without one): above 1 is slower.
 std::string table_head();
 std::string table_lines(const std::vector<Row>& rows);
 

@@ -34,6 +34,20 @@ TEST(OrderInRound, OneAndNone) {
   EXPECT_TRUE(order_in_round(7, 0).empty());
 }
 
+auto Taking(double microseconds) {
+  return testing::Field(&Sample::microseconds, microseconds);
+}
+
+// Cores that are near, near, far, far ... when they are looked at.
+class MovingRanks final : public OneRank {
+ public:
+  Distance distance() override { return looks_++ / 2 % 2 == 0 ? Distance::kNear : Distance::kFar; }
+  void skip_a_look() { ++looks_; }
+
+ private:
+  int looks_ = 0;
+};
+
 // One rank of two, whose peer takes 1 s and has right results.
 class SlowPeer final : public Ranks {
  public:
@@ -80,7 +94,21 @@ TEST(BenchMeasure, InterleavesAndRefreshesAndChecksEverySample) {
             "b|B?a|A?"
             "a|A?b|B?");
   // The warm-up is left out, and the slowest rank's time is taken.
-  EXPECT_THAT(times, ElementsAre(ElementsAre(1e6, 1e6), ElementsAre(1e6, 1e6)));
+  EXPECT_THAT(times, ElementsAre(ElementsAre(Taking(1e6), Taking(1e6)),
+                                 ElementsAre(Taking(1e6), Taking(1e6))));
+}
+
+TEST(BenchMeasure, SaysHowFarTheCoresWere) {
+  std::string log;
+  MovingRanks ranks;
+  Contenders contenders;
+  contenders.push_back(std::make_unique<Logger>(log, 'a'));
+  const auto at = [](Distance distance) { return testing::Field(&Sample::distance, distance); };
+  EXPECT_THAT(measure(ranks, contenders, {0, 2}),
+              ElementsAre(ElementsAre(at(Distance::kNear), at(Distance::kFar))));
+  ranks.skip_a_look();
+  EXPECT_THAT(measure(ranks, contenders, {0, 2}),
+              ElementsAre(ElementsAre(at(Distance::kMoved), at(Distance::kMoved))));
 }
 
 TEST(BenchMeasure, WrongResultEndsTheRunAlsoInWarmUp) {
@@ -132,7 +160,7 @@ TEST(BenchMeasure, TakesTheTimeThatTheContenderMeasured) {
   OneRank ranks;
   Contenders contenders;
   contenders.push_back(std::make_unique<OwnClock>());
-  EXPECT_THAT(measure(ranks, contenders, {0, 2}), ElementsAre(ElementsAre(7, 7)));
+  EXPECT_THAT(measure(ranks, contenders, {0, 2}), ElementsAre(ElementsAre(Taking(7), Taking(7))));
 }
 
 class Failing final : public OwnClock {

@@ -73,6 +73,16 @@ TEST(BenchTable, GivesTheRatioToMpi) {
   EXPECT_THAT(table_head(), HasSubstr("x mpi"));
 }
 
+TEST(BenchTable, ComparesWithMpiAtTheSameDistance) {
+  std::vector<Row> rows = {row("kolo", 3), row("kolo", 8), row("mpi", 2)};
+  rows[0].distance = rows[2].distance = Distance::kNear;
+  rows[1].distance = Distance::kFar;
+  EXPECT_THAT(table_lines(rows),
+              testing::MatchesRegex("[^\n]*kolo +near[^\n]* 1.50\n[^\n]*kolo +far[^\n]* -\n"
+                                    "[^\n]*mpi +near[^\n]* 1.00\n"));
+  EXPECT_THAT(to_json({"", "", "", "", rows}), HasSubstr("\"placement\": \"far; unbound\""));
+}
+
 TEST(BenchTable, LongNamesAreCutNotOverrun) {
   Row long_row = row("kolo", 3);
   long_row.work = std::string(2000, 'w');
