@@ -1,11 +1,15 @@
 #include "benchmarks/benchmarks.hpp"
 
+#include <kolo/init.h>
+
 #include <filesystem>
 #include <utility>
 
 #include "benchmarks/backward.hpp"
 #include "benchmarks/contenders.hpp"
+#include "benchmarks/horovod.hpp"
 #include "benchmarks/limit.hpp"
+#include "benchmarks/mpi_job.hpp"
 #include "benchmarks/sizes.hpp"
 #include "benchmarks/train.hpp"
 
@@ -17,6 +21,34 @@ constexpr int kTrainSamples = 15;
 // Tensors from here on are compared with what memory allows.
 constexpr std::int64_t kLimitFrom = 1 << 20;
 constexpr std::size_t kFusedPieceBytes = std::size_t{1} << 20;
+
+// Contenders in jobs of their own.
+using Jobs = std::vector<std::unique_ptr<Job>>;
+
+Jobs start_tuned_mpi(Group& group, const Publish& publish) {
+  Jobs jobs;
+  if (cross_size() == 1) {
+    jobs.push_back(start_mpi_job(group));
+  } else {
+    publish.note("mpi-tuned-malloc is measured on one host alone; left out");
+  }
+  return jobs;
+}
+
+Jobs start_horovods(Group& group, const Options& options, const Publish& publish) {
+  Jobs jobs;
+  if (options.python.empty()) return jobs;
+  bool possible = false;
+  const std::string why = why_no_horovod(group, options.python, possible);
+  if (!possible || cross_size() > 1) {
+    publish.note("horovod is left out: " + (possible ? "it is measured on one host alone" : why));
+    return jobs;
+  }
+  for (const WhileWaiting what : {WhileWaiting::kSpins, WhileWaiting::kYields})
+    jobs.push_back(start_horovod(group, options.python, what));
+  publish.library(jobs.front()->version());
+  return jobs;
+}
 
 }  // namespace
 
@@ -50,6 +82,8 @@ std::vector<Row> rows_of(const std::vector<Sample>& samples, const Row& like) {
 void bench_allreduce(Group& group, const Options& options, const Publish& publish) {
   std::vector<Memory> memories = {Memory::kPrivate};
   if (usual_memory() == Memory::kArena) memories.insert(memories.begin(), Memory::kArena);
+  const Jobs tuned = start_tuned_mpi(group, publish);
+  const Jobs horovods = start_horovods(group, options, publish);
   for (const std::int64_t bytes : sizes_between(options.min_bytes, options.max_bytes)) {
     for (const Memory memory : memories) {
       const Parameter tensor{std::to_string(bytes), {bytes / 4}};
@@ -57,6 +91,12 @@ void bench_allreduce(Group& group, const Options& options, const Publish& publis
       Contenders contenders;
       contenders.push_back(kolo_synchronous(group, tensor, "bench." + work, memory));
       contenders.push_back(mpi_one_by_one(group, {tensor}));
+      const std::string elements = std::to_string(tensor.elements());
+      for (const auto& job : tuned) contenders.push_back(job->contender("allreduce " + elements));
+      for (const auto& job : horovods) {
+        if (memory == Memory::kPrivate)
+          contenders.push_back(job->contender(horovod_allreduce(tensor)));
+      }
       if (memory == Memory::kArena && bytes >= kLimitFrom) {
         contenders.push_back(kolo_bfloat16(group, tensor, "bench." + work + "bfloat16."));
         if (auto limit = make_limit(group, tensor.elements()))
@@ -92,6 +132,9 @@ void bench_gradients(Group& group, const Options& options, const Publish& publis
   contenders.push_back(kolo_backward(group, model));
   contenders.push_back(no_communication(group, model));
   contenders.push_back(mpi_after_backward(group, model));
+  const Jobs horovods = start_horovods(group, options, publish);
+  for (const auto& job : horovods)
+    contenders.push_back(job->contender(horovod_backward(parameters)));
   publish.rows(measure_rows(group, contenders, schedule, "gradients/" + work, bytes));
 }
 

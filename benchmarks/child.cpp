@@ -1,9 +1,12 @@
 #include "benchmarks/child.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +14,8 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -35,6 +40,30 @@ Sockets make_sockets() {
   return {cli::Fd(ends[0]), cli::Fd(ends[1])};
 }
 
+struct Listener {
+  cli::Fd socket;
+  std::string address;  // in Linux's abstract space: no file, and gone with the socket
+};
+
+// An address that nobody can guess.
+Listener listen_somewhere() {
+  std::array<std::uint64_t, 2> random{};
+  const ssize_t count = ::getrandom(random.data(), sizeof random, 0);
+  if (count != static_cast<ssize_t>(sizeof random)) cli::check(-1, "getrandom");
+  std::ostringstream address;
+  address << "kolo-bench-" << std::hex << random[0] << random[1];
+  Listener listener{cli::Fd(cli::check(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket")),
+                    address.str()};
+  sockaddr_un at{};
+  at.sun_family = AF_UNIX;
+  listener.address.copy(at.sun_path + 1, sizeof at.sun_path - 1);
+  const auto length =
+      static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + listener.address.size());
+  cli::check(::bind(listener.socket.get(), reinterpret_cast<const sockaddr*>(&at), length), "bind");
+  cli::check(::listen(listener.socket.get(), 1), "listen");
+  return listener;
+}
+
 std::string describe(int status) {
   cli::Ended ended;
   const bool by_signal = WIFSIGNALED(status);
@@ -45,24 +74,72 @@ std::string describe(int status) {
 
 }  // namespace
 
-Child::Child(std::string name, const std::vector<std::string>& command, double deadline_seconds)
+Child::Child(std::string name, std::vector<std::string> command, double deadline_seconds, Talk talk)
     : name_(std::move(name)),
       deadline_(seconds(deadline_seconds)),
       errors_(cli::check(::memfd_create("errors", MFD_CLOEXEC), "memfd_create")) {
-  Sockets sockets = make_sockets();
   cli::ChildSpec spec;
-  spec.command = command;
-  spec.standard_input = spec.standard_output = sockets.childs.get();
+  spec.command = std::move(command);
   spec.standard_error = errors_.get();
   spec.own_group = true;
   spec.death_signal = SIGKILL;
+  if (talk == Talk::kStandardStreams) {
+    Sockets sockets = make_sockets();
+    spec.standard_input = spec.standard_output = sockets.childs.get();
+    start(spec);
+    socket_ = std::move(sockets.ours);
+    return;
+  }
+  const cli::Fd nothing(cli::check(::open("/dev/null", O_RDONLY | O_CLOEXEC), "/dev/null"));
+  const Listener listener = listen_somewhere();
+  spec.command.push_back(listener.address);
+  spec.standard_input = nothing.get();
+  spec.standard_output = errors_.get();
+  start(spec);
+  try {
+    accept_from(listener.socket);
+  } catch (...) {
+    if (pid_ >= 0) kill_all();  // no destructor will
+    throw;
+  }
+}
+
+void Child::start(const cli::ChildSpec& spec) {
   try {
     pid_ = cli::spawn(spec);
   } catch (const std::system_error& error) {
     throw ChildError(name_ + " cannot be started: " + error.code().message());
   }
   ended_ = cli::watch_process(pid_);
-  socket_ = std::move(sockets.ours);
+}
+
+void Child::accept_from(const cli::Fd& listener) {
+  const Clock::time_point deadline = Clock::now() + deadline_;
+  while (!socket_.is_open()) {
+    const double left = to_seconds(deadline - Clock::now());
+    if (left <= 0) fail("did not connect within " + to_text(deadline_));
+    std::array<pollfd, 2> fds = {{{listener.get(), POLLIN, 0}, {ended_.get(), POLLIN, 0}}};
+    const int ready = ::poll(fds.data(), fds.size(), static_cast<int>(left * 1000) + 1);
+    if (ready < 0 && errno != EINTR) cli::check(-1, "poll");
+    if (fds[1].revents != 0) fail(how_it_ended());
+    if (fds[0].revents == 0) continue;
+    cli::Fd peer(cli::check(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC), "accept"));
+    ucred who{};
+    socklen_t length = sizeof who;
+    cli::check(::getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &who, &length), "SO_PEERCRED");
+    if (who.uid == ::geteuid()) socket_ = std::move(peer);
+  }
+}
+
+void Child::wait_for_end() {
+  pollfd ended = {ended_.get(), POLLIN, 0};
+  int ready = 0;
+  do {
+    ready = ::poll(&ended, 1, static_cast<int>(to_seconds(deadline_) * 1000) + 1);
+  } while (ready < 0 && errno == EINTR);
+  if (ready <= 0) fail("did not end within " + to_text(deadline_));
+  const int status = kill_all();
+  if (status != 0) fail(describe(status));
 }
 
 Child::~Child() {

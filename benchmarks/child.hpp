@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -20,14 +21,20 @@ class ChildError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Its standard input and output are one socket, and its standard error is kept for messages. It is
+// How lines go to the child and come back: by its standard input and output; or by a connection
+// that it makes, for it is a launcher whose processes have neither.
+enum class Talk : std::uint8_t { kStandardStreams, kConnection };
+
+// What it writes to its standard error (and output, with a connection) is kept for messages. It is
 // killed, with what it has started, by the destructor; and when the thread that made it ends, in
 // whatever way. Used by one thread.
 class Child {
  public:
   // `name` is for messages. No wait for an answer is longer than deadline_seconds. Inherits
-  // descriptors that do not close on exec. Throws ChildError.
-  Child(std::string name, const std::vector<std::string>& command, double deadline_seconds);
+  // descriptors that do not close on exec. With kConnection the command is given one more word: the
+  // address of a Unix socket in Linux's abstract space, without its first 0. Throws ChildError.
+  Child(std::string name, std::vector<std::string> command, double deadline_seconds,
+        Talk talk = Talk::kStandardStreams);
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
@@ -38,7 +45,13 @@ class Child {
 
   pid_t pid() const { return pid_; }
 
+  // Waits for the end that it has been asked for. Throws ChildError, also if it ends with a
+  // failure.
+  void wait_for_end();
+
  private:
+  void start(const cli::ChildSpec& spec);
+  void accept_from(const cli::Fd& listener);
   std::string answer_to(const std::string& line);
   void send(const std::string& line);
   std::optional<std::string> take_line();

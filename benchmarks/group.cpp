@@ -10,6 +10,7 @@
 #include <limits>
 #include <numeric>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace kolo::bench {
@@ -40,7 +41,24 @@ void require_threads() {
   throw std::runtime_error("the benchmarks need an MPI library with MPI_THREAD_MULTIPLE");
 }
 
+void sleep_until_done(MPI_Request& request) {
+  for (int done = 0;;) {
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
 }  // namespace
+
+MpiRuntime::MpiRuntime() {
+  int level = MPI_THREAD_SINGLE;
+  check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
+}
+
+MpiRuntime::~MpiRuntime() {
+  MPI_Finalize();  // nothing can be done about a failure at the end
+}
 
 Cut::Cut(std::vector<int> part_counts)
     : counts(std::move(part_counts)), displacements(counts.size()) {
@@ -73,6 +91,21 @@ Group::~Group() {
 
 void Group::barrier() {
   check(MPI_Barrier(comm_->mpi), "MPI_Barrier");
+}
+
+void Group::sleep_until_all() {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Ibarrier(comm_->mpi, &request), "MPI_Ibarrier");
+  sleep_until_done(request);
+}
+
+std::string Group::sleep_until_told(const std::string& line) {
+  std::string text = line.substr(0, kTextBytes - 1);
+  text.resize(kTextBytes, '\0');
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Ibcast(text.data(), kTextBytes, MPI_CHAR, 0, comm_->mpi, &request), "MPI_Ibcast");
+  sleep_until_done(request);
+  return text.c_str();
 }
 
 void Group::largest(double* values, int count) {

@@ -18,12 +18,21 @@ struct Cut {
   std::vector<int> counts, displacements;
 };
 
+// MPI, for a process without kolo, while this lives.
+class MpiRuntime {
+ public:
+  MpiRuntime();
+  ~MpiRuntime();
+  MpiRuntime(const MpiRuntime&) = delete;
+  MpiRuntime& operator=(const MpiRuntime&) = delete;
+};
+
 // A communicator of its own, a duplicate of MPI_COMM_WORLD. One thread uses it, which is not
 // kolo's: so MPI needs MPI_THREAD_MULTIPLE. All but rank() and size() are collective. Throws
 // std::runtime_error if MPI fails.
 class Group final : public Ranks {
  public:
-  Group();  // after kolo::init()
+  Group();  // after kolo::init() or MpiRuntime
   ~Group() override;
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
@@ -35,6 +44,11 @@ class Group final : public Ranks {
   void largest_on_node(double* values, int count) override;
   // Known where all ranks are on this node, each bound to cores that no other has.
   Distance distance() override;
+
+  // A barrier that takes no core: late by some 0.2 ms.
+  void sleep_until_all();
+  // Rank 0's line, of at most 255 bytes, on every rank, which sleeps until it comes.
+  std::string sleep_until_told(const std::string& line);
 
   // What the plain twins are made of, on float32: MPI_Allreduce in place, MPI_SUM; MPI_Bcast from
   // rank 0; MPI_Allgather; MPI_Alltoallv; MPI_Reduce_scatter, MPI_SUM; MPI_Sendrecv.

@@ -24,6 +24,8 @@ void attempt(std::string& problem, const Contender& contender, Step&& step) {
   }
 }
 
+}  // namespace
+
 Sample take_sample(Ranks& ranks, Contender& contender, const Pattern& pattern) {
   std::string problem;
   attempt(problem, contender, [&] { contender.refresh(pattern); });
@@ -43,8 +45,6 @@ Sample take_sample(Ranks& ranks, Contender& contender, const Pattern& pattern) {
   if (worst[1] != 0.0) throw RunFailed(problem);
   return {worst[0], before == after ? before : Distance::kMoved};
 }
-
-}  // namespace
 
 const char* name_of(Distance distance) {
   switch (distance) {

@@ -84,6 +84,8 @@ struct Sample {
   Distance distance = Distance::kUnknown;
 };
 
+Sample take_sample(Ranks& ranks, Contender& contender, const Pattern& pattern);
+
 // By contender and sample. Throws RunFailed.
 std::vector<std::vector<Sample>> measure(Ranks& ranks, const Contenders& contenders,
                                          const Schedule& schedule);

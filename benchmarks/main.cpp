@@ -10,6 +10,7 @@
 #include "benchmarks/benchmarks.hpp"
 #include "benchmarks/json_file.hpp"
 #include "benchmarks/machine.hpp"
+#include "benchmarks/mpi_job.hpp"
 #include "benchmarks/train.hpp"
 
 namespace kolo::bench {
@@ -109,6 +110,10 @@ int run(const Options& options, const std::vector<std::string>& arguments) {
 int start(const std::vector<std::string>& arguments) {
   if (!arguments.empty() && arguments.front() == kTrainAlone)
     return train_alone({arguments.begin() + 1, arguments.end()});
+  if (!arguments.empty() && arguments.front() == kLaunch)
+    return launch({arguments.begin() + 1, arguments.end()});
+  if (!arguments.empty() && arguments.front() == kMpiJob)
+    return mpi_job({arguments.begin() + 1, arguments.end()});
   const Options options = parse_options(arguments);
   if (options.help) {
     if (first_of_the_job()) std::cout << *options.help;

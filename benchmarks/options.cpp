@@ -38,6 +38,8 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
   auto add = table.add_options();
   if (benchmark == "gradients") {
     add("model", po::value(&o.model)->default_value(o.model), "whose gradients: resnet50");
+    add("python", po::value(&o.python)->value_name("PATH"),
+        "a Python that has torch or Horovod: they take part, too");
   } else if (benchmark == "train") {
     add("batch-size", po::value(&o.batch_size)->default_value(o.batch_size),
         "images a rank and step");
@@ -46,12 +48,12 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
     add("min-bytes", po::value(&o.min_bytes)->default_value(o.min_bytes),
         "the smallest tensor, a multiple of 4; each next one is four times as large");
     add("max-bytes", po::value(&o.max_bytes)->default_value(o.max_bytes), "no tensor is larger");
+    add("python", po::value(&o.python)->value_name("PATH"),
+        "a Python that has torch or Horovod: they take part, too");
   }
   if (benchmark == "operations") {
     add("only", po::value<std::string>()->value_name("NAME,..."),
         ("these operations alone, of " + listed(all_operations())).c_str());
-    add("python", po::value(&o.python)->value_name("PATH"),
-        "a Python that has torch: torch.distributed over gloo takes part, too");
   }
   add("samples", po::value(&o.samples)->default_value(o.samples),
       "samples of each contender; 0: chosen by size");

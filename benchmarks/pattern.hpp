@@ -22,6 +22,8 @@ class Pattern {
 
   Pattern(int rank, int ranks, int round);
 
+  int round() const { return round_; }
+
   // Writes this rank's values of the elements offset, offset + 1, ...
   void fill(float* data, std::size_t count, std::size_t offset = 0) const;
 

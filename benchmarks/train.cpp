@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "benchmarks/child.hpp"
+#include "benchmarks/mpi_job.hpp"
 #include "examples/mnist/net.hpp"
 
 namespace kolo::bench {
@@ -141,10 +142,8 @@ class AloneTraining final : public Contender {
 Contenders training_contenders(Group& group, const TrainingSize& size, const std::string& program) {
   const std::vector<std::string> alone = {program, kTrainAlone, std::to_string(size.batch),
                                           std::to_string(size.steps), std::to_string(group.rank())};
-  // As much as glibc takes, and no block goes back to the kernel.
-  std::vector<std::string> tuned = {"env", "MALLOC_MMAP_THRESHOLD_=33554432",
-                                    "MALLOC_TRIM_THRESHOLD_=4294967296",
-                                    "MALLOC_TOP_PAD_=67108864"};
+  std::vector<std::string> tuned = tuned_malloc();
+  tuned.insert(tuned.begin(), "env");
   tuned.insert(tuned.end(), alone.begin(), alone.end());
   const auto seen = std::make_shared<Fingerprints>();
   Contenders contenders;

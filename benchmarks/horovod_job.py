@@ -1,0 +1,137 @@
+"""A rank of a job that `kolo bench --python` measures: Horovod over MPI.
+
+    python -u -c SCRIPT ADDRESS
+
+Rank 0 connects to ADDRESS, a Unix socket in Linux's abstract space, and answers lines with lines as benchmarks/job.hpp
+says. Works: "allreduce ELEMENTS", and "backward SHAPE,SHAPE,..." with shapes like 64x3x7x7, the parameters of a model
+as in benchmarks/backward.hpp.
+"""
+import os
+import socket
+import sys
+import time
+
+import torch
+import horovod
+import horovod.torch as hvd
+
+PERIOD = 4093
+WORD = 0xFFFFFFFF
+
+
+def mix(bits):
+    bits = ((bits ^ (bits >> 16)) * 0x85EBCA6B) & WORD
+    bits = ((bits ^ (bits >> 13)) * 0xC2B2AE35) & WORD
+    return bits ^ (bits >> 16)
+
+
+def period_of(rank, turn):
+    """What benchmarks/pattern.cpp writes."""
+    row = int(mix(torch.tensor(rank + 65536 * turn)))
+    return (mix((torch.arange(PERIOD) + row) & WORD) & 0xFF).float()
+
+
+def repeat(period, count, offset):
+    start = offset % PERIOD
+    return period.repeat((start + count + PERIOD - 1) // PERIOD)[start:start + count]
+
+
+class Allreduce:
+    def __init__(self, elements):
+        self.tensor = torch.empty(int(elements))
+
+    def refresh(self, mine):
+        self.tensor.copy_(repeat(mine, self.tensor.numel(), 0))
+
+    def run(self):
+        hvd.allreduce_(self.tensor, name="tensor", op=hvd.Sum)
+
+    def is_right(self, total):
+        return torch.equal(self.tensor, repeat(total, self.tensor.numel(), 0))
+
+
+class Backward:
+    def __init__(self, shapes):
+        shapes = [[int(size) for size in shape.split("x")] for shape in shapes.split(",")]
+        self.leaves = [torch.zeros(shape, requires_grad=True) for shape in shapes]
+        self.inputs = [torch.empty(shape) for shape in shapes]
+        names = [(f"gradient.{i}", leaf) for i, leaf in enumerate(self.leaves)]
+        self.optimizer = hvd.DistributedOptimizer(torch.optim.SGD(self.leaves, lr=0.1), names, op=hvd.Sum)
+
+    def refresh(self, mine):
+        self.optimizer.zero_grad()
+        losses, offset = [], 0
+        for leaf, given in zip(self.leaves, self.inputs):
+            given.copy_(repeat(mine, given.numel(), offset).view_as(given))
+            offset += given.numel()
+            both = leaf + given
+            losses.append((both * both).sum())
+        self.loss = torch.stack(losses).sum() / 2
+
+    def run(self):
+        self.loss.backward()
+        self.optimizer.synchronize()
+
+    def is_right(self, total):
+        offset = 0
+        for leaf in self.leaves:
+            if not torch.equal(leaf.grad.view(-1), repeat(total, leaf.numel(), offset)):
+                return False
+            offset += leaf.numel()
+        return True
+
+
+class Rank:
+    def __init__(self):
+        hvd.init()
+        torch.set_num_threads(1)
+        self.work = None
+
+    def answer(self, line):
+        word, *arguments = line.split()
+        return getattr(self, "on_" + word)(*arguments)
+
+    def on_start(self):
+        processes = hvd.allgather_object(os.getpid())
+        version = f"Horovod-{horovod.__version__}/torch-{torch.__version__}"
+        return " ".join(["started", version] + [str(process) for process in processes])
+
+    def on_work(self, name, argument):
+        self.work = None  # its memory first
+        self.work = {"allreduce": Allreduce, "backward": Backward}[name](argument)
+        return "ready"
+
+    def on_run(self, turn):
+        periods = [period_of(rank, int(turn)) for rank in range(hvd.size())]
+        self.work.refresh(periods[hvd.rank()])
+        hvd.barrier()
+        begin = time.perf_counter()
+        self.work.run()
+        taken = (time.perf_counter() - begin) * 1e6
+        right = self.work.is_right(sum(periods))
+        told = hvd.allgather_object((taken, right))
+        if not all(right for _, right in told):
+            return "failed: a sum is wrong"
+        return f"ran {max(taken for taken, _ in told)}"
+
+    def on_end(self):
+        return "ended"
+
+
+def main():
+    rank = Rank()
+    lines = None
+    if hvd.rank() == 0:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect("\0" + sys.argv[1])
+        lines = connection.makefile("rw", buffering=1)
+    while True:
+        line = hvd.broadcast_object((lines.readline() or "end") if lines else None, name="line")
+        answer = rank.answer(line)
+        if lines:
+            lines.write(answer + "\n")
+        if answer == "ended":
+            return
+
+
+main()

@@ -1,0 +1,116 @@
+#include "benchmarks/mpi_job.hpp"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <sstream>
+#include <stdexcept>
+
+#include "benchmarks/contenders.hpp"
+#include "cli/system.hpp"
+
+namespace kolo::bench {
+namespace {
+
+// Rank 0's connection to who measures.
+class Connection {
+ public:
+  explicit Connection(const std::string& address)
+      : socket_(cli::check(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket")) {
+    sockaddr_un at{};
+    at.sun_family = AF_UNIX;
+    address.copy(at.sun_path + 1, sizeof at.sun_path - 2);
+    const auto length =
+        static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + address.size());
+    cli::check(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&at), length), "connect");
+  }
+
+  // "end" when the other end is gone.
+  std::string read_line() {
+    std::string line;
+    for (char byte = 0;;) {
+      if (::read(socket_.get(), &byte, 1) != 1) return "end";
+      if (byte == '\n') return line;
+      line += byte;
+    }
+  }
+
+  void answer(const std::string& line) const {
+    const std::string text = line + "\n";
+    const ssize_t sent = ::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL);
+    if (sent != static_cast<ssize_t>(text.size())) throw std::runtime_error("the answer is lost");
+  }
+
+ private:
+  const cli::Fd socket_;
+};
+
+std::string start(Group& group) {
+  std::string answer = "started MPI";
+  for (const std::string& process : group.gather(std::to_string(::getpid())))
+    answer += " " + process;
+  return answer;
+}
+
+std::string run(Group& group, Contender* contender, int round) {
+  if (contender == nullptr) return "failed: there is no work";
+  try {
+    std::ostringstream answer;
+    answer.precision(17);
+    answer
+        << "ran "
+        << take_sample(group, *contender, Pattern(group.rank(), group.size(), round)).microseconds;
+    return answer.str();
+  } catch (const RunFailed& failed) {
+    return std::string("failed: ") + failed.what();
+  }
+}
+
+}  // namespace
+
+int mpi_job(const std::vector<std::string>& words) {
+  if (words.size() != 1) return 2;
+  const MpiRuntime runtime;
+  Group group;
+  const auto connection = group.rank() == 0 ? std::make_unique<Connection>(words[0]) : nullptr;
+  std::unique_ptr<Contender> contender;
+  for (;;) {
+    std::istringstream line(
+        group.sleep_until_told(connection != nullptr ? connection->read_line() : ""));
+    std::string word;
+    std::string answer = "failed: not understood";
+    line >> word;
+    if (word == "start") answer = start(group);
+    if (word == "end") answer = "ended";
+    if (word == "run") {
+      int round = 0;
+      line >> round;
+      answer = run(group, contender.get(), round);
+    }
+    if (word == "work") {
+      std::int64_t elements = 0;
+      line >> word >> elements;
+      contender = mpi_one_by_one(group, {{"tensor", {elements}}});
+      answer = "ready";
+    }
+    if (connection != nullptr) connection->answer(answer);
+    if (word == "end") return 0;
+  }
+}
+
+std::vector<std::string> tuned_malloc() {
+  return {"MALLOC_MMAP_THRESHOLD_=33554432", "MALLOC_TRIM_THRESHOLD_=4294967296",
+          "MALLOC_TOP_PAD_=67108864"};
+}
+
+std::unique_ptr<Job> start_mpi_job(Group& group) {
+  Job::Spec spec;
+  spec.name = "mpi-tuned-malloc";
+  spec.settings = tuned_malloc();
+  spec.program = {cli::own_directory() + "/kolo-bench", kMpiJob};
+  return std::make_unique<Job>(group, spec);
+}
+
+}  // namespace kolo::bench
