@@ -118,13 +118,16 @@ void bench_gradients(Group& group, const Options& options, const Publish& publis
   const Schedule schedule{options.warm_up,
                           options.samples > 0 ? options.samples : kGradientSamples};
   const std::string work = options.model + "/" + std::to_string(group.size());
+  const Jobs horovods = start_horovods(group, options, publish);
   {
+    const Order order = options.model == "tiny1000" ? Order::kShuffled : Order::kBackward;
     Contenders contenders;
     contenders.push_back(
-        kolo_gradients(group, parameters, "bench.reduction.",
-                       options.model == "tiny1000" ? Order::kShuffled : Order::kBackward));
+        kolo_gradients(group, parameters, "bench.reduction.", order, Names::kKnown));
     contenders.push_back(mpi_one_by_one(group, parameters));
     contenders.push_back(mpi_fused(group, parameters, kFusedPieceBytes));
+    for (const auto& job : horovods)
+      contenders.push_back(job->contender(horovod_gradients(parameters, order, Names::kKnown)));
     publish.rows(measure_rows(group, contenders, schedule, "reduction/" + work, bytes));
   }
   Contenders contenders;
@@ -132,10 +135,34 @@ void bench_gradients(Group& group, const Options& options, const Publish& publis
   contenders.push_back(kolo_backward(group, model));
   contenders.push_back(no_communication(group, model));
   contenders.push_back(mpi_after_backward(group, model));
-  const Jobs horovods = start_horovods(group, options, publish);
   for (const auto& job : horovods)
     contenders.push_back(job->contender(horovod_backward(parameters)));
   publish.rows(measure_rows(group, contenders, schedule, "gradients/" + work, bytes));
+}
+
+void bench_negotiate(Group& group, const Options& options, const Publish& publish) {
+  const Jobs horovods = start_horovods(group, options, publish);
+  for (const int tensors : {10, 100, 1000, 10000}) {
+    if (tensors > options.max_tensors) break;
+    std::vector<Parameter> parameters;
+    for (int i = 0; i < tensors; ++i) parameters.push_back({std::to_string(i), {1}});
+    for (const Names names : {Names::kKnown, Names::kNew}) {
+      const std::string work =
+          "negotiate/" + std::to_string(tensors) + (names == Names::kKnown ? "/steady/" : "/cold/");
+      Contenders contenders;
+      contenders.push_back(
+          kolo_gradients(group, parameters, "bench." + work, Order::kShuffled, names));
+      contenders.push_back(mpi_one_by_one(group, parameters));
+      contenders.push_back(mpi_fused(group, parameters, kFusedPieceBytes));
+      for (const auto& job : horovods)
+        contenders.push_back(
+            job->contender(horovod_gradients(parameters, Order::kShuffled, names)));
+      const Schedule schedule{options.warm_up,
+                              options.samples > 0 ? options.samples : kGradientSamples};
+      publish.rows(measure_rows(group, contenders, schedule, work + std::to_string(group.size()),
+                                std::int64_t{tensors} * 4));
+    }
+  }
 }
 
 void bench_train(Group& group, const Options& options, const Publish& publish) {

@@ -31,6 +31,11 @@ void bench_allreduce(Group& group, const Options& options, const Publish& publis
 // completion; and "gradients/MODEL/RANKS": backward() and the reduction of what it gives.
 void bench_gradients(Group& group, const Options& options, const Publish& publish);
 
+// Works "negotiate/TENSORS/steady|cold/RANKS": so many tensors of one element, submitted in another
+// random order on each rank and awaited, by names that are known or new. Next to nothing has to be
+// moved, so the time is that of agreeing.
+void bench_negotiate(Group& group, const Options& options, const Publish& publish);
+
 // The work "train/mnist/RANKS": a step of training, as the time per image of all ranks together (of
 // "single": of one).
 void bench_train(Group& group, const Options& options, const Publish& publish);

@@ -81,8 +81,10 @@ class KoloBfloat16 final : public Contender {
 class KoloGradients final : public OnTensors {
  public:
   KoloGradients(const Group& group, const std::vector<Parameter>& parameters,
-                const std::string& prefix, Order order)
+                const std::string& prefix, Order order, Names names)
       : OnTensors("kolo", group.rank(), parameters, Memory::kArena),
+        prefix_(prefix),
+        names_(names),
         options_(sums_named(prefix, tensors())),
         shuffled_(order == Order::kShuffled),
         random_(static_cast<unsigned>(group.rank())),
@@ -94,6 +96,8 @@ class KoloGradients final : public OnTensors {
   void refresh(const Pattern& pattern) override {
     OnTensors::refresh(pattern);
     if (shuffled_) std::shuffle(order_.begin(), order_.end(), random_);
+    if (names_ == Names::kNew)
+      options_ = sums_named(prefix_ + std::to_string(++steps_) + ".", tensors());
   }
 
   void run() override {
@@ -104,7 +108,10 @@ class KoloGradients final : public OnTensors {
   }
 
  private:
-  const std::vector<AllreduceOptions> options_;
+  const std::string prefix_;
+  const Names names_;
+  std::vector<AllreduceOptions> options_;
+  std::size_t steps_ = 0;
   const bool shuffled_;
   std::mt19937 random_;
   std::vector<std::size_t> order_;
@@ -165,8 +172,8 @@ std::unique_ptr<Contender> kolo_bfloat16(const Group& group, const Parameter& pa
 
 std::unique_ptr<Contender> kolo_gradients(const Group& group,
                                           const std::vector<Parameter>& parameters,
-                                          const std::string& prefix, Order order) {
-  return std::make_unique<KoloGradients>(group, parameters, prefix, order);
+                                          const std::string& prefix, Order order, Names names) {
+  return std::make_unique<KoloGradients>(group, parameters, prefix, order, names);
 }
 
 std::unique_ptr<Contender> mpi_one_by_one(Group& group, const std::vector<Parameter>& parameters) {

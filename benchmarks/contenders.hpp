@@ -23,11 +23,13 @@ std::unique_ptr<Contender> kolo_bfloat16(const Group& group, const Parameter& pa
                                          const std::string& prefix);
 
 // All gradients submitted in the order of backward (the last parameter first), or shuffled: in
-// another random order on each rank and in each run; then all awaited.
+// another random order on each rank and in each run; then all awaited. Their names are the same in
+// each run, or new.
 enum class Order { kBackward, kShuffled };
+enum class Names { kKnown, kNew };
 std::unique_ptr<Contender> kolo_gradients(const Group& group,
                                           const std::vector<Parameter>& parameters,
-                                          const std::string& prefix, Order order);
+                                          const std::string& prefix, Order order, Names names);
 
 // MPI_Allreduce of one tensor after the other, in the order of backward.
 std::unique_ptr<Contender> mpi_one_by_one(Group& group, const std::vector<Parameter>& parameters);

@@ -15,6 +15,17 @@ constexpr const char* kProbe =
     "except Exception as error:\n"
     "  print('not', type(error).__name__, str(error).partition('\\n')[0])\n";
 
+std::string shapes_of(const std::vector<Parameter>& parameters) {
+  std::string shapes;
+  for (const Parameter& parameter : parameters) {
+    std::string shape;
+    for (const std::int64_t size : parameter.shape)
+      shape += (shape.empty() ? "" : "x") + std::to_string(size);
+    shapes += (shapes.empty() ? "" : ",") + shape;
+  }
+  return shapes;
+}
+
 }  // namespace
 
 std::string why_no_horovod(Group& group, const std::string& python, bool& possible) {
@@ -49,15 +60,14 @@ std::string horovod_allreduce(const Parameter& tensor) {
   return "allreduce " + std::to_string(tensor.elements());
 }
 
+std::string horovod_gradients(const std::vector<Parameter>& parameters, Order order, Names names) {
+  return "reduction " + shapes_of(parameters) +
+         (order == Order::kShuffled ? " shuffled" : " backward") +
+         (names == Names::kNew ? " new" : " known");
+}
+
 std::string horovod_backward(const std::vector<Parameter>& parameters) {
-  std::string shapes;
-  for (const Parameter& parameter : parameters) {
-    std::string shape;
-    for (const std::int64_t size : parameter.shape)
-      shape += (shape.empty() ? "" : "x") + std::to_string(size);
-    shapes += (shapes.empty() ? "" : ",") + shape;
-  }
-  return "backward " + shapes;
+  return "backward " + shapes_of(parameters);
 }
 
 }  // namespace kolo::bench

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/contenders.hpp"
 #include "benchmarks/job.hpp"
 #include "benchmarks/models.hpp"
 
@@ -19,9 +20,10 @@ std::string why_no_horovod(Group& group, const std::string& python, bool& possib
 enum class WhileWaiting { kSpins, kYields };
 std::unique_ptr<Job> start_horovod(Group& group, const std::string& python, WhileWaiting what);
 
-// Works of such a job: one tensor; backward() and synchronize() of its DistributedOptimizer on the
-// model of backward.hpp.
+// Works of such a job: one tensor; tensors as kolo_gradients() reduces them; backward() and
+// synchronize() of its DistributedOptimizer on the model of backward.hpp.
 std::string horovod_allreduce(const Parameter& tensor);
+std::string horovod_gradients(const std::vector<Parameter>& parameters, Order order, Names names);
 std::string horovod_backward(const std::vector<Parameter>& parameters);
 
 }  // namespace kolo::bench

@@ -3,10 +3,14 @@
     python -u -c SCRIPT ADDRESS
 
 Rank 0 connects to ADDRESS, a Unix socket in Linux's abstract space, and answers lines with lines as benchmarks/job.hpp
-says. Works: "allreduce ELEMENTS", and "backward SHAPE,SHAPE,..." with shapes like 64x3x7x7, the parameters of a model
-as in benchmarks/backward.hpp.
+says. Works, with shapes like 64x3x7x7:
+
+    allreduce ELEMENTS
+    reduction SHAPE,SHAPE,... backward|shuffled known|new    (all submitted, then awaited; names of each step)
+    backward SHAPE,SHAPE,...                                 (the parameters of a model as in benchmarks/backward.hpp)
 """
 import os
+import random
 import socket
 import sys
 import time
@@ -50,9 +54,45 @@ class Allreduce:
         return torch.equal(self.tensor, repeat(total, self.tensor.numel(), 0))
 
 
+def parse(shapes):
+    return [[int(size) for size in shape.split("x")] for shape in shapes.split(",")]
+
+
+class Reduction:
+    def __init__(self, shapes, order, names):
+        self.tensors = [torch.empty(shape) for shape in parse(shapes)]
+        self.order = list(reversed(range(len(self.tensors))))
+        self.shuffled = order == "shuffled"
+        self.new = names == "new"
+        self.steps = 0
+
+    def refresh(self, mine):
+        offset = 0
+        for tensor in self.tensors:
+            tensor.view(-1).copy_(repeat(mine, tensor.numel(), offset))
+            offset += tensor.numel()
+        if self.shuffled:
+            random.shuffle(self.order)
+        self.steps += self.new
+        self.names = [f"tensor.{self.steps}.{i}" for i in range(len(self.tensors))]
+
+    def run(self):
+        handles = [hvd.allreduce_async_(self.tensors[i], name=self.names[i], op=hvd.Sum) for i in self.order]
+        for handle in handles:
+            hvd.synchronize(handle)
+
+    def is_right(self, total):
+        offset = 0
+        for tensor in self.tensors:
+            if not torch.equal(tensor.view(-1), repeat(total, tensor.numel(), offset)):
+                return False
+            offset += tensor.numel()
+        return True
+
+
 class Backward:
     def __init__(self, shapes):
-        shapes = [[int(size) for size in shape.split("x")] for shape in shapes.split(",")]
+        shapes = parse(shapes)
         self.leaves = [torch.zeros(shape, requires_grad=True) for shape in shapes]
         self.inputs = [torch.empty(shape) for shape in shapes]
         names = [(f"gradient.{i}", leaf) for i, leaf in enumerate(self.leaves)]
@@ -96,9 +136,9 @@ class Rank:
         version = f"Horovod-{horovod.__version__}/torch-{torch.__version__}"
         return " ".join(["started", version] + [str(process) for process in processes])
 
-    def on_work(self, name, argument):
+    def on_work(self, name, *arguments):
         self.work = None  # its memory first
-        self.work = {"allreduce": Allreduce, "backward": Backward}[name](argument)
+        self.work = {"allreduce": Allreduce, "reduction": Reduction, "backward": Backward}[name](*arguments)
         return "ready"
 
     def on_run(self, turn):

@@ -24,6 +24,7 @@ constexpr const char* kUsage =
     "Benchmarks:\n"
     "  allreduce   float32 sums in place, by size, beside MPI_Allreduce\n"
     "  gradients   a model's gradients, beside MPI_Allreduce one by one and fused\n"
+    "  negotiate   what agreeing costs, by number of tensors, with known and with new names\n"
     "  operations  each operation, by size, beside plain MPI and torch.distributed\n"
     "  train       the MNIST network, beside LibTorch processes that do not communicate\n\n";
 
@@ -40,6 +41,11 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
     add("model", po::value(&o.model)->default_value(o.model), "whose gradients: resnet50");
     add("python", po::value(&o.python)->value_name("PATH"),
         "a Python that has torch or Horovod: they take part, too");
+  } else if (benchmark == "negotiate") {
+    add("max-tensors", po::value(&o.max_tensors)->default_value(o.max_tensors),
+        "of 10, 100, 1000 and 10000 tensors, no more than that");
+    add("python", po::value(&o.python)->value_name("PATH"),
+        "a Python that has Horovod: it takes part, too");
   } else if (benchmark == "train") {
     add("batch-size", po::value(&o.batch_size)->default_value(o.batch_size),
         "images a rank and step");
@@ -85,6 +91,7 @@ void check_ranges(const Options& o) {
         "--min-bytes must be a multiple of 4, at least 4");
   check(o.max_bytes >= o.min_bytes, "--max-bytes must be at least --min-bytes");
   check(o.max_bytes <= kMostBytes, "--max-bytes must be at most " + std::to_string(kMostBytes));
+  check(o.max_tensors >= 10, "--max-tensors must be at least 10");
   check(o.batch_size >= 2, "--batch-size must be at least 2");
   check(o.steps >= 1, "--steps must be at least 1");
   check(o.samples >= 0, "--samples must be at least 1, or 0 to let the benchmark choose");
@@ -96,10 +103,11 @@ void check_ranges(const Options& o) {
 }
 
 void check_name(const std::string& benchmark) {
-  static constexpr const char* kNames[] = {"allreduce", "gradients", "operations", "train"};
+  static constexpr const char* kNames[] = {"allreduce", "gradients", "negotiate", "operations",
+                                           "train"};
   if (std::find(std::begin(kNames), std::end(kNames), benchmark) != std::end(kNames)) return;
   throw UsageError("there is no benchmark '" + benchmark +
-                   "'; there are allreduce, gradients, operations and train");
+                   "'; there are allreduce, gradients, negotiate, operations and train");
 }
 
 // The words after the benchmark's name.
@@ -125,7 +133,8 @@ void read_options(const std::vector<std::string>& words, Options& o) {
 
 Options parse_options(const std::vector<std::string>& arguments) {
   Options o;
-  check(!arguments.empty(), "which benchmark? allreduce, gradients, operations or train");
+  check(!arguments.empty(),
+        "which benchmark? allreduce, gradients, negotiate, operations or train");
   o.benchmark = arguments.front();
   if (o.benchmark == "--help" || o.benchmark == "-h") {
     o.help = std::string(kUsage) + "'kolo bench NAME --help' lists the options of a benchmark.\n";

@@ -18,7 +18,7 @@ class UsageError : public std::runtime_error {
 };
 
 struct Options {
-  std::string benchmark;            // "allreduce", "gradients", "operations" or "train"
+  std::string benchmark;  // "allreduce", "gradients", "negotiate", "operations" or "train"
   std::optional<std::string> help;  // asked for: print it and do nothing
 
   // All benchmarks.
@@ -36,6 +36,9 @@ struct Options {
 
   // gradients
   std::string model = "resnet50";
+
+  // negotiate
+  int max_tensors = 10000;
 
   // train
   int batch_size = 64;  // a rank

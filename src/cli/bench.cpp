@@ -34,6 +34,7 @@ std::string bench_help() {
           "Benchmarks:\n"
           "  allreduce   allreduce of 4 B to 256 MB, beside MPI_Allreduce\n"
           "  gradients   reducing a model's gradients (--model resnet50), beside plain MPI\n"
+          "  negotiate   what agreeing on tensors costs, by their number\n"
           "  operations  each operation, 4 B to 64 MB, beside plain MPI and, with --python PATH,\n"
           "              torch.distributed over gloo\n"
           "  train       the MNIST network, beside processes that do not communicate\n\n"
