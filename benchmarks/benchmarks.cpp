@@ -2,6 +2,7 @@
 
 #include <kolo/init.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -12,6 +13,9 @@
 #include "benchmarks/mpi_job.hpp"
 #include "benchmarks/sizes.hpp"
 #include "benchmarks/train.hpp"
+#include "benchmarks/tune.hpp"
+#include "collectives/mpi/runtime.hpp"
+#include "collectives/subset/transport.hpp"
 
 namespace kolo::bench {
 namespace {
@@ -50,11 +54,36 @@ Jobs start_horovods(Group& group, const Options& options, const Publish& publish
   return jobs;
 }
 
+// A transport of this rank's group, or of none, that rows are measured over.
+std::unique_ptr<Transport> transport_of(Transport& world, const MessageGroup& all, int ranks,
+                                        int rank) {
+  if (all.mine.empty()) return nullptr;
+  const std::vector<int> members(all.mine.begin(), all.mine.begin() + ranks);
+  if (std::find(members.begin(), members.end(), rank) == members.end()) return nullptr;
+  return make_subset_transport(world, members);
+}
+
+// Medians of all samples, wherever the cores were: the table knows of no distance.
+Timing timing_of(const std::vector<std::vector<Sample>>& samples, std::int64_t bytes) {
+  Timing timing{static_cast<std::size_t>(bytes), {}};
+  for (const std::vector<Sample>& of_one : samples) {
+    std::vector<double> times;
+    for (const Sample& sample : of_one) times.push_back(sample.microseconds);
+    timing.microseconds.push_back(summarize(times).median);
+  }
+  return timing;
+}
+
 }  // namespace
 
 std::vector<Row> measure_rows(Group& group, const Contenders& contenders, const Schedule& schedule,
                               const std::string& work, std::int64_t bytes) {
-  const auto samples = measure(group, contenders, schedule);
+  return rows_of(measure(group, contenders, schedule), contenders, work, bytes);
+}
+
+std::vector<Row> rows_of(const std::vector<std::vector<Sample>>& samples,
+                         const Contenders& contenders, const std::string& work,
+                         std::int64_t bytes) {
   std::vector<Row> rows;
   for (std::size_t i = 0; i < contenders.size(); ++i) {
     for (Row& row : rows_of(samples[i], {work, contenders[i]->name(), {}, bytes, ""}))
@@ -163,6 +192,31 @@ void bench_negotiate(Group& group, const Options& options, const Publish& publis
                                 std::int64_t{tensors} * 4));
     }
   }
+}
+
+void bench_tune(Group& group, const Options& options, const Publish& publish) {
+  const MessageGroup all = find_message_group(group.nodes(), group.rank());
+  if (cross_size() == 1) publish.note("all ranks are on one node, where kolo sends no messages");
+  std::unique_ptr<Transport> world;
+  throw_if_error(make_mpi_transport({}, world));
+  AllreduceTable table;
+  table.groups.clear();
+  for (const int ranks : sizes_of_groups(all.size)) {
+    const auto transport = transport_of(*world, all, ranks, group.rank());
+    std::vector<Timing> timings;
+    for (const std::int64_t bytes : sizes_between(options.min_bytes, options.max_bytes)) {
+      const auto contenders = algorithm_contenders(group, transport.get(),
+                                                   static_cast<std::size_t>(bytes) / sizeof(float));
+      const Schedule schedule{options.warm_up,
+                              options.samples > 0 ? options.samples : default_samples(bytes)};
+      const auto samples = measure(group, contenders, schedule);
+      const std::string work = "tune/" + std::to_string(bytes) + "/" + std::to_string(ranks);
+      publish.rows(rows_of(samples, contenders, work, bytes));
+      timings.push_back(timing_of(samples, bytes));
+    }
+    table.groups[ranks] = rows_of(timings);
+  }
+  publish.table(table);
 }
 
 void bench_train(Group& group, const Options& options, const Publish& publish) {

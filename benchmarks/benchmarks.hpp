@@ -10,6 +10,7 @@
 #include "benchmarks/harness.hpp"
 #include "benchmarks/options.hpp"
 #include "benchmarks/report.hpp"
+#include "collectives/algorithms/table.hpp"
 
 namespace kolo::bench {
 
@@ -19,6 +20,8 @@ struct Publish {
   std::function<void(const std::vector<Row>& rows)> rows;
   // What else takes part, beside kolo and MPI: "torch 2.11.0". Before any rows.
   std::function<void(const std::string& library)> library;
+  // What tune has found.
+  std::function<void(const AllreduceTable& table)> table;
   // What is left out, and why.
   std::function<void(const std::string& text)> note;
 };
@@ -36,6 +39,10 @@ void bench_gradients(Group& group, const Options& options, const Publish& publis
 // moved, so the time is that of agreeing.
 void bench_negotiate(Group& group, const Options& options, const Publish& publish);
 
+// Works "tune/BYTES/RANKS" of each algorithm for an allreduce over messages, in groups of so many
+// ranks. The table goes to the file of --output, or to standard output.
+void bench_tune(Group& group, const Options& options, const Publish& publish);
+
 // The work "train/mnist/RANKS": a step of training, as the time per image of all ranks together (of
 // "single": of one).
 void bench_train(Group& group, const Options& options, const Publish& publish);
@@ -48,7 +55,9 @@ void bench_operations(Group& group, const Options& options, const Publish& publi
 std::vector<Row> measure_rows(Group& group, const Contenders& contenders, const Schedule& schedule,
                               const std::string& work, std::int64_t bytes);
 
-// The same of samples that there are.
+// The same of samples that there are, by contender.
+std::vector<Row> rows_of(const std::vector<std::vector<Sample>>& samples,
+                         const Contenders& contenders, const std::string& work, std::int64_t bytes);
 std::vector<Row> rows_of(const std::vector<Sample>& samples, const Row& like);
 
 }  // namespace kolo::bench

@@ -248,6 +248,14 @@ std::vector<std::string> Group::gather(const std::string& text) {
   return texts;
 }
 
+std::vector<int> Group::nodes() {
+  int first = rank_;
+  check(MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_INT, MPI_MIN, comm_->node), "MPI_Allreduce");
+  std::vector<int> all(static_cast<std::size_t>(size_));
+  check(MPI_Allgather(&first, 1, MPI_INT, all.data(), 1, MPI_INT, comm_->mpi), "MPI_Allgather");
+  return all;
+}
+
 std::string mpi_library_version() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;

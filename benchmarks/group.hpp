@@ -77,6 +77,9 @@ class Group final : public Ranks {
   };
   std::unique_ptr<Window> allocate_window(std::size_t floats);
 
+  // By rank, which node it is on, as the first rank there.
+  std::vector<int> nodes();
+
   // By rank; empty on ranks other than 0. A text longer than 255 bytes is cut.
   std::vector<std::string> gather(const std::string& text);
 

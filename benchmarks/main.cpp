@@ -12,6 +12,7 @@
 #include "benchmarks/machine.hpp"
 #include "benchmarks/mpi_job.hpp"
 #include "benchmarks/train.hpp"
+#include "benchmarks/tune.hpp"
 
 namespace kolo::bench {
 namespace {
@@ -52,6 +53,7 @@ std::string head(const Report& report, const std::string& placement) {
 auto benchmark_of(const Options& options) {
   if (options.benchmark == "allreduce") return bench_allreduce;
   if (options.benchmark == "train") return bench_train;
+  if (options.benchmark == "tune") return bench_tune;
   if (options.benchmark == "negotiate") return bench_negotiate;
   return options.benchmark == "gradients" ? bench_gradients : bench_operations;
 }
@@ -74,6 +76,13 @@ void measure_and_report(Group& group, const Options& options,
       report.rows.push_back(std::move(row));
     }
   };
+  publish.table = [&](const AllreduceTable& table) {
+    if (!first) return;
+    const std::string text =
+        table_with_comments(table, {report.command, report.date + ", " + report.machine});
+    if (options.output.empty()) std::cout << "\n" << text << std::flush;
+    if (!options.output.empty()) replace_file(options.output, text);
+  };
   benchmark_of(options)(group, options, publish);
   if (first && !options.json.empty()) replace_file(options.json, to_json(report));
 }
@@ -89,7 +98,9 @@ bool all_well(Group& group, const std::string& problem) {
 bool file_can_be_written(Group& group, const Options& options) {
   std::string problem;
   try {
-    if (group.rank() == 0 && !options.json.empty()) check_writable(options.json);
+    for (const std::string& path : {options.json, options.output}) {
+      if (group.rank() == 0 && !path.empty()) check_writable(path);
+    }
   } catch (const FileError& error) {
     problem = error.what();
   }

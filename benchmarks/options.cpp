@@ -26,7 +26,8 @@ constexpr const char* kUsage =
     "  gradients   a model's gradients, beside MPI_Allreduce one by one and fused\n"
     "  negotiate   what agreeing costs, by number of tensors, with known and with new names\n"
     "  operations  each operation, by size, beside plain MPI and torch.distributed\n"
-    "  train       the MNIST network, beside LibTorch processes that do not communicate\n\n";
+    "  train       the MNIST network, beside LibTorch processes that do not communicate\n"
+    "  tune        the algorithms for an allreduce over messages; writes a table\n\n";
 
 std::string listed(const std::vector<Operation>& operations) {
   std::string names;
@@ -54,6 +55,11 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
     add("min-bytes", po::value(&o.min_bytes)->default_value(o.min_bytes),
         "the smallest tensor, a multiple of 4; each next one is four times as large");
     add("max-bytes", po::value(&o.max_bytes)->default_value(o.max_bytes), "no tensor is larger");
+  }
+  if (benchmark == "tune") {
+    add("output", po::value(&o.output)->value_name("FILE"),
+        "write the table for KOLO_ALLREDUCE_TABLE to this file (default: print it)");
+  } else if (benchmark == "allreduce" || benchmark == "operations") {
     add("python", po::value(&o.python)->value_name("PATH"),
         "a Python that has torch or Horovod: they take part, too");
   }
@@ -103,11 +109,11 @@ void check_ranges(const Options& o) {
 }
 
 void check_name(const std::string& benchmark) {
-  static constexpr const char* kNames[] = {"allreduce", "gradients", "negotiate", "operations",
-                                           "train"};
+  static constexpr const char* kNames[] = {"allreduce",  "gradients", "negotiate",
+                                           "operations", "train",     "tune"};
   if (std::find(std::begin(kNames), std::end(kNames), benchmark) != std::end(kNames)) return;
   throw UsageError("there is no benchmark '" + benchmark +
-                   "'; there are allreduce, gradients, negotiate, operations and train");
+                   "'; there are allreduce, gradients, negotiate, operations, train and tune");
 }
 
 // The words after the benchmark's name.
@@ -124,6 +130,7 @@ void read_options(const std::vector<std::string>& words, Options& o) {
   }
   po::notify(values);
   check(values.count("json") == 0 || !o.json.empty(), "--json needs a file");
+  check(values.count("output") == 0 || !o.output.empty(), "--output needs a file");
   check(values.count("python") == 0 || !o.python.empty(), "--python needs a program");
   if (values.count("only") > 0) o.only = parse_operations(values["only"].as<std::string>());
   check_ranges(o);
@@ -134,14 +141,14 @@ void read_options(const std::vector<std::string>& words, Options& o) {
 Options parse_options(const std::vector<std::string>& arguments) {
   Options o;
   check(!arguments.empty(),
-        "which benchmark? allreduce, gradients, negotiate, operations or train");
+        "which benchmark? allreduce, gradients, negotiate, operations, train or tune");
   o.benchmark = arguments.front();
   if (o.benchmark == "--help" || o.benchmark == "-h") {
     o.help = std::string(kUsage) + "'kolo bench NAME --help' lists the options of a benchmark.\n";
     return o;
   }
   check_name(o.benchmark);
-  if (o.benchmark == "operations") o.max_bytes = kOperationsMostBytes;
+  if (o.benchmark == "operations" || o.benchmark == "tune") o.max_bytes = kOperationsMostBytes;
   try {
     read_options({arguments.begin() + 1, arguments.end()}, o);
   } catch (const po::error& error) {

@@ -18,7 +18,7 @@ class UsageError : public std::runtime_error {
 };
 
 struct Options {
-  std::string benchmark;  // "allreduce", "gradients", "negotiate", "operations" or "train"
+  std::string benchmark;  // "allreduce", "gradients", "negotiate", "operations", "train" or "tune"
   std::optional<std::string> help;  // asked for: print it and do nothing
 
   // All benchmarks.
@@ -26,9 +26,9 @@ struct Options {
   int warm_up = 5;
   std::string json;  // file, or empty
 
-  // allreduce and operations
+  // allreduce, operations and tune
   std::int64_t min_bytes = 4;
-  std::int64_t max_bytes = 256 << 20;  // operations: 64 MiB
+  std::int64_t max_bytes = 256 << 20;  // operations and tune: 64 MiB
 
   // operations
   std::vector<Operation> only = all_operations();
@@ -39,6 +39,9 @@ struct Options {
 
   // negotiate
   int max_tensors = 10000;
+
+  // tune
+  std::string output;  // the table's file, or empty
 
   // train
   int batch_size = 64;  // a rank

@@ -37,7 +37,8 @@ std::string bench_help() {
           "  negotiate   what agreeing on tensors costs, by their number\n"
           "  operations  each operation, 4 B to 64 MB, beside plain MPI and, with --python PATH,\n"
           "              torch.distributed over gloo\n"
-          "  train       the MNIST network, beside processes that do not communicate\n\n"
+          "  train       the MNIST network, beside processes that do not communicate\n"
+          "  tune        the algorithms for an allreduce over messages; writes a table\n\n"
           "'kolo bench NAME --help' lists the options of a benchmark; every one knows --json "
           "FILE.\n\n"
        << bench_option_table();

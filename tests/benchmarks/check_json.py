@@ -20,6 +20,8 @@ def check_row(row):
     kind, what = row["work"].split("/")[:2]
     if kind in ("reduction", "gradients"):
         assert row["bytes"] == MODEL_BYTES[what], row
+    elif kind == "negotiate":
+        assert row["bytes"] == 4 * int(what), row
     elif kind != "train":
         assert row["bytes"] == int(what), row
 

@@ -166,5 +166,63 @@ TEST(BenchChild, DiesWithItsParent) {
   EXPECT_TRUE(goes(pid));
 }
 
+// A Python that connects to the address behind the script, in a process that it has started.
+std::unique_ptr<Child> connecting(const std::string& script, double deadline_seconds = kLong) {
+  const std::string connect =
+      "import socket, subprocess, sys\n"
+      "if len(sys.argv) == 2:\n"
+      "  subprocess.run([sys.executable, '-c', sys.orig_argv[2], sys.argv[1], 'again'], "
+      "check=True)\n"
+      "  sys.exit()\n"
+      "connection = socket.socket(socket.AF_UNIX)\n";
+  return std::make_unique<Child>("the child",
+                                 std::vector<std::string>{"python3", "-c", connect + script},
+                                 deadline_seconds, Talk::kConnection);
+}
+
+constexpr const char* kConnectAndEcho =
+    "connection.connect('\\0' + sys.argv[1])\n"
+    "lines = connection.makefile('rw', buffering=1)\n"
+    "print('this is no answer', flush=True)\n"
+    "for line in lines:\n"
+    "  lines.write(line)\n"
+    "  if line == 'end\\n': sys.exit()\n"
+    "  if line == 'fail\\n': sys.exit(3)\n";
+
+TEST(ConnectingChild, AnswersLinesWithLines) {
+  const auto child = connecting(kConnectAndEcho);
+  EXPECT_EQ(child->ask("hello you", "hello"), "you");
+  EXPECT_EQ(child->ask("end", "end"), "");
+  child->wait_for_end();
+}
+
+TEST(ConnectingChild, WhatItPrintsIsKeptForMessages) {
+  const auto child = connecting(kConnectAndEcho);
+  EXPECT_THAT(problem_of(*child, "other"), HasSubstr("\n  this is no answer"));
+}
+
+TEST(ConnectingChild, ItsFailureAtTheEndIsTold) {
+  const auto child = connecting(kConnectAndEcho);
+  child->ask("fail", "fail");
+  try {
+    child->wait_for_end();
+    FAIL() << "no exception";
+  } catch (const ChildError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the child exited with code 1"));
+  }
+}
+
+TEST(ConnectingChild, MustConnect) {
+  for (const char* script : {"sys.exit(0)\n", "import time\ntime.sleep(60)\n"}) {
+    try {
+      connecting(script, kShort * 4);
+      FAIL() << "no exception";
+    } catch (const ChildError& error) {
+      EXPECT_THAT(error.what(), testing::AnyOf(HasSubstr("exited with code 0"),
+                                               HasSubstr("did not connect within")));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kolo::bench

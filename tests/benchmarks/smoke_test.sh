@@ -32,10 +32,10 @@ expect 0 'allreduce/4/arena/2 *mpi' on_two_ranks "$program" allreduce --min-byte
 expect 0 'allreduce/1048576/arena/2 *limit' on_two_ranks "$program" allreduce --min-bytes 1048576 --max-bytes 1048576 --samples 3 --json "$folder/large.json"
 expect 0 'gradients/resnet50/2 *no-communication' on_two_ranks "$program" gradients --model resnet50 --samples 2 --warm-up 5 --json "$folder/gradients.json"
 expect 0 'gradients/tiny1000/2 *no-communication' on_two_ranks "$program" gradients --model tiny1000 --samples 2 --json "$folder/tiny.json"
-"$python" "$here/check_json.py" "$folder/allreduce.json" allreduce kolo,mpi \
+"$python" "$here/check_json.py" "$folder/allreduce.json" allreduce kolo,mpi,mpi-tuned-malloc \
   allreduce/{4,16,64,256,1024,4096,16384,65536}/{arena,private}/2
-"$python" "$here/check_json.py" "$folder/large.json" allreduce kolo,mpi,kolo-bfloat16,limit allreduce/1048576/arena/2 \
-  kolo,mpi allreduce/1048576/private/2
+"$python" "$here/check_json.py" "$folder/large.json" allreduce kolo,mpi,mpi-tuned-malloc,kolo-bfloat16,limit allreduce/1048576/arena/2 \
+  kolo,mpi,mpi-tuned-malloc allreduce/1048576/private/2
 "$python" "$here/check_json.py" "$folder/gradients.json" gradients kolo,mpi,mpi-fused reduction/resnet50/2 \
   kolo,no-communication,mpi gradients/resnet50/2
 "$python" "$here/check_json.py" "$folder/tiny.json" gradients kolo,mpi,mpi-fused reduction/tiny1000/2 \
@@ -44,6 +44,20 @@ expect 0 'gradients/tiny1000/2 *no-communication' on_two_ranks "$program" gradie
 expect 0 'train/mnist/2 *independent-tuned-malloc' on_two_ranks "$program" train --samples 2 --steps 1 --batch-size 4 --json "$folder/train.json"
 "$python" "$here/check_json.py" "$folder/train.json" train kolo,single,independent,independent-tuned-malloc train/mnist/2
 expect 2 'batch-size must be' "$program" train --batch-size 1
+
+expect 0 'horovod is left out: .*/python-copy' on_two_ranks "$program" negotiate --max-tensors 100 --samples 2 \
+  --python "$(fake copy)" --json "$folder/negotiate.json"
+"$python" "$here/check_json.py" "$folder/negotiate.json" negotiate kolo,mpi,mpi-fused \
+  negotiate/{10,100}/{steady,cold}/2
+
+expect 0 'tune/4096/3 *halving-doubling' on_ranks 3 "$program" tune --min-bytes 4096 --max-bytes 65536 --samples 3 \
+  --json "$folder/tune.json" --output "$folder/table"
+"$python" "$here/check_json.py" "$folder/tune.json" tune recursive-doubling,halving-doubling,ring,tree \
+  tune/{4096,16384,65536}/{2,3}
+grep -q '^ranks 3$' "$folder/table"
+# What it writes kolo reads.
+KOLO_ALLREDUCE_TABLE="$folder/table" KOLO_SHARED_MEMORY=0 expect 0 'allreduce/4/private/2' on_two_ranks "$program" \
+  allreduce --max-bytes 4 --samples 2
 
 works=()
 for name in allreduce grouped_allreduce broadcast allgather alltoall reducescatter sendrecv; do
@@ -77,5 +91,5 @@ expect 1 "cannot write $folder/none/x.json" on_two_ranks "$program" allreduce --
 if pgrep -af 'kolo-bench train-alone'; then echo 'the above are left'; exit 1; fi
 for _ in $(seq 30); do pgrep -f "$here/fake_gloo.py" > /dev/null || break; sleep 0.1; done
 if pgrep -af "$here/fake_gloo.py"; then echo 'the above are left'; exit 1; fi
-[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allreduce.json fake.json gradients.json large.json operations.json output python-copy python-die python-idle python-lack tiny.json train.json " ]
+[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allreduce.json fake.json gradients.json large.json negotiate.json operations.json output python-copy python-die python-idle python-lack table tiny.json train.json tune.json " ]
 echo "kolo-bench: smoke test passed"
