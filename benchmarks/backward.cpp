@@ -4,9 +4,9 @@
 #include <kolo/optimizer.h>
 #include <torch/torch.h>
 
-#include <optional>
-#include <sstream>
 #include <utility>
+
+#include "benchmarks/reducer.hpp"
 
 namespace kolo::bench {
 
@@ -82,13 +82,8 @@ class OnModel : public Contender {
       const auto* const data = gradient.const_data_ptr<float>();
       const auto difference = of_all ? pattern.first_difference(data, count, offset)
                                      : pattern.first_difference_from(rank_, data, count, offset);
-      if (difference) {
-        std::ostringstream text;
-        text << "element " << difference->index << " of the gradient of '" << model_->names[i]
-             << "' on rank " << rank_ << " is " << difference->found << ", expected "
-             << difference->expected;
-        return text.str();
-      }
+      if (difference)
+        return describe(*difference, "the gradient of '" + model_->names[i] + "'", rank_);
       offset += count;
     }
     return "";
@@ -167,6 +162,31 @@ class MpiAfterBackward final : public OnStockAllocator {
   Group& group_;  // outlives the benchmark's contenders
 };
 
+// Reduces during backward().
+class ReducerBackward final : public OnStockAllocator {
+ public:
+  ReducerBackward(const Group& group, const std::shared_ptr<BackwardModel>& model)
+      : OnStockAllocator("reducer", group.rank(), model) {
+    const StockAllocator stock;
+    reducer_ = make_reducer(leaves());
+  }
+
+  bool is_there() const { return reducer_ != nullptr; }
+
+  void refresh(const Pattern& pattern) override {
+    const StockAllocator stock;
+    reducer_->before_forward();
+    OnModel::refresh(pattern);
+    reducer_->before_backward();
+  }
+  std::string check(const Pattern& pattern) override { return check_gradients(pattern, true); }
+
+ private:
+  void reduce() override {}
+
+  std::unique_ptr<OverlappingReducer> reducer_;
+};
+
 }  // namespace
 
 std::shared_ptr<BackwardModel> make_backward_model(const std::vector<Parameter>& parameters) {
@@ -186,6 +206,12 @@ std::unique_ptr<Contender> no_communication(const Group& group,
 std::unique_ptr<Contender> mpi_after_backward(Group& group,
                                               const std::shared_ptr<BackwardModel>& model) {
   return std::make_unique<MpiAfterBackward>(group, model);
+}
+
+std::unique_ptr<Contender> reducer_during_backward(const Group& group,
+                                                   const std::shared_ptr<BackwardModel>& model) {
+  auto contender = std::make_unique<ReducerBackward>(group, model);
+  return contender->is_there() ? std::move(contender) : nullptr;
 }
 
 }  // namespace kolo::bench

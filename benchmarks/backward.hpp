@@ -31,4 +31,9 @@ std::unique_ptr<Contender> no_communication(const Group& group,
 std::unique_ptr<Contender> mpi_after_backward(Group& group,
                                               const std::shared_ptr<BackwardModel>& model);
 
+// backward(), during which LibTorch's own reducer calls MPI_Allreduce. Nothing where this LibTorch
+// has none.
+std::unique_ptr<Contender> reducer_during_backward(const Group& group,
+                                                   const std::shared_ptr<BackwardModel>& model);
+
 }  // namespace kolo::bench

@@ -8,9 +8,8 @@
 
 #include "benchmarks/backward.hpp"
 #include "benchmarks/contenders.hpp"
-#include "benchmarks/horovod.hpp"
 #include "benchmarks/limit.hpp"
-#include "benchmarks/mpi_job.hpp"
+#include "benchmarks/rivals.hpp"
 #include "benchmarks/sizes.hpp"
 #include "benchmarks/train.hpp"
 #include "benchmarks/tune.hpp"
@@ -26,32 +25,43 @@ constexpr int kTrainSamples = 15;
 constexpr std::int64_t kLimitFrom = 1 << 20;
 constexpr std::size_t kFusedPieceBytes = std::size_t{1} << 20;
 
-// Contenders in jobs of their own.
-using Jobs = std::vector<std::unique_ptr<Job>>;
-
-Jobs start_tuned_mpi(Group& group, const Publish& publish) {
-  Jobs jobs;
-  if (cross_size() == 1) {
-    jobs.push_back(start_mpi_job(group));
-  } else {
-    publish.note("mpi-tuned-malloc is measured on one host alone; left out");
+Contenders of_one_tensor(Group& group, const Parameter& tensor, Memory memory,
+                         const std::string& prefix, Rivals& rivals) {
+  Contenders contenders;
+  contenders.push_back(kolo_synchronous(group, tensor, prefix, memory));
+  contenders.push_back(mpi_one_by_one(group, {tensor}));
+  rivals.add_allreduce(contenders, tensor, memory);
+  if (memory == Memory::kArena && tensor.elements() >= kLimitFrom / sizeof(float)) {
+    contenders.push_back(kolo_bfloat16(group, tensor, prefix + "bfloat16."));
+    if (auto limit = make_limit(group, tensor.elements())) contenders.push_back(std::move(limit));
   }
-  return jobs;
+  return contenders;
 }
 
-Jobs start_horovods(Group& group, const Options& options, const Publish& publish) {
-  Jobs jobs;
-  if (options.python.empty()) return jobs;
-  bool possible = false;
-  const std::string why = why_no_horovod(group, options.python, possible);
-  if (!possible || cross_size() > 1) {
-    publish.note("horovod is left out: " + (possible ? "it is measured on one host alone" : why));
-    return jobs;
+Contenders of_gradients(Group& group, const std::vector<Parameter>& parameters, Order order,
+                        Names names, const std::string& prefix, Rivals& rivals) {
+  Contenders contenders;
+  contenders.push_back(kolo_gradients(group, parameters, prefix, order, names));
+  contenders.push_back(mpi_one_by_one(group, parameters));
+  contenders.push_back(mpi_fused(group, parameters, kFusedPieceBytes));
+  rivals.add_reduction(contenders, parameters, order, names);
+  return contenders;
+}
+
+Contenders of_backward(Group& group, const std::vector<Parameter>& parameters, Rivals& rivals,
+                       const Publish& publish) {
+  const std::shared_ptr<BackwardModel> model = make_backward_model(parameters);
+  Contenders contenders;
+  contenders.push_back(kolo_backward(group, model));
+  contenders.push_back(no_communication(group, model));
+  contenders.push_back(mpi_after_backward(group, model));
+  if (auto reducer = reducer_during_backward(group, model)) {
+    contenders.push_back(std::move(reducer));
+  } else {
+    publish.note("this LibTorch has no reducer that kolo knows; contender reducer is left out");
   }
-  for (const WhileWaiting what : {WhileWaiting::kSpins, WhileWaiting::kYields})
-    jobs.push_back(start_horovod(group, options.python, what));
-  publish.library(jobs.front()->version());
-  return jobs;
+  rivals.add_backward(contenders, parameters);
+  return contenders;
 }
 
 // A transport of this rank's group, or of none, that rows are measured over.
@@ -86,7 +96,8 @@ std::vector<Row> rows_of(const std::vector<std::vector<Sample>>& samples,
                          std::int64_t bytes) {
   std::vector<Row> rows;
   for (std::size_t i = 0; i < contenders.size(); ++i) {
-    for (Row& row : rows_of(samples[i], {work, contenders[i]->name(), {}, bytes, ""}))
+    for (Row& row :
+         rows_of(samples[i], {work, contenders[i]->name(), {}, bytes, contenders[i]->placement()}))
       rows.push_back(std::move(row));
   }
   return rows;
@@ -111,26 +122,16 @@ std::vector<Row> rows_of(const std::vector<Sample>& samples, const Row& like) {
 void bench_allreduce(Group& group, const Options& options, const Publish& publish) {
   std::vector<Memory> memories = {Memory::kPrivate};
   if (usual_memory() == Memory::kArena) memories.insert(memories.begin(), Memory::kArena);
-  const Jobs tuned = start_tuned_mpi(group, publish);
-  const Jobs horovods = start_horovods(group, options, publish);
-  for (const std::int64_t bytes : sizes_between(options.min_bytes, options.max_bytes)) {
+  const std::vector<std::int64_t> sizes = sizes_between(options.min_bytes, options.max_bytes);
+  Rivals rivals(group, options, publish);
+  rivals.start_gloo(static_cast<std::size_t>(sizes.back()) / sizeof(float));
+  rivals.start_horovod();
+  rivals.start_tuned_mpi();
+  for (const std::int64_t bytes : sizes) {
     for (const Memory memory : memories) {
       const Parameter tensor{std::to_string(bytes), {bytes / 4}};
       const std::string work = "allreduce/" + tensor.name + "/" + name_of(memory) + "/";
-      Contenders contenders;
-      contenders.push_back(kolo_synchronous(group, tensor, "bench." + work, memory));
-      contenders.push_back(mpi_one_by_one(group, {tensor}));
-      const std::string elements = std::to_string(tensor.elements());
-      for (const auto& job : tuned) contenders.push_back(job->contender("allreduce " + elements));
-      for (const auto& job : horovods) {
-        if (memory == Memory::kPrivate)
-          contenders.push_back(job->contender(horovod_allreduce(tensor)));
-      }
-      if (memory == Memory::kArena && bytes >= kLimitFrom) {
-        contenders.push_back(kolo_bfloat16(group, tensor, "bench." + work + "bfloat16."));
-        if (auto limit = make_limit(group, tensor.elements()))
-          contenders.push_back(std::move(limit));
-      }
+      const Contenders contenders = of_one_tensor(group, tensor, memory, "bench." + work, rivals);
       const Schedule schedule{options.warm_up,
                               options.samples > 0 ? options.samples : default_samples(bytes)};
       publish.rows(
@@ -141,36 +142,25 @@ void bench_allreduce(Group& group, const Options& options, const Publish& publis
 
 void bench_gradients(Group& group, const Options& options, const Publish& publish) {
   const std::vector<Parameter> parameters = parameters_of(options.model).value();
-  std::int64_t bytes = 0;
-  for (const Parameter& parameter : parameters)
-    bytes += static_cast<std::int64_t>(parameter.elements()) * 4;
+  const std::size_t elements = elements_of(parameters);
+  const auto bytes = static_cast<std::int64_t>(elements * sizeof(float));
   const Schedule schedule{options.warm_up,
                           options.samples > 0 ? options.samples : kGradientSamples};
   const std::string work = options.model + "/" + std::to_string(group.size());
-  const Jobs horovods = start_horovods(group, options, publish);
-  {
-    const Order order = options.model == "tiny1000" ? Order::kShuffled : Order::kBackward;
-    Contenders contenders;
-    contenders.push_back(
-        kolo_gradients(group, parameters, "bench.reduction.", order, Names::kKnown));
-    contenders.push_back(mpi_one_by_one(group, parameters));
-    contenders.push_back(mpi_fused(group, parameters, kFusedPieceBytes));
-    for (const auto& job : horovods)
-      contenders.push_back(job->contender(horovod_gradients(parameters, order, Names::kKnown)));
-    publish.rows(measure_rows(group, contenders, schedule, "reduction/" + work, bytes));
-  }
-  Contenders contenders;
-  const std::shared_ptr<BackwardModel> model = make_backward_model(parameters);
-  contenders.push_back(kolo_backward(group, model));
-  contenders.push_back(no_communication(group, model));
-  contenders.push_back(mpi_after_backward(group, model));
-  for (const auto& job : horovods)
-    contenders.push_back(job->contender(horovod_backward(parameters)));
-  publish.rows(measure_rows(group, contenders, schedule, "gradients/" + work, bytes));
+  const Order order = options.model == "tiny1000" ? Order::kShuffled : Order::kBackward;
+  Rivals rivals(group, options, publish);
+  rivals.start_gloo(elements);
+  rivals.start_horovod();
+  publish.rows(measure_rows(
+      group, of_gradients(group, parameters, order, Names::kKnown, "bench.reduction.", rivals),
+      schedule, "reduction/" + work, bytes));
+  publish.rows(measure_rows(group, of_backward(group, parameters, rivals, publish), schedule,
+                            "gradients/" + work, bytes));
 }
 
 void bench_negotiate(Group& group, const Options& options, const Publish& publish) {
-  const Jobs horovods = start_horovods(group, options, publish);
+  Rivals rivals(group, options, publish);
+  rivals.start_horovod();
   for (const int tensors : {10, 100, 1000, 10000}) {
     if (tensors > options.max_tensors) break;
     std::vector<Parameter> parameters;
@@ -178,14 +168,8 @@ void bench_negotiate(Group& group, const Options& options, const Publish& publis
     for (const Names names : {Names::kKnown, Names::kNew}) {
       const std::string work =
           "negotiate/" + std::to_string(tensors) + (names == Names::kKnown ? "/steady/" : "/cold/");
-      Contenders contenders;
-      contenders.push_back(
-          kolo_gradients(group, parameters, "bench." + work, Order::kShuffled, names));
-      contenders.push_back(mpi_one_by_one(group, parameters));
-      contenders.push_back(mpi_fused(group, parameters, kFusedPieceBytes));
-      for (const auto& job : horovods)
-        contenders.push_back(
-            job->contender(horovod_gradients(parameters, Order::kShuffled, names)));
+      const Contenders contenders =
+          of_gradients(group, parameters, Order::kShuffled, names, "bench." + work, rivals);
       const Schedule schedule{options.warm_up,
                               options.samples > 0 ? options.samples : kGradientSamples};
       publish.rows(measure_rows(group, contenders, schedule, work + std::to_string(group.size()),

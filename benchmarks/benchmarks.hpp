@@ -2,32 +2,20 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "benchmarks/group.hpp"
 #include "benchmarks/harness.hpp"
 #include "benchmarks/options.hpp"
+#include "benchmarks/publish.hpp"
 #include "benchmarks/report.hpp"
-#include "collectives/algorithms/table.hpp"
 
 namespace kolo::bench {
 
-// What a benchmark calls on every rank, and rank 0 shows.
-struct Publish {
-  // The rows of one work, as soon as it is measured.
-  std::function<void(const std::vector<Row>& rows)> rows;
-  // What else takes part, beside kolo and MPI: "torch 2.11.0". Before any rows.
-  std::function<void(const std::string& library)> library;
-  // What tune has found.
-  std::function<void(const AllreduceTable& table)> table;
-  // What is left out, and why.
-  std::function<void(const std::string& text)> note;
-};
-
 // Works "allreduce/BYTES/arena|private/RANKS": one float32 tensor, Sum, in place. kolo's lies in
-// its arena, where ranks share one, or in private memory; MPI's always in private memory.
+// its arena, where ranks share one, or in private memory; MPI's and gloo's always in private
+// memory.
 void bench_allreduce(Group& group, const Options& options, const Publish& publish);
 
 // Works "reduction/MODEL/RANKS": gradients that are there, from the first submission to the last

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
-#include <sstream>
 
 namespace kolo::bench {
 namespace {
@@ -42,16 +41,13 @@ void Exchange::refresh(const Pattern& pattern, float* input, float* output) cons
 std::string Exchange::check(const Pattern& pattern, const float* values) const {
   std::size_t at = 0;
   for (const Piece& piece : result) {
-    const auto difference =
+    auto difference =
         piece.source == kSumOfAll
             ? pattern.first_difference(values + at, piece.count, piece.offset)
             : pattern.first_difference_from(piece.source, values + at, piece.count, piece.offset);
     if (difference) {
-      std::ostringstream text;
-      text << "element " << at + difference->index << " of the result of " << name_of(operation)
-           << " on rank " << rank << " is " << difference->found << ", expected "
-           << difference->expected;
-      return text.str();
+      difference->index += at;
+      return describe(*difference, "the result of " + name_of(operation), rank);
     }
     at += piece.count;
   }

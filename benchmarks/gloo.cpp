@@ -31,21 +31,25 @@ void together(Ranks& ranks, Step&& step) {
   agree(ranks, problem);
 }
 
-class GlooContender final : public Contender {
- public:
-  GlooContender(Ranks& ranks, Child& child, Exchange exchange, float* memory)
-      : ranks_(ranks),
-        child_(child),
-        exchange_(std::move(exchange)),
-        input_(memory),
-        output_(memory + exchange_.elements) {}
-
-  std::string name() const override { return "gloo"; }
-
-  void refresh(const Pattern& pattern) override {
-    exchange_.refresh(pattern, input_, output_);
-    ask("load", "loaded");
+// "64x3x7x7,64"
+std::string shapes_of(const std::vector<Parameter>& parameters) {
+  std::string text;
+  for (const Parameter& parameter : parameters) {
+    std::string shape;
+    for (const std::int64_t extent : parameter.shape)
+      shape += (shape.empty() ? "" : "x") + std::to_string(extent);
+    text += (text.empty() ? "" : ",") + shape;
   }
+  return text;
+}
+
+// What the child does each time that it is told to run.
+class OnChild : public Contender {
+ public:
+  OnChild(std::string name, Child& child) : name_(std::move(name)), child_(child) {}
+
+  std::string name() const override { return name_; }
+  std::string placement() const override { return "unbound"; }
 
   void run() override {
     std::istringstream text(ask("run", "ran"));
@@ -59,10 +63,10 @@ class GlooContender final : public Contender {
     return stay_.left - stay_.entered;
   }
 
-  std::string check(const Pattern& pattern) override {
-    if (exchange_.operation == Operation::kBarrier) return left_too_early(ranks_, stay_);
-    return exchange_.check(pattern, exchange_.in_place() ? input_ : output_);
-  }
+ protected:
+  // What is in the shared memory.
+  void load() { ask("load", "loaded"); }
+  const Stay& stay() const { return stay_; }
 
  private:
   std::string ask(const std::string& line, const std::string& word) {
@@ -73,12 +77,66 @@ class GlooContender final : public Contender {
     }
   }
 
-  Ranks& ranks_;  // outlives the benchmark's contenders, as the next two do
-  Child& child_;
-  const Exchange exchange_;
-  float* const input_;
-  float* const output_;
+  const std::string name_;
+  Child& child_;  // outlives the benchmark's contenders
   Stay stay_;
+};
+
+class GlooOperation final : public OnChild {
+ public:
+  GlooOperation(Ranks& ranks, Child& child, Exchange exchange, float* memory)
+      : OnChild("gloo", child),
+        ranks_(ranks),
+        exchange_(std::move(exchange)),
+        input_(memory),
+        output_(memory + exchange_.elements) {}
+
+  void refresh(const Pattern& pattern) override {
+    exchange_.refresh(pattern, input_, output_);
+    load();
+  }
+
+  std::string check(const Pattern& pattern) override {
+    if (exchange_.operation == Operation::kBarrier) return left_too_early(ranks_, stay());
+    return exchange_.check(pattern, exchange_.in_place() ? input_ : output_);
+  }
+
+ private:
+  Ranks& ranks_;  // outlives the benchmark's contenders
+  const Exchange exchange_;
+  float* const input_;  // the Gloo's memory
+  float* const output_;
+};
+
+// The inputs lie in the memory one after the other, and the sums of the gradients where they did.
+class GlooModel final : public OnChild {
+ public:
+  GlooModel(int rank, Child& child, std::vector<Parameter> parameters, float* memory)
+      : OnChild("ddp-gloo", child),
+        rank_(rank),
+        parameters_(std::move(parameters)),
+        memory_(memory) {}
+
+  void refresh(const Pattern& pattern) override {
+    pattern.fill(memory_, elements_of(parameters_));
+    load();
+  }
+
+  std::string check(const Pattern& pattern) override {
+    std::size_t offset = 0;
+    for (const Parameter& parameter : parameters_) {
+      const std::size_t count = parameter.elements();
+      if (const auto difference = pattern.first_difference(memory_ + offset, count, offset))
+        return describe(*difference, "the gradient of '" + parameter.name + "'", rank_);
+      offset += count;
+    }
+    return "";
+  }
+
+ private:
+  const int rank_;
+  const std::vector<Parameter> parameters_;
+  float* const memory_;  // the Gloo's
 };
 
 }  // namespace
@@ -125,7 +183,13 @@ Gloo::Offer Gloo::offer(const Exchange& exchange) {
   ranks_.largest(&misses, 1);
   if (misses != 0) return {nullptr, missing.empty() ? "not on another rank" : missing};
   auto* memory = static_cast<float*>(memory_.data());
-  return {std::make_unique<GlooContender>(ranks_, *child_, exchange, memory), ""};
+  return {std::make_unique<GlooOperation>(ranks_, *child_, exchange, memory), ""};
+}
+
+std::unique_ptr<Contender> Gloo::data_parallel(const std::vector<Parameter>& parameters) {
+  together(ranks_, [&] { child_->ask("model " + shapes_of(parameters), "made"); });
+  auto* memory = static_cast<float*>(memory_.data());
+  return std::make_unique<GlooModel>(ranks_.rank(), *child_, parameters, memory);
 }
 
 }  // namespace kolo::bench

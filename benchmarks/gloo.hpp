@@ -10,10 +10,12 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "benchmarks/child.hpp"
 #include "benchmarks/exchange.hpp"
 #include "benchmarks/harness.hpp"
+#include "benchmarks/models.hpp"
 #include "benchmarks/shared_memory.hpp"
 
 namespace kolo::bench {
@@ -32,11 +34,15 @@ class Gloo {
   const std::string& torch_version() const { return torch_version_; }
 
   struct Offer {
-    std::unique_ptr<Contender> contender;  // as long as the Gloo; the latest offer alone is usable
+    std::unique_ptr<Contender> contender;  // as long as the Gloo; the latest one alone is usable
     std::string missing;                   // why there is none
   };
   // Has the children carry out the operation once. Throws RunFailed.
   Offer offer(const Exchange& exchange);
+
+  // "ddp-gloo": backward() of a DistributedDataParallel of these parameters, with the loss of
+  // benchmarks/backward.hpp. As an offer's contender. Throws RunFailed.
+  std::unique_ptr<Contender> data_parallel(const std::vector<Parameter>& parameters);
 
  private:
   void start(const std::string& python, double deadline_seconds);

@@ -1,4 +1,4 @@
-"""Runs beside a rank of `kolo bench operations --python`: torch.distributed over gloo.
+"""Runs beside a rank of `kolo bench NAME --python`: torch.distributed over gloo.
 
     python -u -c SCRIPT RANK RANKS DESCRIPTOR BYTES SECONDS
 
@@ -9,12 +9,16 @@ line of standard output; the end of the input is the end:
     store HOST                          port PORT    (on rank 0: makes the store where the ranks find each other)
     join HOST PORT                      joined
     work NAME INPUT OUTPUT GIVE TAKE    tried        (once; with the reason after it if gloo lacks the operation)
+    model SHAPES                        made
     load                                loaded
     run                                 ran ENTERED LEFT
 
 INPUT and OUTPUT are numbers of float32 elements, one after the other in the shared memory; without an OUTPUT the
 operation is in place. GIVE and TAKE say how they are cut, as "8,8" or "-". The tensors have memory of their own: load
 copies into them, run copies the result back. ENTERED and LEFT are nanoseconds of CLOCK_MONOTONIC.
+
+SHAPES are those of a model's parameters, as "64x3x7x7,64"; the inputs, of the same shapes, lie one after the other in
+the shared memory. load is the forward pass, run backward(), and the sums of the gradients take the inputs' places.
 """
 import os
 import sys
@@ -25,6 +29,7 @@ os.dup2(2, 1)  # what libraries print is no answer
 os.sched_setaffinity(0, range(os.sysconf("SC_NPROCESSORS_CONF")))
 
 import datetime
+import math
 import mmap
 import time
 
@@ -48,14 +53,8 @@ class Work:
         for own, shared in zip(self.own, self.shared):
             own.copy_(shared)
 
-    def run(self):
-        entered = time.monotonic_ns()
-        self.call()
-        left = time.monotonic_ns()
-        # A rank that has its answer spins in MPI: not while another is still timed.
-        dist.barrier()
+    def save(self):
         self.shared[self.result].copy_(self.own[self.result])
-        return entered, left
 
     def allreduce(self, given, taken, give, take):
         return lambda: dist.all_reduce(given)
@@ -90,6 +89,52 @@ class Work:
 
     def barrier(self, given, taken, give, take):
         return dist.barrier
+
+
+class Model(torch.nn.Module):
+    """Its parameters are zero, and its loss is half the squares of (parameter + input)."""
+
+    def __init__(self, shapes):
+        super().__init__()
+        self.values = torch.nn.ParameterList(torch.zeros(shape) for shape in shapes)
+
+    def forward(self, inputs):
+        sums = [value + given for value, given in zip(self.values, inputs)]
+        return torch.stack([(each * each).sum() for each in sums]).sum() / 2
+
+
+class Backward:
+    """A backward pass, during which gradients are reduced."""
+
+    def __init__(self, shared, shapes):
+        sizes = [math.prod(shape) for shape in shapes]
+        parts = shared[:sum(sizes)].split(sizes)
+        self.shared = [part.view(shape) for part, shape in zip(parts, shapes)]
+        self.model = torch.nn.parallel.DistributedDataParallel(Model(shapes), gradient_as_bucket_view=True)
+        self.loss = None
+
+    def load(self):
+        self.model.zero_grad()
+        self.loss = self.model(self.shared)
+
+    def call(self):
+        self.loss.backward()
+
+    def save(self):
+        self.loss = None
+        # The averages times the ranks are the sums, but for their rounding; the sums are integers.
+        for shared, value in zip(self.shared, self.model.parameters()):
+            shared.copy_(value.grad).mul_(RANKS).round_()
+
+
+def timed(work):
+    entered = time.monotonic_ns()
+    work.call()
+    left = time.monotonic_ns()
+    # A rank that has its answer spins in MPI: not while another is still timed.
+    dist.barrier()
+    work.save()
+    return entered, left
 
 
 def counts(text):
@@ -134,12 +179,17 @@ class Child:
         self.work = Work(self.shared, name, int(elements), int(outputs), counts(give), counts(take))
         return "tried" + why_missing(self.work)
 
+    def on_model(self, shapes):
+        self.work = None
+        self.work = Backward(self.shared, [[int(extent) for extent in shape.split("x")] for shape in shapes.split(",")])
+        return "made"
+
     def on_load(self):
         self.work.load()
         return "loaded"
 
     def on_run(self):
-        return "ran {} {}".format(*self.work.run())
+        return "ran {} {}".format(*timed(self.work))
 
 
 def main():

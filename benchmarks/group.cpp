@@ -150,6 +150,10 @@ void Group::sendrecv(const float* in, std::size_t count, int to, float* out, int
         "MPI_Sendrecv");
 }
 
+void Group::broadcast_bytes(void* data, std::size_t count) {
+  check(MPI_Bcast(data, static_cast<int>(count), MPI_BYTE, 0, comm_->mpi), "MPI_Bcast");
+}
+
 // --- how far the cores are ---
 
 bool Group::have_cores_of_their_own() const {

@@ -27,8 +27,8 @@ class MpiRuntime {
   MpiRuntime& operator=(const MpiRuntime&) = delete;
 };
 
-// A communicator of its own, a duplicate of MPI_COMM_WORLD. One thread uses it, which is not
-// kolo's: so MPI needs MPI_THREAD_MULTIPLE. All but rank() and size() are collective. Throws
+// A communicator of its own, a duplicate of MPI_COMM_WORLD. One thread at a time uses it, which
+// is not kolo's: so MPI needs MPI_THREAD_MULTIPLE. All but rank() and size() are collective. Throws
 // std::runtime_error if MPI fails.
 class Group final : public Ranks {
  public:
@@ -58,6 +58,9 @@ class Group final : public Ranks {
   void alltoall(const float* in, const Cut& give, float* out, const Cut& take);
   void reducescatter_sum(const float* in, const Cut& give, float* out);
   void sendrecv(const float* in, std::size_t count, int to, float* out, int from);
+
+  // MPI_Bcast from rank 0.
+  void broadcast_bytes(void* data, std::size_t count);
 
   // Memory of the ranks of this node, of so many floats each; empty where they are not all of the
   // job's. Freed with the window, collectively.

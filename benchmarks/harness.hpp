@@ -43,6 +43,8 @@ class Contender {
   virtual void refresh(const Pattern& pattern) = 0;
   // Timed, collective. May throw ContenderFailed.
   virtual void run() = 0;
+  // Where it runs, if not where the ranks do.
+  virtual std::string placement() const { return ""; }
   // What run() took, where the contender knows better than the caller: another process did it.
   virtual std::optional<double> measured_microseconds() const { return std::nullopt; }
   // Not timed: says what is wrong with the result on this rank; empty if nothing is. Called on

@@ -86,6 +86,7 @@ class JobContender final : public Contender {
   explicit JobContender(Job& job) : job_(job) {}
 
   std::string name() const override { return job_.name_; }
+  std::string placement() const override { return job_.placement_; }
   void refresh(const Pattern& pattern) override { round_ = pattern.round(); }
 
   void run() override {
@@ -107,7 +108,8 @@ class JobContender final : public Contender {
   double microseconds_ = 0;  // on rank 0
 };
 
-Job::Job(Group& group, const Spec& spec) : group_(group), name_(spec.name) {
+Job::Job(Group& group, const Spec& spec)
+    : group_(group), name_(spec.name), placement_(spec.bound ? "" : "unbound") {
   together(group, [&] {
     if (group.rank() > 0) return;
     child_ = std::make_unique<Child>("the job of " + name_, command_of(spec, group.size()),

@@ -55,6 +55,7 @@ class Job {
 
   Group& group_;  // outlives this
   const std::string name_;
+  const std::string placement_;
   std::unique_ptr<Child> child_;  // on rank 0
   std::vector<pid_t> processes_;  // of the job's ranks
   std::string version_;

@@ -51,6 +51,12 @@ std::size_t Parameter::elements() const {
   return product;
 }
 
+std::size_t elements_of(const std::vector<Parameter>& parameters) {
+  std::size_t sum = 0;
+  for (const Parameter& parameter : parameters) sum += parameter.elements();
+  return sum;
+}
+
 std::vector<std::string> model_names() {
   return {"resnet50", "gpt2", "mnist", "tiny1000"};
 }

@@ -16,6 +16,9 @@ struct Parameter {
   std::size_t elements() const;
 };
 
+// Of all of them.
+std::size_t elements_of(const std::vector<Parameter>& parameters);
+
 std::vector<std::string> model_names();
 
 // Nothing if the model is not known.

@@ -100,6 +100,10 @@ int mpi_job(const std::vector<std::string>& words) {
   }
 }
 
+std::string mpi_job_allreduce(std::size_t elements) {
+  return "allreduce " + std::to_string(elements);
+}
+
 std::vector<std::string> tuned_malloc() {
   return {"MALLOC_MMAP_THRESHOLD_=33554432", "MALLOC_TRIM_THRESHOLD_=4294967296",
           "MALLOC_TOP_PAD_=67108864"};

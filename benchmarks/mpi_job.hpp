@@ -16,8 +16,9 @@ namespace kolo::bench {
 inline constexpr const char* kMpiJob = "mpi-job";
 int mpi_job(const std::vector<std::string>& words);
 
-// Collective. The contender mpi-tuned-malloc.
+// Collective. The contender mpi-tuned-malloc, and its work.
 std::unique_ptr<Job> start_mpi_job(Group& group);
+std::string mpi_job_allreduce(std::size_t elements);
 
 // As much as glibc takes, and no block goes back to the kernel.
 std::vector<std::string> tuned_malloc();

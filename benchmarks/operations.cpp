@@ -1,13 +1,12 @@
 // kolo bench operations: kolo, MPI and, with --python, torch.distributed over gloo.
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <utility>
 
 #include "benchmarks/benchmarks.hpp"
 #include "benchmarks/exchange.hpp"
-#include "benchmarks/gloo.hpp"
 #include "benchmarks/operation_contenders.hpp"
+#include "benchmarks/rivals.hpp"
 #include "benchmarks/sizes.hpp"
 #include "benchmarks/tensors.hpp"
 
@@ -27,33 +26,19 @@ std::vector<Exchange> exchanges_of(Operation operation, const Group& group,
   return exchanges;
 }
 
-std::unique_ptr<Gloo> start_gloo(Group& group, const std::vector<Exchange>& exchanges,
-                                 const Options& options, const Publish& publish) {
-  if (options.python.empty()) return nullptr;
+std::size_t most_elements(const std::vector<Exchange>& exchanges) {
   std::size_t most = 1;
   for (const Exchange& exchange : exchanges) {
     most = std::max(most, exchange.elements + exchange.output_elements());
   }
-  // kolo::init() has set it.
-  const char* host = std::getenv("MASTER_ADDR");  // NOLINT(concurrency-mt-unsafe)
-  auto gloo =
-      std::make_unique<Gloo>(group, options.python, host == nullptr ? "localhost" : host, most);
-  publish.library("torch " + gloo->torch_version());
-  return gloo;
+  return most;
 }
 
-Contenders contenders_for(const Exchange& exchange, Group& group, Gloo* gloo,
-                          const Publish& publish) {
+Contenders contenders_for(const Exchange& exchange, Group& group, Rivals& rivals) {
   Contenders contenders;
   contenders.push_back(kolo_operation(group, exchange));
   contenders.push_back(mpi_operation(group, exchange));
-  if (gloo == nullptr) return contenders;
-  Gloo::Offer offer = gloo->offer(exchange);
-  if (offer.contender) {
-    contenders.push_back(std::move(offer.contender));
-  } else {
-    publish.note("gloo has no " + name_of(exchange.operation) + ": " + offer.missing);
-  }
+  rivals.add_operation(contenders, exchange);
   return contenders;
 }
 
@@ -71,7 +56,8 @@ void bench_operations(Group& group, const Options& options, const Publish& publi
     }
   }
   const Memory memory = usual_memory();
-  const std::unique_ptr<Gloo> gloo = start_gloo(group, exchanges, options, publish);
+  Rivals rivals(group, options, publish);
+  rivals.start_gloo(most_elements(exchanges));
   for (const Exchange& exchange : exchanges) {
     const auto bytes = static_cast<std::int64_t>(exchange.elements * sizeof(float));
     const Schedule schedule{
@@ -79,12 +65,8 @@ void bench_operations(Group& group, const Options& options, const Publish& publi
         options.samples > 0 ? options.samples : default_samples(std::max<std::int64_t>(4, bytes))};
     const std::string work = name_of(exchange.operation) + "/" + std::to_string(bytes) + "/" +
                              name_of(memory) + "/" + std::to_string(group.size());
-    const Contenders contenders = contenders_for(exchange, group, gloo.get(), publish);
-    std::vector<Row> rows = measure_rows(group, contenders, schedule, work, bytes);
-    for (Row& row : rows) {
-      if (row.contender == "gloo") row.placement = "unbound";
-    }
-    publish.rows(rows);
+    const Contenders contenders = contenders_for(exchange, group, rivals);
+    publish.rows(measure_rows(group, contenders, schedule, work, bytes));
   }
 }
 

@@ -22,8 +22,9 @@ constexpr const char* kUsage =
     "Usage: kolo bench NAME [-np N] [options]\n"
     "   or: mpirun -np N kolo-bench NAME [options]\n\n"
     "Benchmarks:\n"
-    "  allreduce   float32 sums in place, by size, beside MPI_Allreduce\n"
-    "  gradients   a model's gradients, beside MPI_Allreduce one by one and fused\n"
+    "  allreduce   float32 sums in place, by size, beside MPI_Allreduce and torch.distributed\n"
+    "  gradients   a model's gradients, with and without backward, beside MPI_Allreduce,\n"
+    "              LibTorch's own reducer over MPI, and PyTorch's DistributedDataParallel\n"
     "  negotiate   what agreeing costs, by number of tensors, with known and with new names\n"
     "  operations  each operation, by size, beside plain MPI and torch.distributed\n"
     "  train       the MNIST network, beside LibTorch processes that do not communicate\n"
@@ -40,13 +41,9 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
   auto add = table.add_options();
   if (benchmark == "gradients") {
     add("model", po::value(&o.model)->default_value(o.model), "whose gradients: resnet50");
-    add("python", po::value(&o.python)->value_name("PATH"),
-        "a Python that has torch or Horovod: they take part, too");
   } else if (benchmark == "negotiate") {
     add("max-tensors", po::value(&o.max_tensors)->default_value(o.max_tensors),
         "of 10, 100, 1000 and 10000 tensors, no more than that");
-    add("python", po::value(&o.python)->value_name("PATH"),
-        "a Python that has Horovod: it takes part, too");
   } else if (benchmark == "train") {
     add("batch-size", po::value(&o.batch_size)->default_value(o.batch_size),
         "images a rank and step");
@@ -59,13 +56,14 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
   if (benchmark == "tune") {
     add("output", po::value(&o.output)->value_name("FILE"),
         "write the table for KOLO_ALLREDUCE_TABLE to this file (default: print it)");
-  } else if (benchmark == "allreduce" || benchmark == "operations") {
-    add("python", po::value(&o.python)->value_name("PATH"),
-        "a Python that has torch or Horovod: they take part, too");
   }
   if (benchmark == "operations") {
     add("only", po::value<std::string>()->value_name("NAME,..."),
         ("these operations alone, of " + listed(all_operations())).c_str());
+  }
+  if (benchmark != "train" && benchmark != "tune") {
+    add("python", po::value(&o.python)->value_name("PATH"),
+        "a Python that has torch, and may have Horovod: they take part, too");
   }
   add("samples", po::value(&o.samples)->default_value(o.samples),
       "samples of each contender; 0: chosen by size");

@@ -24,7 +24,8 @@ struct Options {
   // All benchmarks.
   int samples = 0;  // 0: the benchmark chooses
   int warm_up = 5;
-  std::string json;  // file, or empty
+  std::string json;    // file, or empty
+  std::string python;  // one that has torch, or empty; not train
 
   // allreduce, operations and tune
   std::int64_t min_bytes = 4;
@@ -32,7 +33,6 @@ struct Options {
 
   // operations
   std::vector<Operation> only = all_operations();
-  std::string python;  // one that has torch, or empty
 
   // gradients
   std::string model = "resnet50";

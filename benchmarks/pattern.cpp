@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <sstream>
 #include <utility>
 
 namespace kolo::bench {
@@ -62,6 +63,13 @@ std::optional<Difference> difference_between(const std::vector<float>& period, c
 }
 
 }  // namespace
+
+std::string describe(const Difference& difference, const std::string& whole, int rank) {
+  std::ostringstream text;
+  text << "element " << difference.index << " of " << whole << " on rank " << rank << " is "
+       << difference.found << ", expected " << difference.expected;
+  return text.str();
+}
 
 Pattern::Pattern(int rank, int ranks, int round) : round_(round), sum_(kPeriod) {
   for (int other = 0; other < ranks; ++other) {

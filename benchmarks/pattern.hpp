@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace kolo::bench {
@@ -12,6 +13,9 @@ struct Difference {
   float found = 0;
   float expected = 0;
 };
+
+// "element 3 of 'fc.bias' on rank 1 is 7, expected 9"; `whole` is what has the element.
+std::string describe(const Difference& difference, const std::string& whole, int rank);
 
 // Values of one round. They are integers from 0 to 255, so float32 sums of up to 65,536 ranks are
 // exact. They differ by rank, position and round, so that a value of the wrong rank, place or round

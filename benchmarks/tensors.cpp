@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <new>
-#include <sstream>
 
 namespace kolo::bench {
 
@@ -43,11 +42,7 @@ void Tensors::fill(const Pattern& pattern) const {
 std::string Tensors::check(const Pattern& pattern, int rank) const {
   for (const Item& item : items_) {
     const auto difference = pattern.first_difference(item.data(), item.elements, item.offset);
-    if (!difference) continue;
-    std::ostringstream text;
-    text << "element " << difference->index << " of '" << item.name << "' on rank " << rank
-         << " is " << difference->found << ", expected " << difference->expected;
-    return text.str();
+    if (difference) return describe(*difference, "'" + item.name + "'", rank);
   }
   return "";
 }

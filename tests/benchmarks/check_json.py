@@ -4,7 +4,7 @@ import json
 import re
 import sys
 
-MODEL_BYTES = {"resnet50": 4 * 25_557_032, "tiny1000": 1000 * 1024}
+MODEL_BYTES = {"resnet50": 4 * 25_557_032, "mnist": 4 * 1_200_138, "tiny1000": 1000 * 1024}
 ROW_TYPES = {
     "work": str, "contender": str, "median_us": float, "min_us": float, "p90_us": float,
     "samples": int, "bytes": int, "placement": str,

@@ -1,7 +1,7 @@
 """fake_gloo.py MODE -u -c SCRIPT RANK RANKS DESCRIPTOR BYTES SECONDS: stands in for a Python that has torch, and speaks
 as benchmarks/gloo_child.py does. What the MODE does:
 
-    copy    the result is the input, which is right on one rank
+    copy    the result is the input, which is right on one rank, and so are a model's gradients
     idle    writes no result
     lack    knows no alltoall
     die     rank 1 ends instead of running
@@ -31,6 +31,10 @@ class Fake:
     def work(self, name, given, taken, *_):
         self.given, self.taken = 4 * int(given), 4 * int(taken)
         return "tried a fake has none" if MODE == "lack" and name == "alltoall" else "tried"
+
+    def model(self, shapes):
+        self.given = self.taken = 0
+        return "made"
 
     def load(self):
         return "loaded"

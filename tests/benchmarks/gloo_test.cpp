@@ -35,6 +35,7 @@ class BenchGloo : public testing::Test {
                         << "\nstart) echo torch 9.9;; store) echo port 4711;;\n"
                            "join) echo \"$rest\" > \"${0%python}joined\"; echo joined;;\n"
                            "work) echo \"$rest\" > \"${0%python}work\"; echo tried;;\n"
+                           "model) echo \"$rest\" > \"${0%python}model\"; echo made;;\n"
                            "load) echo loaded;; run) echo ran 1000 3500;; esac; done\n";
     EXPECT_EQ(chmod(path.c_str(), 0755), 0);
     return path;
@@ -60,8 +61,15 @@ class BenchGloo : public testing::Test {
   std::string problem_of_sample(const std::string& program, Operation operation,
                                 double deadline_seconds = 30) {
     Gloo gloo(ranks_, program, "localhost", 64, deadline_seconds);
+    return problem_of_sample(gloo.offer(exchange_of(operation, 4, 0, 1)).contender);
+  }
+  std::string problem_of_backward(const std::string& program) {
+    Gloo gloo(ranks_, program, "localhost", elements_of(model_));
+    return problem_of_sample(gloo.data_parallel(model_));
+  }
+  std::string problem_of_sample(std::unique_ptr<Contender> contender) {
     Contenders contenders;
-    contenders.push_back(gloo.offer(exchange_of(operation, 4, 0, 1)).contender);
+    contenders.push_back(std::move(contender));
     try {
       measure(ranks_, contenders, {0, 1});
     } catch (const RunFailed& failed) {
@@ -72,6 +80,7 @@ class BenchGloo : public testing::Test {
 
   fs::path folder_;
   OneRank ranks_;
+  const std::vector<Parameter> model_ = {{"weight", {2, 2}}, {"bias", {3}}};
 };
 
 TEST_F(BenchGloo, StartsAndJoins) {
@@ -106,6 +115,35 @@ TEST_F(BenchGloo, DescribesTheWork) {
   EXPECT_EQ(written("work"), "alltoall 5 4 3,2 2,2");
   ASSERT_TRUE(gloo.offer(exchange_of(Operation::kBroadcast, 5, 1, 2)).contender);
   EXPECT_EQ(written("work"), "broadcast 5 0 - -");
+}
+
+TEST_F(BenchGloo, DescribesTheModel) {
+  Gloo gloo(ranks_, python(), "localhost", 64);
+  const std::unique_ptr<Contender> contender = gloo.data_parallel(model_);
+  EXPECT_EQ(written("model"), "2x2,3");
+  EXPECT_EQ(contender->name(), "ddp-gloo");
+  EXPECT_EQ(contender->placement(), "unbound");
+}
+
+TEST_F(BenchGloo, GradientsAreReadFromTheSharedMemory) {
+  // One rank's own inputs are the sums.
+  EXPECT_EQ(problem_of_backward(python()), "none");
+  const std::string overwrite =
+      "run) printf 7777 | dd of=$memory bs=4 seek=5 conv=notrunc 2> /dev/null; echo ran 1 2;;";
+  EXPECT_THAT(problem_of_backward(python(overwrite)),
+              HasSubstr("wrong result of contender ddp-gloo: element 1 of the gradient of 'bias' "
+                        "on rank 0"));
+}
+
+TEST_F(BenchGloo, AModelThatCannotBeMadeEndsTheRun) {
+  Gloo gloo(ranks_, python("model) echo no DistributedDataParallel >&2; exit 1;;"), "localhost",
+            64);
+  try {
+    gloo.data_parallel(model_);
+    FAIL() << "no exception";
+  } catch (const RunFailed& failed) {
+    EXPECT_THAT(failed.what(), HasSubstr("no DistributedDataParallel"));
+  }
 }
 
 TEST_F(BenchGloo, AnOperationThatIsMissingIsNoError) {

@@ -43,7 +43,6 @@ TEST(BenchOptions, OfOperations) {
   const Options all = parse_options({"operations"});
   EXPECT_EQ(all.max_bytes, 67108864);
   EXPECT_EQ(all.only, all_operations());
-  EXPECT_EQ(all.python, "");
   const Options some = parse_options(
       {"operations", "--only", "barrier,alltoall", "--python", "/opt/python", "--max-bytes", "64"});
   EXPECT_THAT(some.only, testing::ElementsAre(Operation::kBarrier, Operation::kAlltoall));
@@ -53,9 +52,16 @@ TEST(BenchOptions, OfOperations) {
               HasSubstr("no operation 'nothing'; there are allreduce, grouped_allreduce,"));
   EXPECT_THAT(problem_of({"operations", "--only", ""}), HasSubstr("no operation ''"));
   EXPECT_THAT(problem_of({"operations", "--only", "barrier,"}), HasSubstr("no operation ''"));
-  EXPECT_THAT(problem_of({"operations", "--python", ""}), HasSubstr("--python needs"));
   EXPECT_THAT(problem_of({"operations", "--model", "resnet50"}), HasSubstr("model"));
-  EXPECT_THAT(problem_of({"allreduce", "--python", "p"}), HasSubstr("python"));
+}
+
+TEST(BenchOptions, PythonIsForAllButTrain) {
+  for (const std::string benchmark : {"allreduce", "gradients", "operations"}) {
+    EXPECT_EQ(parse_options({benchmark}).python, "");
+    EXPECT_EQ(parse_options({benchmark, "--python", "/opt/python"}).python, "/opt/python");
+    EXPECT_THAT(problem_of({benchmark, "--python", ""}), HasSubstr("--python needs"));
+  }
+  EXPECT_THAT(problem_of({"train", "--python", "p"}), HasSubstr("python"));
 }
 
 TEST(BenchOptions, HelpGoesBeforeAllElse) {

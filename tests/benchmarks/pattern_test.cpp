@@ -79,6 +79,11 @@ TEST(BenchPattern, KnowsTheValuesOfEveryRank) {
   EXPECT_EQ(pattern.first_difference_from(2, values.data(), kCount, 77)->index, 9000U);
 }
 
+TEST(BenchPattern, ADifferenceIsDescribed) {
+  EXPECT_EQ(describe({3, 7, 9.5}, "'fc.bias'", 1),
+            "element 3 of 'fc.bias' on rank 1 is 7, expected 9.5");
+}
+
 TEST(BenchPattern, NothingIsRight) {
   EXPECT_FALSE(Pattern(0, 2, 0).first_difference(nullptr, 0));
 }
