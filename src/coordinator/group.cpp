@@ -194,7 +194,7 @@ void Group::carry_out(const Participant::Launch& launch) {
           : launch_bucket(*backend_, turn, running.members,
                           buffer_for(*backend_, bucket->second, running.members), options_.launch);
   if (running.work == nullptr) return end(running);
-  running.small = !first->descriptor.has_own_rows() && bytes < options_.tuning.ring_threshold_bytes;
+  running.small = !first->descriptor.has_own_rows() && bytes < options_.small_bytes;
   running.last_moved = Clock::now();
   running_.push_back(std::move(running));
 }

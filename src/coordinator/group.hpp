@@ -25,6 +25,8 @@ struct GroupOptions {
   // ranks of `node` that share memory, or nobody.
   std::vector<int> nodes;
   Tuning tuning;
+  // Below this a collective is a small one: many of them are in flight at once.
+  std::size_t small_bytes = 32 << 10;
   PlanLimits limits;
   std::size_t cache_capacity = 16384;
   Clock::duration fusion_hold = std::chrono::seconds(30);

@@ -93,6 +93,18 @@ void add_memory(std::vector<Row>& rows) {
                             "share of it if that is less."));
 }
 
+Row allreduce_table_row() {
+  return {
+      {"KOLO_ALLREDUCE_TABLE", "", "path", "", "a file that rank 0 can read, or empty",
+       "Says which algorithm an allreduce over messages takes, by number of ranks and size; "
+       "docs/configuration.md tells its form. Rank 0's holds for all. Empty: recursive doubling "
+       "below 32 KiB, a ring from there on."},
+      [](const std::string& t, Config& c) {
+        c.allreduce_table = t;
+        return true;
+      }};
+}
+
 std::vector<Row> make_table() {
   std::vector<Row> rows;
   rows.push_back(number_row("KOLO_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", "bytes",
@@ -115,10 +127,7 @@ std::vector<Row> make_table() {
   rows.push_back(number_row("KOLO_CHUNK_BYTES", "", "bytes", &Config::chunk_bytes, 128 * kKiB,
                             std::int64_t{64}, kGiB,
                             "Messages are cut into pieces of this size inside a collective."));
-  rows.push_back(number_row("KOLO_RING_THRESHOLD", "", "bytes", &Config::ring_threshold_bytes,
-                            32 * kKiB, std::int64_t{0}, kGiB,
-                            "An allreduce of at least this size runs as a ring, a smaller one by "
-                            "recursive doubling."));
+  rows.push_back(allreduce_table_row());
   rows.push_back(number_row("KOLO_CACHE_CAPACITY", "HOROVOD_CACHE_CAPACITY", "integer",
                             &Config::cache_capacity, std::int64_t{16384}, std::int64_t{0},
                             std::int64_t{1} << 30,
@@ -191,6 +200,35 @@ const std::vector<Setting>& settings() {
   return all;
 }
 
+namespace {
+
+constexpr const char* kAllreduceTable = R"(
+## The allreduce table
+
+`KOLO_ALLREDUCE_TABLE` names a text file like this one:
+
+```
+# kolo allreduce table, version 1
+ranks 4
+0 recursive-doubling
+32768 halving-doubling
+1048576 ring
+ranks 64
+0 recursive-doubling
+65536 tree
+```
+
+Below a number of ranks each row says from how many bytes on which algorithm is taken: `recursive-doubling`,
+`halving-doubling`, `ring` or `tree` ([architecture.md](architecture.md) says what each of them costs). The first row is
+from 0 on. A group whose number of ranks is not there takes the rows of the nearest one, by ratio (of 4 and 64 ranks, 16
+take those of 4, and 17 those of 64). Where allreduce goes in stages, what counts are the ranks between nodes, one on
+each, and the bytes of a slice. Lines that begin with `#` are comments, but the first one must be as above; empty lines
+are skipped. Rank 0 reads the file and tells the others; what is wrong with it is an error on every rank, with the line.
+In memory that ranks share, and with Adasum, the table does not count.
+)";
+
+}  // namespace
+
 std::string configuration_page() {
   std::string page =
       "# Configuration\n\n"
@@ -206,7 +244,7 @@ std::string configuration_page() {
     page += "| `" + s.name + "` | " + horovod + " | " + s.type + " | " + s.default_value + " | " +
             s.range + " | " + s.help + " |\n";
   }
-  return page;
+  return page + kAllreduceTable;
 }
 
 }  // namespace kolo

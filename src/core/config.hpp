@@ -21,7 +21,7 @@ struct Config {
   bool disable_group_fusion = false;
   double fusion_hold_seconds = 0;
   std::int64_t chunk_bytes = 0;
-  std::int64_t ring_threshold_bytes = 0;
+  std::string allreduce_table;
   std::int64_t cache_capacity = 0;
   double collective_timeout_seconds = 0;
   double shutdown_timeout_seconds = 0;
@@ -45,7 +45,7 @@ struct Config {
 struct Setting {
   std::string name;           // KOLO_FUSION_THRESHOLD
   std::string horovod_name;   // HOROVOD_FUSION_THRESHOLD, or empty
-  std::string type;           // "bytes", "seconds", "integer", "boolean", "level"
+  std::string type;           // "bytes", "seconds", "integer", "boolean", "level", "path"
   std::string default_value;  // as it would be written in the environment
   std::string range;          // "1 to 1073741824"
   std::string help;

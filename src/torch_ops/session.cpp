@@ -44,11 +44,11 @@ double cores_per_rank(const Topology& topology) {
 }
 
 Engine::Options engine_options(const Config& config, const Topology& topology,
-                               std::vector<int> nodes) {
+                               std::vector<int> nodes, AllreduceTable allreduce) {
   Engine::Options options;
   options.group.nodes = std::move(nodes);
   options.group.tuning.chunk_bytes = static_cast<std::size_t>(config.chunk_bytes);
-  options.group.tuning.ring_threshold_bytes = static_cast<std::size_t>(config.ring_threshold_bytes);
+  options.group.tuning.allreduce = std::move(allreduce);
   options.group.limits.bucket_bytes = static_cast<std::size_t>(config.fusion_threshold_bytes);
   options.group.limits.tensor_bytes = static_cast<std::size_t>(config.fusion_tensor_limit_bytes);
   options.group.launch.fusion_tensor_bytes =
@@ -116,6 +116,10 @@ Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
   Topology topology;
   if (Status s = find_topology(parent, topology); !s.is_ok()) return s;
   log::configure(config.log_level, config.log_timestamp, topology.rank);
+  AllreduceTable allreduce;
+  if (Status s = share_allreduce_table(parent, topology, config.allreduce_table, allreduce);
+      !s.is_ok())
+    return s;
   if (Status s = export_environment(parent, topology); !s.is_ok()) return s;
   std::unique_ptr<Transport> transport;
   if (Status s = make_mpi_transport(parent, transport); !s.is_ok()) return s;
@@ -123,7 +127,7 @@ Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
   std::vector<int> nodes;
   if (Status s = share_memory(parent, config, topology, node, nodes); !s.is_ok()) return s;
   made = std::make_shared<Session>(config, topology, std::move(transport), std::move(node),
-                                   std::move(nodes));
+                                   std::move(nodes), std::move(allreduce));
   return Status::ok();
 }
 
@@ -180,10 +184,11 @@ void init_on(MpiParent parent) {
 
 Session::Session(const Config& config, const Topology& topology,
                  std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> node,
-                 std::vector<int> nodes)
+                 std::vector<int> nodes, AllreduceTable allreduce)
     : topology_(topology),
       node_(std::move(node)),
-      engine_(std::move(transport), node_, engine_options(config, topology, std::move(nodes))) {}
+      engine_(std::move(transport), node_,
+              engine_options(config, topology, std::move(nodes), std::move(allreduce))) {}
 
 std::string Session::unnamed(const char* operation) {
   return std::string(operation) + ".unnamed." + std::to_string(unnamed_++);

@@ -19,7 +19,7 @@ class Session {
  public:
   // `nodes`: see GroupOptions.
   Session(const Config& config, const Topology& topology, std::unique_ptr<Transport> transport,
-          std::shared_ptr<shm::Node> node, std::vector<int> nodes);
+          std::shared_ptr<shm::Node> node, std::vector<int> nodes, AllreduceTable allreduce);
 
   const Topology& topology() const { return topology_; }
   shm::Node* node() const { return node_.get(); }  // null where memory is not shared

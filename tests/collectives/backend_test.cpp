@@ -71,6 +71,9 @@ struct World {
   std::string name;
   std::vector<int> nodes;  // of each rank; empty: no memory is shared
   Memory memory;
+  // Of allreduce over messages below 1 KiB, and from there on.
+  AllreduceAlgorithm small = AllreduceAlgorithm::kRecursiveDoubling;
+  AllreduceAlgorithm large = AllreduceAlgorithm::kRing;
 };
 
 void PrintTo(const World& world, std::ostream* out) {
@@ -95,10 +98,11 @@ std::vector<std::shared_ptr<shm::Node>> make_nodes(const std::vector<int>& numbe
 
 // As a group makes its own.
 std::unique_ptr<Backend> make_backend(Transport& transport, const std::shared_ptr<shm::Node>& node,
-                                      const std::vector<int>& nodes) {
+                                      const std::vector<int>& nodes, AllreduceAlgorithm small,
+                                      AllreduceAlgorithm large) {
   Tuning tuning;
   tuning.chunk_bytes = 4096;
-  tuning.ring_threshold_bytes = 1024;
+  tuning.allreduce.groups = {{2, {{0, small}, {1024, large}}}};
   auto messages = make_message_backend(transport, 2, tuning);
   if (nodes.empty() || nodes.size() == 1) return messages;
   const auto hierarchy = find_hierarchy(nodes, transport.rank());
@@ -122,7 +126,7 @@ void on_all_ranks(const World& world, int size, const std::function<void(Rank&)>
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       const std::shared_ptr<shm::Node>& node = nodes[static_cast<std::size_t>(rank)];
-      const auto backend = make_backend(*transports[rank], node, numbers);
+      const auto backend = make_backend(*transports[rank], node, numbers, world.small, world.large);
       const bool in_arena =
           world.memory == Memory::kShared || (world.memory == Memory::kMixed && rank % 2 == 0);
       Rank me{*backend, node != nullptr && in_arena ? &node->arena() : nullptr};
@@ -406,6 +410,16 @@ TEST_P(Backends, Parts) {
 
 INSTANTIATE_TEST_SUITE_P(All, Backends,
                          testing::Values(World{"Messages", {}, Memory::kPrivate},
+                                         World{"Tree",
+                                               {},
+                                               Memory::kPrivate,
+                                               AllreduceAlgorithm::kTree,
+                                               AllreduceAlgorithm::kHalvingDoubling},
+                                         World{"HalvingDoubling",
+                                               {},
+                                               Memory::kPrivate,
+                                               AllreduceAlgorithm::kHalvingDoubling,
+                                               AllreduceAlgorithm::kTree},
                                          World{"Arena", {0, 0, 0, 0}, Memory::kShared},
                                          World{"Private", {0, 0, 0, 0}, Memory::kPrivate},
                                          World{"Mixed", {0, 0, 0, 0}, Memory::kMixed},

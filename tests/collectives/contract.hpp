@@ -93,30 +93,32 @@ inline void a_wrong_length_fails(Transport& t) {
 
 inline constexpr std::size_t kCounts[] = {0, 1, 2, 3, 5, 7, 8, 64, 65, 1000, 1023, 4099};
 
-inline void ring(Transport& t) {
+// Any size in pieces of any size.
+inline void sizes(Transport& t, DType dtype, MakeAllreduce* make) {
   Tag tag = 100;
   for (const std::size_t count : kCounts) {
     for (const std::size_t chunk :
          {std::size_t{8}, std::size_t{64}, std::size_t{1000}, std::size_t{1} << 20}) {
       if (count / (chunk / 4) > 200) continue;  // thousands of messages prove nothing more
-      check_allreduce(t, DType::kFloat32, ReduceOp::Sum, count, tag++,
+      check_allreduce(t, dtype, ReduceOp::Sum, count, tag++,
                       [&](Tag tg, void* d, std::size_t n, const Reduction& r) {
-                        return make_ring_allreduce(t, tg, d, n, r, chunk);
+                        return make(t, tg, d, n, r, chunk);
                       });
     }
   }
 }
 
+inline void ring(Transport& t) {
+  sizes(t, DType::kFloat32, make_ring_allreduce);
+}
 inline void recursive_doubling(Transport& t) {
-  Tag tag = 100;
-  for (const std::size_t count : kCounts) {
-    for (const std::size_t chunk : {std::size_t{64}, std::size_t{1} << 20}) {
-      check_allreduce(t, DType::kFloat64, ReduceOp::Sum, count, tag++,
-                      [&](Tag tg, void* d, std::size_t n, const Reduction& r) {
-                        return make_recursive_doubling_allreduce(t, tg, d, n, r, chunk);
-                      });
-    }
-  }
+  sizes(t, DType::kFloat64, make_recursive_doubling_allreduce);
+}
+inline void halving_doubling(Transport& t) {
+  sizes(t, DType::kFloat32, make_halving_doubling_allreduce);
+}
+inline void tree(Transport& t) {
+  sizes(t, DType::kFloat32, make_tree_allreduce);
 }
 
 inline void every_dtype_and_operator(Transport& t) {
@@ -127,53 +129,93 @@ inline void every_dtype_and_operator(Transport& t) {
       if (static_cast<DType>(dtype) == DType::kInt8 && op == ReduceOp::Product && t.size() > 3)
         continue;  // overflows
       for (const std::size_t count : {std::size_t{3}, std::size_t{777}}) {
-        check_allreduce(t, static_cast<DType>(dtype), op, count, tag++,
-                        [&](Tag tg, void* d, std::size_t n, const Reduction& r) {
-                          return make_ring_allreduce(t, tg, d, n, r, 256);
-                        });
-        check_allreduce(t, static_cast<DType>(dtype), op, count, tag++,
-                        [&](Tag tg, void* d, std::size_t n, const Reduction& r) {
-                          return make_recursive_doubling_allreduce(t, tg, d, n, r, 256);
-                        });
+        for (MakeAllreduce* make : kAllreduces) {
+          check_allreduce(t, static_cast<DType>(dtype), op, count, tag++,
+                          [&](Tag tg, void* d, std::size_t n, const Reduction& r) {
+                            return make(t, tg, d, n, r, 256);
+                          });
+        }
       }
     }
   }
 }
 
-// Divisor and postscale are applied once, in both algorithms.
+// Divisor and postscale are applied once, in every algorithm, small and large.
 inline void finishing(Transport& t) {
-  for (const std::size_t threshold : {std::size_t{0}, std::size_t{1} << 30}) {
-    std::vector<float> data(100, static_cast<float>(t.rank() + 1));
-    Reduction reduction;
-    reduction.divisor = t.size();
-    reduction.postscale = 4;
-    Tuning tuning;
-    tuning.ring_threshold_bytes = threshold;
-    tuning.chunk_bytes = 64;
-    const auto work =
-        make_allreduce(t, threshold == 0 ? 20 : 21, data.data(), data.size(), reduction, tuning);
-    const Status status = run(*work);
-    ASSERT_TRUE(status.is_ok()) << status.message();
-    const float sum = static_cast<float>(t.size() * (t.size() + 1)) / 2.0F;
-    EXPECT_EQ(data, std::vector<float>(100, sum / static_cast<float>(t.size()) * 4.0F));
+  Tag tag = 20;
+  for (const std::size_t count : {std::size_t{1}, std::size_t{100}}) {
+    for (MakeAllreduce* make : kAllreduces) {
+      std::vector<float> data(count, static_cast<float>(t.rank() + 1));
+      Reduction reduction;
+      reduction.divisor = t.size();
+      reduction.postscale = 4;
+      const Status status = run(*make(t, tag++, data.data(), data.size(), reduction, 64));
+      ASSERT_TRUE(status.is_ok()) << status.message();
+      const float sum = static_cast<float>(t.size() * (t.size() + 1)) / 2.0F;
+      EXPECT_EQ(data, std::vector<float>(count, sum / static_cast<float>(t.size()) * 4.0F));
+      // At the end, too: integers are rounded towards zero.
+      std::vector<std::int32_t> integers(count, 3 * t.rank() + 1);
+      reduction.dtype = DType::kInt32;
+      ASSERT_TRUE(run(*make(t, tag++, integers.data(), count, reduction, 64)).is_ok());
+      const int total = 3 * t.size() * (t.size() - 1) / 2 + t.size();
+      EXPECT_EQ(integers, std::vector<std::int32_t>(count, total / t.size() * 4));
+    }
   }
 }
 
-// Inexact values: every rank must still get the same bits.
-inline void same_bits_on_every_rank(Transport& t) {
-  for (const std::size_t threshold : {std::size_t{0}, std::size_t{1} << 30}) {
-    std::vector<float> data(1001);
-    for (std::size_t i = 0; i < data.size(); ++i)
-      data[i] = 1.0F / static_cast<float>(i * 3 + t.rank() + 1);
+// What make_allreduce() chooses is what the table says.
+inline void the_tables_choice(Transport& t) {
+  Tag tag = 20;
+  for (int i = 0; i < 4; ++i) {
     Tuning tuning;
-    tuning.ring_threshold_bytes = threshold;
-    const Tag tag = threshold == 0 ? 30 : 40;
+    tuning.chunk_bytes = 64;
+    tuning.allreduce.groups = {{2, {{0, static_cast<AllreduceAlgorithm>(i)}}}};
+    std::vector<float> chosen = inexact_values(t.rank());
+    std::vector<float> made = chosen;
     ASSERT_TRUE(
-        run(*make_allreduce(t, tag, data.data(), data.size(), Reduction{}, tuning)).is_ok());
-    std::vector<float> of_rank_0 = data;
+        run(*make_allreduce(t, tag++, chosen.data(), chosen.size(), Reduction{}, tuning)).is_ok());
+    ASSERT_TRUE(run(*kAllreduces[i](t, tag++, made.data(), made.size(), Reduction{}, 64)).is_ok());
+    EXPECT_EQ(bits_of(chosen), bits_of(made)) << name_of(static_cast<AllreduceAlgorithm>(i));
+  }
+}
+
+// Inexact values, and zeros of both signs, of which Min and Max give the one or the other: every
+// rank must still get the same bits, and again in the next run.
+inline void same_bits_on_every_rank(Transport& t) {
+  Tag tag = 30;
+  for (MakeAllreduce* make : kAllreduces) {
+    for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Min, ReduceOp::Max}) {
+      const auto values = op == ReduceOp::Sum ? inexact_values : zeros_of_both_signs;
+      Reduction reduction;
+      reduction.op = op;
+      std::vector<std::vector<float>> runs(2, values(t.rank()));
+      for (std::vector<float>& data : runs)
+        ASSERT_TRUE(run(*make(t, tag++, data.data(), data.size(), reduction, 256)).is_ok());
+      std::vector<float> of_rank_0 = runs[0];
+      ASSERT_TRUE(
+          run(*make_broadcast(t, tag++, of_rank_0.data(), of_rank_0.size() * 4, 0, 4096)).is_ok());
+      EXPECT_EQ(bits_of(runs[0]), bits_of(of_rank_0)) << "rank " << t.rank();
+      EXPECT_EQ(bits_of(runs[0]), bits_of(runs[1])) << "rank " << t.rank();
+    }
+  }
+}
+
+// Both reduce each element over the same tree of ranks, lower ranks first.
+inline void halving_doubling_gives_the_bits_of_recursive_doubling(Transport& t) {
+  Tag tag = 30;
+  for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Min, ReduceOp::Max}) {
+    Reduction reduction;
+    reduction.op = op;
+    std::vector<float> one =
+        op == ReduceOp::Sum ? inexact_values(t.rank()) : zeros_of_both_signs(t.rank());
+    std::vector<float> other = one;
     ASSERT_TRUE(
-        run(*make_broadcast(t, tag + 1, of_rank_0.data(), of_rank_0.size() * 4, 0, 4096)).is_ok());
-    EXPECT_EQ(data, of_rank_0) << "rank " << t.rank();
+        run(*make_halving_doubling_allreduce(t, tag++, one.data(), one.size(), reduction, 256))
+            .is_ok());
+    ASSERT_TRUE(run(*make_recursive_doubling_allreduce(t, tag++, other.data(), other.size(),
+                                                       reduction, 256))
+                    .is_ok());
+    EXPECT_EQ(bits_of(one), bits_of(other)) << "rank " << t.rank();
   }
 }
 
@@ -330,14 +372,14 @@ inline void adasum_of_all(Transport& t) {
 
 // Ranks step several collectives in different orders; each must still get its own data.
 inline void several_in_flight(Transport& t) {
-  constexpr std::size_t kWorks = 8;
+  constexpr std::size_t kWorks = 16;
   std::vector<std::vector<float>> data;
   std::vector<std::unique_ptr<Work>> works;
   for (std::size_t i = 0; i < kWorks; ++i)
     data.emplace_back(500 + i, static_cast<float>(t.rank() + i));
   for (std::size_t i = 0; i < kWorks; ++i) {
-    works.push_back(make_ring_allreduce(t, static_cast<Tag>(200 + i), data[i].data(),
-                                        data[i].size(), Reduction{}, 256));
+    works.push_back(kAllreduces[i % 4](t, static_cast<Tag>(200 + i), data[i].data(), data[i].size(),
+                                       Reduction{}, 256));
     ASSERT_TRUE(works.back()->start().is_ok());
   }
   std::vector<bool> done(kWorks, false);
@@ -370,9 +412,14 @@ inline std::vector<std::pair<std::string, Case>> cases() {
           {"AWrongLengthFails", a_wrong_length_fails},
           {"Ring", ring},
           {"RecursiveDoubling", recursive_doubling},
+          {"HalvingDoubling", halving_doubling},
+          {"Tree", tree},
           {"EveryDtypeAndOperator", every_dtype_and_operator},
           {"Finishing", finishing},
+          {"TheTablesChoice", the_tables_choice},
           {"SameBitsOnEveryRank", same_bits_on_every_rank},
+          {"HalvingDoublingGivesTheBitsOfRecursiveDoubling",
+           halving_doubling_gives_the_bits_of_recursive_doubling},
           {"Broadcast", broadcast},
           {"Reducescatter", reducescatter},
           {"Allgather", allgather},

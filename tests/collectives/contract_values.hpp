@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <numeric>
 #include <string>
@@ -35,9 +36,35 @@ inline Status run(Work& work) {
   }
 }
 
+// By number of AllreduceAlgorithm.
+using MakeAllreduce = std::unique_ptr<Work>(Transport&, Tag, void*, std::size_t, const Reduction&,
+                                            std::size_t);
+inline constexpr MakeAllreduce* kAllreduces[] = {make_recursive_doubling_allreduce,
+                                                 make_halving_doubling_allreduce,
+                                                 make_ring_allreduce, make_tree_allreduce};
+
 // Whole numbers so small that every sum is exact in every dtype, and different per rank and place.
 inline double value(int rank, std::size_t i) {
   return static_cast<double>((i * 7 + rank * 3) % 5);
+}
+
+// Whose sums depend on the order.
+inline std::vector<float> inexact_values(int rank) {
+  std::vector<float> values(1001);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = 1.0F / static_cast<float>(i * 3 + rank + 1);
+  return values;
+}
+inline std::vector<float> zeros_of_both_signs(int rank) {
+  std::vector<float> values(1001);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = (i / (rank + 1)) % 2 == 0 ? 0.0F : -0.0F;
+  return values;
+}
+inline std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
+  std::vector<std::uint32_t> bits(values.size());
+  std::memcpy(bits.data(), values.data(), values.size() * sizeof(float));
+  return bits;
 }
 
 template <typename T>

@@ -2,6 +2,9 @@
 #include <mpi.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "collectives/mpi/runtime.hpp"
 #include "contract.hpp"
 
@@ -48,6 +51,68 @@ TEST(MpiRuntime, TopologyOfOneNode) {
   EXPECT_EQ(topology.cross_rank, 0);
   EXPECT_EQ(topology.cross_size, 1);
   EXPECT_TRUE(topology.is_homogeneous);
+}
+
+// Rank 0's path holds; the others have one that leads nowhere.
+Status share_table(const std::string& path_of_rank_0, AllreduceTable& table) {
+  Topology topology;
+  EXPECT_TRUE(find_topology(MpiParent{}, topology).is_ok());
+  const std::string path = topology.rank == 0 ? path_of_rank_0 : "/nowhere/of/another/rank";
+  return share_allreduce_table(MpiParent{}, topology, path, table);
+}
+
+// A file that rank 0 has written, until the end of the scope.
+class TableFile {
+ public:
+  explicit TableFile(const std::string& text) {
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    is_writer_ = rank == 0;
+    path_ = testing::TempDir() + "kolo_table_" + std::to_string(getpid());
+    if (is_writer_) std::ofstream(path_) << text;
+  }
+  ~TableFile() {
+    if (is_writer_) std::filesystem::remove(path_);
+  }
+  TableFile(const TableFile&) = delete;
+  TableFile& operator=(const TableFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  bool is_writer_ = false;
+};
+
+TEST(MpiAllreduceTable, AllRanksHaveThatOfRank0) {
+  AllreduceTable table;
+  ASSERT_TRUE(share_table("", table).is_ok());
+  EXPECT_EQ(table, AllreduceTable{});
+  const TableFile file("# kolo allreduce table, version 1\r\nranks 2\r\n0 tree\r\n9 ring");
+  const Status status = share_table(file.path(), table);
+  ASSERT_TRUE(status.is_ok()) << status.message();
+  EXPECT_EQ(write_allreduce_table(table),
+            "# kolo allreduce table, version 1\nranks 2\n0 tree\n9 ring\n");
+}
+
+TEST(MpiAllreduceTable, WhatIsWrongIsAnErrorOnEveryRank) {
+  const auto expect_error = [](const std::string& path, const std::string& reason) {
+    AllreduceTable table;
+    const Status status = share_table(path, table);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(status.message(), testing::HasSubstr("KOLO_ALLREDUCE_TABLE='/"));
+    EXPECT_THAT(status.message(), testing::HasSubstr(reason));
+  };
+  const auto expect_error_in = [&](const std::string& text, const std::string& reason) {
+    const TableFile file(text);
+    expect_error(file.path(), reason);
+  };
+  expect_error_in("# kolo allreduce table, version 1\nranks 2\n0 star\n",
+                  "': line 3: 'star' is no algorithm; expected");
+  expect_error_in("", "line 1: ''");
+  expect_error_in(std::string(2 << 20, '#'), "longer than 1048576 bytes");
+  expect_error("/nowhere/at/all", "'/nowhere/at/all': cannot be read: No such file");
+  expect_error("/", "'/': is no regular file");
+  expect_error("/dev/zero", "is no regular file");
 }
 
 TEST(MpiRuntime, ATransportOnACommunicatorOfTheApplication) {

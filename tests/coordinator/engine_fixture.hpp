@@ -26,7 +26,9 @@ inline int ranks_per_node() {
 inline Engine::Options test_options() {
   Engine::Options options;
   options.group.tuning.chunk_bytes = 1024;
-  options.group.tuning.ring_threshold_bytes = 2048;
+  options.group.tuning.allreduce.groups = {
+      {2, {{0, AllreduceAlgorithm::kRecursiveDoubling}, {2048, AllreduceAlgorithm::kRing}}}};
+  options.group.small_bytes = 2048;
   options.shutdown_timeout = std::chrono::seconds(20);
   options.backoff.computing_threads = 8;  // never spin: the ranks share two cores
   options.submitters_drive = ranks_per_node() > 0;

@@ -229,10 +229,17 @@ int add_process_set(Engine& engine, const std::vector<int>& ranks) {
   return add->number;
 }
 
+AllreduceAlgorithm random_algorithm(std::mt19937& random) {
+  return static_cast<AllreduceAlgorithm>(random() % 4);
+}
+
 Engine::Options random_options(std::mt19937& random) {
   Engine::Options options;
   options.group.tuning.chunk_bytes = 64;
-  options.group.tuning.ring_threshold_bytes = random() % 2 == 0 ? 16 : 2048;
+  options.group.tuning.allreduce.groups = {
+      {2, {{0, AllreduceAlgorithm::kRecursiveDoubling}, {16, random_algorithm(random)}}},
+      {3, {{0, random_algorithm(random)}, {2048, random_algorithm(random)}}}};
+  options.group.small_bytes = random() % 2 == 0 ? 16 : 2048;
   options.group.cache_capacity = random() % 2 == 0 ? 1000 : random() % 24;
   options.group.limits.bucket_bytes = random() % 2 == 0 ? 3 * 64 : 1 << 20;
   options.backoff.computing_threads = 8;  // never spin: the ranks share the cores

@@ -7,15 +7,16 @@
 #include <memory>
 #include <vector>
 
+#include "collectives/algorithms/table.hpp"
 #include "collectives/reduce/combine.hpp"
 #include "collectives/work.hpp"
 
 namespace kolo {
 
-// Sizes that steer the choice and the cutting. Must be the same on all ranks.
+// What steers the choice and the cutting. Must be the same on all ranks.
 struct Tuning {
   std::size_t chunk_bytes = 128 << 10;
-  std::size_t ring_threshold_bytes = 32 << 10;
+  AllreduceTable allreduce;
 };
 
 // Every function makes the work of one rank of a collective on transport's group. All ranks call
@@ -23,7 +24,8 @@ struct Tuning {
 // uses. `data` is reduced or filled in place: count elements, or bytes. Results have the same bits
 // on every rank and in every run.
 
-// The algorithm that suits the size.
+// The algorithm that the table names for the number of ranks and the size; of Adasum recursive
+// doubling.
 std::unique_ptr<Work> make_allreduce(Transport& transport, Tag tag, void* data, std::size_t count,
                                      const Reduction& reduction, const Tuning& tuning);
 
@@ -42,6 +44,21 @@ std::unique_ptr<Work> make_recursive_doubling_allreduce(Transport& transport, Ta
                                                         std::size_t count,
                                                         const Reduction& reduction,
                                                         std::size_t chunk_bytes);
+
+// Rabenseifner's algorithm: reduce-scatter by vector halving and distance doubling, all-gather the
+// same way back. 2 log2(n) steps, 2 (n - 1) / n of the data; where n is no power of two, two steps
+// and all the data more. Thakur, Rabenseifner and Gropp, 2005.
+std::unique_ptr<Work> make_halving_doubling_allreduce(Transport& transport, Tag tag, void* data,
+                                                      std::size_t count, const Reduction& reduction,
+                                                      std::size_t chunk_bytes);
+
+// Double binary tree: each of two trees reduces half of the data to its root and sends the result
+// back, pieces of chunk_bytes pipelined; whoever is inner in one is a leaf in the other. 2 log2(n)
+// steps for the first piece, each rank sends and receives twice the data at most. Sanders, Speck
+// and Träff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009.
+std::unique_ptr<Work> make_tree_allreduce(Transport& transport, Tag tag, void* data,
+                                          std::size_t count, const Reduction& reduction,
+                                          std::size_t chunk_bytes);
 
 // Reduce-scatter, the first half of the ring. boundaries (n + 1, in elements, from 0) cut the data
 // into a segment a rank; afterwards the rank's own segment is reduced and the others hold what is

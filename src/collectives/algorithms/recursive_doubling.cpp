@@ -3,16 +3,16 @@
 #include <memory>
 
 #include "collectives/algorithms/algorithms.hpp"
+#include "collectives/algorithms/folding.hpp"
 #include "collectives/algorithms/tickets.hpp"
 #include "collectives/reduce/reduce.hpp"
 
 namespace kolo {
 namespace {
 
-// Let p be the largest power of two up to n and r = n - p. Each odd rank below 2r first gives its
-// values to the even rank before it and is told the result at the end. The p ranks left,
-// renumbered, exchange all values with the partner across each bit and reduce. Both partners
-// compute the same sum of the same two operands, so all ranks end with the same bits.
+// The ranks that have a place (see Folding) exchange all values with the partner across each bit
+// and reduce. Both partners compute the same sum of the same two operands, so all ranks end with
+// the same bits.
 class RecursiveDoubling final : public Work {
  public:
   RecursiveDoubling(Transport& transport, Tag tag, void* data, std::size_t count,
@@ -61,24 +61,19 @@ class RecursiveDoubling final : public Work {
   };
 
   void plan_exchanges() {
-    const int size = transport_.size();
     const int rank = transport_.rank();
-    int power = 1;
-    while (power * 2 <= size) power *= 2;
-    const int folded = 2 * (size - power);  // ranks below this come in pairs
-    if (rank < folded && rank % 2 == 1) {
+    const Folding folding(transport_.size(), rank);
+    if (folding.gives()) {
       exchanges_.push_back({rank - 1, true, false, After::kNothing, false});
       exchanges_.push_back({rank - 1, false, true, After::kReplace, false});
       return;
     }
-    if (rank < folded) exchanges_.push_back({rank + 1, false, true, After::kReduce, power == 1});
-    const int mine = rank < folded ? rank / 2 : rank - folded / 2;
-    for (int bit = 1; bit < power; bit *= 2) {
-      const int other = mine ^ bit;
-      const int peer = other < folded / 2 ? other * 2 : other + folded / 2;
-      exchanges_.push_back({peer, true, true, After::kReduce, bit * 2 == power});
+    if (folding.takes()) exchanges_.push_back({rank + 1, false, true, After::kReduce, false});
+    for (int bit = 1; bit < folding.places(); bit *= 2) {
+      const int peer = folding.rank_at(folding.place() ^ bit);
+      exchanges_.push_back({peer, true, true, After::kReduce, bit * 2 == folding.places()});
     }
-    if (rank < folded) exchanges_.push_back({rank + 1, true, false, After::kNothing, false});
+    if (folding.takes()) exchanges_.push_back({rank + 1, true, false, After::kNothing, false});
   }
 
   Status begin_exchange() {

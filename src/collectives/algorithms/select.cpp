@@ -6,12 +6,23 @@ std::unique_ptr<Work> make_allreduce(Transport& transport, Tag tag, void* data, 
                                      const Reduction& reduction, const Tuning& tuning) {
   const std::size_t bytes = count * size_of(reduction.dtype);
   // Adasum needs whole tensors in each step.
-  const bool cut = reduction.op != ReduceOp::Adasum;
-  if (cut && bytes >= tuning.ring_threshold_bytes && transport.size() > 1) {
-    return make_ring_allreduce(transport, tag, data, count, reduction, tuning.chunk_bytes);
+  const AllreduceAlgorithm algorithm = reduction.op == ReduceOp::Adasum
+                                           ? AllreduceAlgorithm::kRecursiveDoubling
+                                           : tuning.allreduce.choose(transport.size(), bytes);
+  const auto make = [&](auto maker) {
+    return maker(transport, tag, data, count, reduction, tuning.chunk_bytes);
+  };
+  switch (algorithm) {
+    case AllreduceAlgorithm::kRecursiveDoubling:
+      break;
+    case AllreduceAlgorithm::kHalvingDoubling:
+      return make(make_halving_doubling_allreduce);
+    case AllreduceAlgorithm::kRing:
+      return make(make_ring_allreduce);
+    case AllreduceAlgorithm::kTree:
+      return make(make_tree_allreduce);
   }
-  return make_recursive_doubling_allreduce(transport, tag, data, count, reduction,
-                                           tuning.chunk_bytes);
+  return make(make_recursive_doubling_allreduce);
 }
 
 }  // namespace kolo

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/algorithms/table.hpp"
 #include "collectives/shm/node.hpp"
 #include "collectives/transport.hpp"
 #include "core/status.hpp"
@@ -36,6 +37,11 @@ Status gather_number(MpiParent comm, int number, std::vector<int>& numbers);
 
 // Collective over `parent`: rank 0's text replaces the others'.
 Status share_text(MpiParent parent, std::string& text);
+
+// Collective over `parent`: the table in rank 0's file, so that all ranks choose alike; the
+// built-in one where rank 0 has an empty path. What is wrong with the file is every rank's error.
+Status share_allreduce_table(MpiParent parent, const Topology& topology, const std::string& path,
+                             AllreduceTable& table);
 
 // "ADDRESS PORT" under which this process can be reached by programs that want to meet at rank 0:
 // the loopback address if all ranks are on this host, and a port that is free now.
