@@ -35,7 +35,8 @@ std::string short_library_name(const std::string& text) {
 }
 
 bool is_setting_of_kolo(const std::string& variable) {
-  static constexpr const char* kPlaces[] = {"KOLO_TORCH=", "KOLO_MPI=", "KOLO_MPIRUN="};
+  static constexpr const char* kPlaces[] = {
+      "KOLO_TORCH=", "KOLO_MPI=", "KOLO_MPIRUN=", "KOLO_WERROR="};
   if (variable.rfind("KOLO_", 0) != 0 && variable.rfind("HOROVOD_", 0) != 0) return false;
   return std::none_of(std::begin(kPlaces), std::end(kPlaces),
                       [&](const char* place) { return variable.rfind(place, 0) == 0; });

@@ -94,10 +94,10 @@ Plan random_plan(std::mt19937& random) {
   Plan plan;
   plan.chunk_bytes = random() % 2 == 0 ? 64 : 300;
   for (int i = 0; i < 3; ++i) {
-    // Not the ring: it receives where it still sends from, of messages that depend on each other.
     contract::MakeAllreduce* const all[] = {make_recursive_doubling_allreduce,
-                                            make_halving_doubling_allreduce, make_tree_allreduce};
-    plan.algorithms.push_back(all[random() % 3]);
+                                            make_halving_doubling_allreduce, make_ring_allreduce,
+                                            make_tree_allreduce};
+    plan.algorithms.push_back(all[random() % 4]);
     plan.counts.push_back(random() % 3 == 0 ? random() % 20 : random() % 1500);
   }
   return plan;

@@ -58,7 +58,7 @@ class Ring final : public Work {
     status = post_receives();
     if (status.is_ok()) status = take_one_piece(moved);
     if (status.is_ok()) status = start_sends(moved);
-    if (status.is_ok()) status = retire(transport_, sends_, moved);
+    if (status.is_ok()) status = retire_sends(moved);
     if (!status.is_ok()) return Progress::kFailed;
     if (received_ == total_ && sent_ == total_ && sends_.empty()) return Progress::kDone;
     return moved ? Progress::kAdvanced : Progress::kWaiting;
@@ -96,9 +96,16 @@ class Ring final : public Work {
     return scratch_.get() + index % kWindow * landing_bytes_;
   }
 
+  // Whether the next piece may land in the data: it was sent from there a whole round before.
+  bool is_free(std::size_t index) const {
+    const std::size_t round = (ranks_ - 1) * pieces_;
+    const std::size_t oldest = sending_.empty() ? sent_ : sending_.front();
+    return index < round || index - round < oldest;
+  }
+
   Status post_receives() {
     const int left = static_cast<int>((rank_ + ranks_ - 1) % ranks_);
-    while (posted_ < total_ && posted_ - received_ < kWindow) {
+    while (posted_ < total_ && posted_ - received_ < kWindow && is_free(posted_)) {
       const Piece to = piece(posted_, 1);
       Ticket ticket;  // stays empty for an empty piece, which neither side sends
       if (to.elements > 0) {
@@ -113,7 +120,7 @@ class Ring final : public Work {
   }
 
   Status take_one_piece(bool& moved) {
-    if (received_ == total_) return Status::ok();
+    if (receives_.empty()) return Status::ok();
     Status s;
     if (receives_.front().pending()) {
       const Progress progress = transport_.poll(receives_.front(), s);
@@ -141,11 +148,18 @@ class Ring final : public Work {
         Status s = transport_.send(from.data, from.elements * element_bytes_, right, tag_, ticket);
         if (!s.is_ok()) return s;
         sends_.push_back(ticket);
+        sending_.push_back(sent_);
       }
       ++sent_;
       moved = true;
     }
     return Status::ok();
+  }
+
+  Status retire_sends(bool& moved) {
+    Status status = retire(transport_, sends_, moved);
+    while (sending_.size() > sends_.size()) sending_.pop_front();
+    return status;
   }
 
   Transport& transport_;  // outlives every work
@@ -167,6 +181,7 @@ class Ring final : public Work {
   std::size_t sent_ = 0;      // sends started
   std::deque<Ticket> receives_;
   std::deque<Ticket> sends_;
+  std::deque<std::size_t> sending_;  // their indices
 };
 
 // Nothing travels in a group of one.
