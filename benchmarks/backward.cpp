@@ -176,7 +176,7 @@ class ReducerBackward final : public OnStockAllocator {
   void refresh(const Pattern& pattern) override {
     const StockAllocator stock;
     reducer_->before_forward();
-    OnModel::refresh(pattern);
+    OnStockAllocator::refresh(pattern);
     reducer_->before_backward();
   }
   std::string check(const Pattern& pattern) override { return check_gradients(pattern, true); }

@@ -78,6 +78,7 @@ Timing timing_of(const std::vector<std::vector<Sample>>& samples, std::int64_t b
   Timing timing{static_cast<std::size_t>(bytes), {}};
   for (const std::vector<Sample>& of_one : samples) {
     std::vector<double> times;
+    times.reserve(of_one.size());
     for (const Sample& sample : of_one) times.push_back(sample.microseconds);
     timing.microseconds.push_back(summarize(times).median);
   }
@@ -164,6 +165,7 @@ void bench_negotiate(Group& group, const Options& options, const Publish& publis
   for (const int tensors : {10, 100, 1000, 10000}) {
     if (tensors > options.max_tensors) break;
     std::vector<Parameter> parameters;
+    parameters.reserve(static_cast<std::size_t>(tensors));
     for (int i = 0; i < tensors; ++i) parameters.push_back({std::to_string(i), {1}});
     for (const Names names : {Names::kKnown, Names::kNew}) {
       const std::string work =

@@ -105,7 +105,8 @@ std::string Group::sleep_until_told(const std::string& line) {
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Ibcast(text.data(), kTextBytes, MPI_CHAR, 0, comm_->mpi, &request), "MPI_Ibcast");
   sleep_until_done(request);
-  return text.c_str();
+  text.resize(text.find('\0'));
+  return text;
 }
 
 void Group::largest(double* values, int count) {

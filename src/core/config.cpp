@@ -225,6 +225,9 @@ take those of 4, and 17 those of 64). Where allreduce goes in stages, what count
 each, and the bytes of a slice. Lines that begin with `#` are comments, but the first one must be as above; empty lines
 are skipped. Rank 0 reads the file and tells the others; what is wrong with it is an error on every rank, with the line.
 In memory that ranks share, and with Adasum, the table does not count.
+
+`kolo bench tune -np N [-H HOST:SLOTS,...] --output FILE` measures all four, in groups of 2, 4, 8 ... ranks up to as many as
+send each other messages (one on each node, where there are several nodes), and writes such a file.
 )";
 
 }  // namespace

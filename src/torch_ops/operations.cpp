@@ -54,6 +54,8 @@ Handle allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options
   return start_allreduce(call, working_copy(call, tensor), options);
 }
 
+// A const reference would hide that it is changed.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 Handle allreduce_async_(at::Tensor tensor, const AllreduceOptions& options) {
   const Call call("allreduce_async_", "allreduce", options.name(), options.process_set());
   Handle handle = start_allreduce(call, tensor, options);
@@ -77,6 +79,7 @@ GroupHandle grouped_allreduce_async(const Tensors& tensors, const AllreduceOptio
   return start_allreduce(call, working_copies(call, tensors), options);
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 GroupHandle grouped_allreduce_async_(Tensors tensors, const AllreduceOptions& options) {
   const Call call("grouped_allreduce_async_", "grouped_allreduce", options.name(),
                   options.process_set());
@@ -102,6 +105,7 @@ Handle broadcast_async(const at::Tensor& tensor, int root_rank, const OperationO
   return start_broadcast(call, working_copy(call, tensor), root_rank);
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 Handle broadcast_async_(at::Tensor tensor, int root_rank, const OperationOptions& options) {
   const Call call("broadcast_async_", "broadcast", options.name(), options.process_set());
   Handle handle = start_broadcast(call, tensor, root_rank);
@@ -126,6 +130,7 @@ GroupHandle grouped_broadcast_async(const Tensors& tensors, int root_rank,
   return start_broadcast(call, working_copies(call, tensors), root_rank);
 }
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 GroupHandle grouped_broadcast_async_(Tensors tensors, int root_rank,
                                      const OperationOptions& options) {
   const Call call("grouped_broadcast_async_", "grouped_broadcast", options.name(),

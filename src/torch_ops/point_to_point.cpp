@@ -168,6 +168,8 @@ Handle send_async(const at::Tensor& tensor, int destination, const OperationOpti
       message.make_or_give_up([&] { return working_copy(Argument{message.call}, tensor); }));
 }
 
+// A const reference would hide that it is changed.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 Handle recv_async_(at::Tensor tensor, int source, const OperationOptions& options) {
   const Message message = Message::from("recv_async_", options, source);
   Handle handle = message.start(tensor);
