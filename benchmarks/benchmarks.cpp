@@ -182,6 +182,8 @@ void bench_negotiate(Group& group, const Options& options, const Publish& publis
 
 void bench_tune(Group& group, const Options& options, const Publish& publish) {
   const MessageGroup all = find_message_group(group.nodes(), group.rank());
+  if (all.size < 2)
+    throw RunFailed("tune needs two ranks at least, which send each other messages");
   if (cross_size() == 1) publish.note("all ranks are on one node, where kolo sends no messages");
   std::unique_ptr<Transport> world;
   throw_if_error(make_mpi_transport({}, world));

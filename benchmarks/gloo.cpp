@@ -25,7 +25,7 @@ void together(Ranks& ranks, Step&& step) {
   std::string problem;
   try {
     step();
-  } catch (const ChildError& error) {
+  } catch (const std::exception& error) {
     problem = error.what();
   }
   agree(ranks, problem);
@@ -142,9 +142,9 @@ class GlooModel final : public OnChild {
 }  // namespace
 
 Gloo::Gloo(Ranks& ranks, const std::string& python, const std::string& host,
-           std::size_t shared_elements, double deadline_seconds)
+           std::size_t shared_elements, double deadline_seconds, int threads)
     : ranks_(ranks), memory_(shared_elements * sizeof(float)) {
-  together(ranks, [&] { start(python, deadline_seconds); });
+  together(ranks, [&] { start(python, deadline_seconds, threads); });
   double port = 0;
   together(ranks, [&] {
     if (ranks.rank() != 0) return;
@@ -157,7 +157,7 @@ Gloo::Gloo(Ranks& ranks, const std::string& python, const std::string& host,
   });
 }
 
-void Gloo::start(const std::string& python, double deadline_seconds) {
+void Gloo::start(const std::string& python, double deadline_seconds, int threads) {
   const std::string rank = std::to_string(ranks_.rank());
   const std::vector<std::string> command = {python,
                                             "-u",
@@ -167,7 +167,8 @@ void Gloo::start(const std::string& python, double deadline_seconds) {
                                             std::to_string(ranks_.size()),
                                             std::to_string(memory_.descriptor()),
                                             std::to_string(memory_.bytes()),
-                                            std::to_string(deadline_seconds)};
+                                            std::to_string(deadline_seconds),
+                                            std::to_string(threads)};
   child_ = std::make_unique<Child>(python + " of rank " + rank, command, deadline_seconds);
   torch_version_ = child_->ask("start", "torch");
 }

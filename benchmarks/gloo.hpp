@@ -27,9 +27,10 @@ class Gloo {
   static constexpr double kDeadlineSeconds = 60;
 
   // Starts the children, which find each other at `host`, rank 0's. shared_elements: of the largest
-  // input with its output. deadline_seconds: for each wait. Throws RunFailed.
+  // input with its output. deadline_seconds: for each wait. `threads`: of each child's torch.
+  // Throws RunFailed.
   Gloo(Ranks& ranks, const std::string& python, const std::string& host,
-       std::size_t shared_elements, double deadline_seconds = kDeadlineSeconds);
+       std::size_t shared_elements, double deadline_seconds = kDeadlineSeconds, int threads = 1);
 
   const std::string& torch_version() const { return torch_version_; }
 
@@ -45,7 +46,7 @@ class Gloo {
   std::unique_ptr<Contender> data_parallel(const std::vector<Parameter>& parameters);
 
  private:
-  void start(const std::string& python, double deadline_seconds);
+  void start(const std::string& python, double deadline_seconds, int threads);
 
   Ranks& ranks_;  // outlives this
   const SharedMemory memory_;

@@ -1,6 +1,6 @@
 """Runs beside a rank of `kolo bench NAME --python`: torch.distributed over gloo.
 
-    python -u -c SCRIPT RANK RANKS DESCRIPTOR BYTES SECONDS
+    python -u -c SCRIPT RANK RANKS DESCRIPTOR BYTES SECONDS THREADS
 
 DESCRIPTOR is memory that the rank shares. gloo waits SECONDS at most. Each line of standard input is answered with a
 line of standard output; the end of the input is the end:
@@ -154,7 +154,7 @@ def why_missing(work):
 
 class Child:
     def __init__(self):
-        torch.set_num_threads(1)
+        torch.set_num_threads(int(sys.argv[6]))
         self.shared = torch.frombuffer(mmap.mmap(DESCRIPTOR, BYTES), dtype=torch.float32)
         self.store = self.work = None
 

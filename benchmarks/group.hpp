@@ -45,7 +45,7 @@ class Group final : public Ranks {
   // Known where all ranks are on this node, each bound to cores that no other has.
   Distance distance() override;
 
-  // A barrier that takes no core: late by some 0.2 ms.
+  // A barrier that takes next to nothing of a core: late by up to 2 ms.
   void sleep_until_all();
   // Rank 0's line, of at most 255 bytes, on every rank, which sleeps until it comes.
   std::string sleep_until_told(const std::string& line);

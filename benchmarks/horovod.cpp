@@ -33,7 +33,7 @@ std::string why_no_horovod(Group& group, const std::string& python, bool& possib
   if (group.rank() == 0) {
     try {
       Child(python, {python, "-c", kProbe}, kImportSeconds).ask("look", "there");
-    } catch (const ChildError& error) {
+    } catch (const std::exception& error) {
       why = error.what();
     }
   }
@@ -43,10 +43,11 @@ std::string why_no_horovod(Group& group, const std::string& python, bool& possib
   return why;
 }
 
-std::unique_ptr<Job> start_horovod(Group& group, const std::string& python, WhileWaiting what) {
+std::unique_ptr<Job> start_horovod(Group& group, const std::string& python, WhileWaiting what,
+                                   int threads) {
   Job::Spec spec;
   spec.name = "horovod";
-  spec.settings = {"OMP_NUM_THREADS=1"};
+  spec.settings = {"OMP_NUM_THREADS=" + std::to_string(threads)};
   if (what == WhileWaiting::kYields) {
     spec.name = "horovod-yield";
     spec.settings.emplace_back("OMPI_MCA_mpi_yield_when_idle=1");

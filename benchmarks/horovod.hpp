@@ -17,8 +17,10 @@ std::string why_no_horovod(Group& group, const std::string& python, bool& possib
 
 // Collective. The contender horovod, or horovod-yield: there MPI gives its core away while it
 // waits.
+// `threads`: of each rank's torch.
 enum class WhileWaiting { kSpins, kYields };
-std::unique_ptr<Job> start_horovod(Group& group, const std::string& python, WhileWaiting what);
+std::unique_ptr<Job> start_horovod(Group& group, const std::string& python, WhileWaiting what,
+                                   int threads);
 
 // Works of such a job: one tensor; tensors as kolo_gradients() reduces them; backward() and
 // synchronize() of its DistributedOptimizer on the model of backward.hpp.

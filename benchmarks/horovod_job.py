@@ -124,7 +124,7 @@ class Backward:
 class Rank:
     def __init__(self):
         hvd.init()
-        torch.set_num_threads(1)
+        torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
         self.work = None
 
     def answer(self, line):
@@ -132,9 +132,13 @@ class Rank:
         return getattr(self, "on_" + word)(*arguments)
 
     def on_start(self):
-        processes = hvd.allgather_object(os.getpid())
+        if hvd.local_size() != hvd.size():
+            return "failed: its ranks are not on one host"
+        told = hvd.allgather_object((os.getpid(), sorted(os.sched_getaffinity(0))))
         version = f"Horovod-{horovod.__version__}/torch-{torch.__version__}"
-        return " ".join(["started", version] + [str(process) for process in processes])
+        unbound = all(len(cores) == os.cpu_count() for _, cores in told)
+        placement = "unbound" if unbound else "by rank on cores " + " ".join(str(cores) for _, cores in told)
+        return " ".join(["started", version] + [str(process) for process, _ in told] + [";", placement])
 
     def on_work(self, name, *arguments):
         self.work = None  # its memory first
@@ -148,10 +152,10 @@ class Rank:
         begin = time.perf_counter()
         self.work.run()
         taken = (time.perf_counter() - begin) * 1e6
-        right = self.work.is_right(sum(periods))
-        told = hvd.allgather_object((taken, right))
-        if not all(right for _, right in told):
-            return "failed: a sum is wrong"
+        told = hvd.allgather_object((taken, self.work.is_right(sum(periods))))
+        wrong = [str(rank) for rank, (_, right) in enumerate(told) if not right]
+        if wrong:
+            return "failed: a sum is wrong on rank " + ", ".join(wrong)
         return f"ran {max(taken for taken, _ in told)}"
 
     def on_end(self):

@@ -94,7 +94,9 @@ class JobContender final : public Contender {
       std::istringstream text(job_.ask("run " + std::to_string(round_), "ran"));
       if (job_.child_ != nullptr && !(text >> microseconds_))
         throw ContenderFailed("'run' was answered without a time");
-    } catch (const ChildError& error) {
+    } catch (const ContenderFailed&) {
+      throw;
+    } catch (const std::exception& error) {
       throw ContenderFailed(error.what());
     }
   }
@@ -108,8 +110,7 @@ class JobContender final : public Contender {
   double microseconds_ = 0;  // on rank 0
 };
 
-Job::Job(Group& group, const Spec& spec)
-    : group_(group), name_(spec.name), placement_(spec.bound ? "" : "unbound") {
+Job::Job(Group& group, const Spec& spec) : group_(group), name_(spec.name) {
   together(group, [&] {
     if (group.rank() > 0) return;
     child_ = std::make_unique<Child>("the job of " + name_, command_of(spec, group.size()),
@@ -118,7 +119,10 @@ Job::Job(Group& group, const Spec& spec)
   together(group, [&] {
     std::istringstream answer(ask("start", "started"));
     answer >> version_;
-    for (pid_t process = 0; answer >> process;) processes_.push_back(process);
+    for (pid_t process = 0; answer >> process && process > 1;) processes_.push_back(process);
+    answer.clear();
+    answer >> std::ws;
+    std::getline(answer.ignore(1) >> std::ws, placement_);  // behind the semicolon
     if (child_ != nullptr && processes_.size() != static_cast<std::size_t>(group.size()))
       throw ChildError("the job of " + name_ + " did not name its processes");
     signal_all(SIGSTOP);
@@ -149,7 +153,7 @@ std::string Job::ask(const std::string& line, const std::string& word) {
       signal_all(SIGCONT);
       answer = child_->ask(line, word);
       signal_all(SIGSTOP);
-    } catch (const ChildError& error) {
+    } catch (const std::exception& error) {
       problem = error.what();
     }
   }

@@ -1,11 +1,12 @@
 // Contenders that need a job of their own, since they cannot be in kolo-bench's processes: another
-// allocator, another runtime. It is started by `kolo run` with as many ranks, on the same cores,
-// and its processes are stopped (SIGSTOP) while others are timed. On one host alone.
+// allocator, another runtime. It is started by `kolo run` with as many ranks, and its processes are
+// stopped (SIGSTOP) while others are timed. On one host alone: who answers `start` makes sure.
 //
 // Its rank 0 connects to the address that is its last argument (see Talk::kConnection) and answers
 // lines with lines; it hands them on to its other ranks:
 //
-//     start          started VERSION PID PID ...   (VERSION without blanks; all ranks' processes)
+//     start          started VERSION PID PID ... ; PLACEMENT
+//                                                  (VERSION without blanks; all ranks' processes)
 //     work WORDS     ready                         (what is measured from now on)
 //     run ROUND      ran MICROSECONDS              (a sample, checked: of the slowest rank)
 //     end            ended
@@ -33,7 +34,7 @@ class Job {
     std::string name;                   // of the contender
     std::vector<std::string> settings;  // of its environment, NAME=VALUE
     std::vector<std::string> program;
-    bool bound = true;  // each rank to cores of its own, where there are enough
+    bool bound = true;  // as `kolo run` binds: each rank to cores of its own, if there are enough
   };
 
   Job(Group& group, const Spec& spec);
@@ -55,7 +56,7 @@ class Job {
 
   Group& group_;  // outlives this
   const std::string name_;
-  const std::string placement_;
+  std::string placement_;         // on rank 0
   std::unique_ptr<Child> child_;  // on rank 0
   std::vector<pid_t> processes_;  // of the job's ranks
   std::string version_;

@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <iostream>
 
 #include "benchmarks/benchmarks.hpp"
@@ -107,7 +108,9 @@ bool file_can_be_written(Group& group, const Options& options) {
   return all_well(group, problem);
 }
 
-int run(const Options& options, const std::vector<std::string>& arguments) {
+// What is thrown on this rank alone ends the job at once (see say_and_abort()): destructors would
+// wait for the other ranks.
+int run(const Options& options, const std::vector<std::string>& arguments) noexcept {
   Group group;
   if (!file_can_be_written(group, options)) return 1;
   try {
@@ -117,6 +120,17 @@ int run(const Options& options, const std::vector<std::string>& arguments) {
     return 1;
   }
   return 0;
+}
+
+[[noreturn]] void say_and_abort() {
+  try {
+    if (std::current_exception()) std::rethrow_exception(std::current_exception());
+  } catch (const std::exception& error) {
+    std::cerr << "kolo-bench: " << error.what() << "\n" << std::flush;
+  } catch (...) {
+    std::cerr << "kolo-bench: an unknown exception\n" << std::flush;
+  }
+  abort_job(1);
 }
 
 int start(const std::vector<std::string>& arguments) {
@@ -131,6 +145,7 @@ int start(const std::vector<std::string>& arguments) {
     if (first_of_the_job()) std::cout << *options.help;
     return 0;
   }
+  std::set_terminate(say_and_abort);
   try {
     init();
     const int code = run(options, arguments);

@@ -4,11 +4,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <sstream>
 #include <stdexcept>
 
 #include "benchmarks/contenders.hpp"
+#include "benchmarks/machine.hpp"
 #include "cli/system.hpp"
 
 namespace kolo::bench {
@@ -31,7 +34,9 @@ class Connection {
   std::string read_line() {
     std::string line;
     for (char byte = 0;;) {
-      if (::read(socket_.get(), &byte, 1) != 1) return "end";
+      const ssize_t count = ::read(socket_.get(), &byte, 1);
+      if (count == -1 && errno == EINTR) continue;
+      if (count != 1) return "end";
       if (byte == '\n') return line;
       line += byte;
     }
@@ -48,24 +53,31 @@ class Connection {
 };
 
 std::string start(Group& group) {
+  const std::vector<int> nodes = group.nodes();
+  if (std::count(nodes.begin(), nodes.end(), 0) != group.size())
+    return "failed: its ranks are not on one host";
   std::string answer = "started MPI";
   for (const std::string& process : group.gather(std::to_string(::getpid())))
     answer += " " + process;
-  return answer;
+  return answer + " ; " + describe_placement(group.gather(bound_cores()), 1);
 }
 
 std::string run(Group& group, Contender* contender, int round) {
   if (contender == nullptr) return "failed: there is no work";
+  std::ostringstream answer;
+  answer.precision(17);
+  std::string problem;
+  const Pattern pattern(group.rank(), group.size(), round);
   try {
-    std::ostringstream answer;
-    answer.precision(17);
-    answer
-        << "ran "
-        << take_sample(group, *contender, Pattern(group.rank(), group.size(), round)).microseconds;
-    return answer.str();
-  } catch (const RunFailed& failed) {
-    return std::string("failed: ") + failed.what();
+    answer << "ran " << take_sample(group, *contender, pattern).microseconds;
+  } catch (const RunFailed& failed) {  // on every rank; some of them know why
+    problem = failed.what();
+    answer.str("failed");
   }
+  std::string text = answer.str();
+  for (const std::string& of_one : group.gather(problem))
+    text += of_one.empty() ? "" : ": " + of_one;
+  return text;
 }
 
 }  // namespace
@@ -105,8 +117,7 @@ std::string mpi_job_allreduce(std::size_t elements) {
 }
 
 std::vector<std::string> tuned_malloc() {
-  return {"MALLOC_MMAP_THRESHOLD_=33554432", "MALLOC_TRIM_THRESHOLD_=4294967296",
-          "MALLOC_TOP_PAD_=67108864"};
+  return {"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=4294967296", "MALLOC_TOP_PAD_=67108864"};
 }
 
 std::unique_ptr<Job> start_mpi_job(Group& group) {

@@ -1,5 +1,6 @@
 #include "benchmarks/rivals.hpp"
 
+#include <ATen/Parallel.h>
 #include <kolo/init.h>
 
 #include <cstdlib>
@@ -12,7 +13,7 @@ void Rivals::start_gloo(std::size_t shared_elements) {
   // kolo::init() has set it.
   const char* host = std::getenv("MASTER_ADDR");  // NOLINT(concurrency-mt-unsafe)
   gloo_ = std::make_unique<Gloo>(group_, options_.python, host == nullptr ? "localhost" : host,
-                                 shared_elements);
+                                 shared_elements, Gloo::kDeadlineSeconds, at::get_num_threads());
   publish_.library("torch " + gloo_->torch_version());
 }
 
@@ -28,7 +29,7 @@ void Rivals::start_horovod() {
   const std::string why = why_no_horovod(group_, options_.python, possible);
   if (!possible) return publish_.note("horovod is left out: " + why);
   for (const WhileWaiting what : {WhileWaiting::kSpins, WhileWaiting::kYields})
-    horovods_.push_back(bench::start_horovod(group_, options_.python, what));
+    horovods_.push_back(bench::start_horovod(group_, options_.python, what, at::get_num_threads()));
   publish_.library(horovods_.front()->version());
 }
 

@@ -39,9 +39,8 @@ std::string bench_help() {
           "  operations  each operation, 4 B to 64 MB, beside plain MPI\n"
           "  train       the MNIST network, beside processes that do not communicate\n"
           "  tune        the algorithms for an allreduce over messages; writes a table\n"
-          "With --python PATH all but train and tune measure torch.distributed over gloo and "
-          "Horovod,\n"
-          "too, as far as that Python has them.\n\n"
+          "With --python PATH allreduce, gradients and operations measure torch.distributed over\n"
+          "gloo, and allreduce, gradients and negotiate Horovod, if that Python has it.\n\n"
           "'kolo bench NAME --help' lists the options of a benchmark; every one knows --json "
           "FILE.\n\n"
        << bench_option_table();

@@ -315,6 +315,7 @@ Status Group::watch_timers() {
     if (Status s = watch_lost_ranks(now); !s.is_ok()) return s;
   }
   for (const Running& running : running_) {
+    if (running.sequence - running_.front().sequence >= Backend::kWindow) break;  // not started
     if (!running.started || now - running.last_moved <= options_.collective_timeout) continue;
     return Status::peer_lost(
         what_runs(running.members) + " started on every rank but moved no byte on rank " +

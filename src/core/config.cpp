@@ -218,7 +218,7 @@ ranks 64
 65536 tree
 ```
 
-Below a number of ranks each row says from how many bytes on which algorithm is taken: `recursive-doubling`,
+Below a line `ranks N` each row says from how many bytes on which algorithm is taken: `recursive-doubling`,
 `halving-doubling`, `ring` or `tree` ([architecture.md](architecture.md) says what each of them costs). The first row is
 from 0 on. A group whose number of ranks is not there takes the rows of the nearest one, by ratio (of 4 and 64 ranks, 16
 take those of 4, and 17 those of 64). Where allreduce goes in stages, what counts are the ranks between nodes, one on

@@ -57,6 +57,7 @@ expect 0 'tune/4096/3 *halving-doubling' on_ranks 3 "$program" tune --min-bytes 
 "$python" "$here/check_json.py" "$folder/tune.json" tune recursive-doubling,halving-doubling,ring,tree \
   tune/{4096,16384,65536}/2 tune/{4096,16384,65536}/3
 grep -q '^ranks 3$' "$folder/table"
+expect 1 'tune needs two ranks' on_ranks 1 "$program" tune
 # What it writes kolo reads.
 KOLO_ALLREDUCE_TABLE="$folder/table" KOLO_SHARED_MEMORY=0 expect 0 'allreduce/4/private/2' on_two_ranks "$program" \
   allreduce --max-bytes 4 --samples 2

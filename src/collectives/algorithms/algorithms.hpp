@@ -54,8 +54,9 @@ std::unique_ptr<Work> make_halving_doubling_allreduce(Transport& transport, Tag 
 
 // Double binary tree: each of two trees reduces half of the data to its root and sends the result
 // back, pieces of chunk_bytes pipelined; whoever is inner in one is a leaf in the other. 2 log2(n)
-// steps for the first piece, each rank sends and receives twice the data at most. Sanders, Speck
-// and Träff, Two-tree algorithms for full bandwidth broadcast, reduction and scan, 2009.
+// steps for the first piece, each rank sends and receives twice the data at most, and two cache
+// lines. Sanders, Speck and Träff, Two-tree algorithms for full bandwidth broadcast, reduction and
+// scan, 2009.
 std::unique_ptr<Work> make_tree_allreduce(Transport& transport, Tag tag, void* data,
                                           std::size_t count, const Reduction& reduction,
                                           std::size_t chunk_bytes);

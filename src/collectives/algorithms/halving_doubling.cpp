@@ -77,8 +77,8 @@ std::deque<Exchange> plan_exchanges(int size, int rank, std::size_t count,
 
 // Exchanges follow each other: the next begins when all messages of the one before have ended. Two
 // ranks meet in the same order on both sides, and cut what goes between them into the same pieces,
-// so one tag is enough. Each element is reduced by the one rank that keeps it in the end, with the
-// lower rank's operand first: in the same order as in recursive doubling.
+// so one tag is enough. Of each element the one rank that keeps it in the end finishes the sum, and
+// the lower rank's operand is always the first: in the same order as in recursive doubling.
 class HalvingDoubling final : public Work {
  public:
   HalvingDoubling(Transport& transport, Tag tag, void* data, std::size_t count,
@@ -98,7 +98,9 @@ class HalvingDoubling final : public Work {
         plan_exchanges(transport_.size(), transport_.rank(), count_, kLine / element_bytes_);
     landing_bytes_ = std::min(piece_elements_, count_) * element_bytes_;
     // Not filled with zeros, which would cost as much as a copy.
-    scratch_ = std::make_unique_for_overwrite<std::byte[]>(kWindow * landing_bytes_);
+    const std::size_t pieces = (count_ + piece_elements_ - 1) / piece_elements_;
+    scratch_ =
+        std::make_unique_for_overwrite<std::byte[]>(std::min(kWindow, pieces) * landing_bytes_);
     return Status::ok();
   }
 

@@ -48,8 +48,10 @@ class Ring final : public Work {
   Status start() override {
     landing_bytes_ = std::min(piece_elements_, largest_segment_) * element_bytes_;
     // Not filled with zeros, which would cost as much as a copy.
-    if (plan_.reduce_steps > 0)
-      scratch_ = std::make_unique_for_overwrite<std::byte[]>(kWindow * landing_bytes_);
+    if (plan_.reduce_steps > 0) {
+      scratch_ =
+          std::make_unique_for_overwrite<std::byte[]>(std::min(kWindow, total_) * landing_bytes_);
+    }
     return Status::ok();
   }
 
@@ -96,7 +98,8 @@ class Ring final : public Work {
     return scratch_.get() + index % kWindow * landing_bytes_;
   }
 
-  // Whether the next piece may land in the data: it was sent from there a whole round before.
+  // Whether the piece may land where it lies in the data: from there something else was sent a
+  // whole round before, which must have ended.
   bool is_free(std::size_t index) const {
     const std::size_t round = (ranks_ - 1) * pieces_;
     const std::size_t oldest = sending_.empty() ? sent_ : sending_.front();

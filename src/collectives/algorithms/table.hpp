@@ -1,8 +1,8 @@
 // Which algorithm an allreduce over messages takes: a table by number of ranks and size, and its
 // text form.
 //
-//   table = "# kolo allreduce table, version 1" { comment | group }
-//   group = "ranks " RANKS row { comment | row }
+//   table = "# kolo allreduce table, version 1" { comment } group { group }
+//   group = "ranks " RANKS { comment } row { comment | row }
 //   row = BYTES " " ALGORITHM
 //   comment = "#" anything | nothing
 //

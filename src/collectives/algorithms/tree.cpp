@@ -95,7 +95,7 @@ struct Tree {
   std::size_t begin = 0;  // in elements
   std::size_t end = 0;
   std::size_t pieces = 0;
-  std::unique_ptr<std::byte[]> landings;  // kWindow for each child
+  std::unique_ptr<std::byte[]> landings;  // slots() for each child
   std::vector<std::size_t> landed;        // pieces that have come from each child
   std::size_t reduced = 0;                // pieces that hold all values from here down
   std::size_t given = 0;                  // pieces that have gone up, and may be received again
@@ -153,7 +153,7 @@ class DoubleTree final : public Work {
     if (children == 0) tree.reduced = tree.pieces;
     // Not filled with zeros, which would cost as much as a copy.
     tree.landings =
-        std::make_unique_for_overwrite<std::byte[]>(children * kWindow * landing_bytes(tree));
+        std::make_unique_for_overwrite<std::byte[]>(children * slots(tree) * landing_bytes(tree));
     if (tree.at.parent >= 0) plan_streams(index, tree.at.parent, Direction::kUp);
     for (const int child : tree.at.children) plan_streams(index, child, Direction::kDown);
   }
@@ -175,6 +175,8 @@ class DoubleTree final : public Work {
   std::size_t elements(const Tree& tree, std::size_t piece) const {
     return std::min(piece_elements_, tree.end - tree.begin - piece * piece_elements_);
   }
+  static std::size_t slots(const Tree& tree) { return std::min(kWindow, tree.pieces); }
+
   std::size_t landing_bytes(const Tree& tree) const {
     return std::min(piece_elements_, tree.end - tree.begin) * element_bytes_;
   }
@@ -182,7 +184,7 @@ class DoubleTree final : public Work {
     return data_ + (tree.begin + piece * piece_elements_) * element_bytes_;
   }
   std::byte* landing(const Tree& tree, std::size_t child, std::size_t piece) const {
-    return tree.landings.get() + (child * kWindow + piece % kWindow) * landing_bytes(tree);
+    return tree.landings.get() + (child * slots(tree) + piece % kWindow) * landing_bytes(tree);
   }
   static std::size_t child_index(const Tree& tree, int rank) {
     const auto& children = tree.at.children;

@@ -9,7 +9,7 @@
 namespace kolo {
 namespace {
 
-// What rank 0 tells the others begins with one of these.
+// What rank 0 tells the others begins with one of these; nothing: the built-in table.
 constexpr char kTable = 'T';
 constexpr char kError = 'E';
 

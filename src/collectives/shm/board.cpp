@@ -48,10 +48,10 @@ std::uint64_t Board::stamp(Turn turn) const {
   return (generation_ + 1) << 48 | ((turn.sequence << 8 | (turn.part & 0xff)) & 0xffff'ffff'ffff);
 }
 
-bool Board::has_posted(int rank, Turn turn) {
-  const Clock::time_point begin = Clock::now();
+bool Board::has_posted(int rank, Turn turn, bool timed) {
+  const Clock::time_point begin = timed ? Clock::now() : Clock::time_point();
   const bool posted = line(rank, turn).posted.load(std::memory_order_acquire) == stamp(turn);
-  if (posted) note_fetch(begin, Clock::now());
+  if (posted && timed) note_fetch(begin, Clock::now());
   return posted;
 }
 

@@ -40,7 +40,8 @@ struct alignas(64) Line {
   std::uint64_t offset;
   std::uint64_t is_private;
   // How far the ranks are: the time of the measurement, in units of 2^16 ns, and below it 16 bits
-  // with nanoseconds. The greater of two is the newer; 0: not known.
+  // with nanoseconds. The greater of two counts: the newer, or of the same unit the farther. 0: not
+  // known.
   std::uint64_t distance;
 };
 
@@ -79,11 +80,12 @@ class Board {
     return value >> 32 != (stamp & 0xffff'ffff) || (value & 0xffff'ffff) >= pieces;
   }
 
-  // Whether that rank has posted; asked until it has, and not again, and before anything else of
-  // its line is read. For how far the ranks' cores are from each other is told by how long it takes
-  // to fetch a line that another has just written: some 40 ns within a cache that they share, 140
-  // between caches. The ranks tell each other what they see.
-  bool has_posted(int rank, Turn turn);
+  // Whether that rank has posted. How far the ranks' cores are from each other is told by how long
+  // it takes to fetch a line that another has just written: some 40 ns within a cache that they
+  // share, 140 between caches. `timed`: nothing of the line has been read here since it may have
+  // been posted, so that a line that is found posted was fetched. The ranks tell each other what
+  // they see.
+  bool has_posted(int rank, Turn turn, bool timed);
   void note_distance(std::uint64_t of_peer) { distance_ = std::max(distance_, of_peer); }
   std::uint64_t distance() const { return distance_; }
   // Until something is known, ranks are taken to be far.

@@ -33,7 +33,10 @@ Exposure::~Exposure() {
 }
 
 bool Exposure::begin() {
-  if (!std::exchange(looked_, true)) all_posted();
+  if (!std::exchange(looked_, true)) {
+    look(true);
+    watched_ = false;  // what follows reads their lines
+  }
   return board_.begin(turn_);
 }
 
@@ -63,9 +66,11 @@ Status Exposure::post() {
   return Status::ok();
 }
 
-bool Exposure::all_posted() {
+bool Exposure::look(bool first) {
   for (; seen_ < others_.size(); ++seen_) {
-    if (!board_.has_posted(others_[seen_], turn_)) return false;
+    const bool posted = board_.has_posted(others_[seen_], turn_, first || watched_);
+    watched_ = !posted;
+    if (!posted) return false;
     const Line& line = board_.line(others_[seen_], turn_);
     board_.note_distance(line.distance);
     any_private_ = any_private_ || line.is_private != 0;

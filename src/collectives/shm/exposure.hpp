@@ -45,7 +45,7 @@ class Exposure {
   Status post();
 
   // Whether all participants have posted. Once true it stays true, and what follows may be called.
-  bool all_posted();
+  bool all_posted() { return look(false); }
 
   // Copies one more piece into the staging buffer, if there is one and its readers leave room.
   bool stage_one();
@@ -81,6 +81,7 @@ class Exposure {
  private:
   static constexpr std::size_t kLittle = 16 << 10;
 
+  bool look(bool first);
   void raise(std::atomic<std::uint64_t>& counter, std::size_t pieces) const {
     counter.store(Board::count(stamp_, pieces), std::memory_order_release);
   }
@@ -96,7 +97,8 @@ class Exposure {
   std::byte* staging_ = nullptr;  // in the arena
   std::size_t staged_ = 0;        // pieces
   std::size_t seen_ = 0;          // of others_: have posted
-  bool looked_ = false;           // at the others, before this rank's own line
+  bool looked_ = false;           // at the others, before anything else of this channel
+  bool watched_ = false;          // others_[seen_] was looked at last, and had not posted
   bool any_private_ = false;
   std::size_t pieces_ = 1;
 };
