@@ -19,30 +19,6 @@ std::string listed(const std::vector<int>& counts) {
   return text.empty() ? "-" : text;
 }
 
-// Collective. What goes wrong with the child of one rank ends the run on all.
-template <typename Step>
-void together(Ranks& ranks, Step&& step) {
-  std::string problem;
-  try {
-    step();
-  } catch (const std::exception& error) {
-    problem = error.what();
-  }
-  agree(ranks, problem);
-}
-
-// "64x3x7x7,64"
-std::string shapes_of(const std::vector<Parameter>& parameters) {
-  std::string text;
-  for (const Parameter& parameter : parameters) {
-    std::string shape;
-    for (const std::int64_t extent : parameter.shape)
-      shape += (shape.empty() ? "" : "x") + std::to_string(extent);
-    text += (text.empty() ? "" : ",") + shape;
-  }
-  return text;
-}
-
 // What the child does each time that it is told to run.
 class OnChild : public Contender {
  public:

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kTextBytes = 256;
 
-// A round trip of a cache line takes some 130 ns between cores that share a cache, and 500 between
+// A round trip of a cache line takes some 110 ns between cores that share a cache, and 510 between
 // others. Lines are two apart, for caches fetch them in pairs.
 constexpr double kFarNanoseconds = 300;
 constexpr std::size_t kLineFloats = 32;

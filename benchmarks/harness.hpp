@@ -70,6 +70,18 @@ class RunFailed : public std::runtime_error {
 // empty.
 void agree(Ranks& ranks, const std::string& problem);
 
+// Collective: does this rank's part. What is thrown on one rank ends the run on all.
+template <typename Step>
+void together(Ranks& ranks, Step&& step) {
+  std::string problem;
+  try {
+    step();
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  agree(ranks, problem);
+}
+
 struct Schedule {
   int warm_up = 0;  // rounds that are not counted
   int samples = 1;

@@ -15,17 +15,6 @@ constexpr const char* kProbe =
     "except Exception as error:\n"
     "  print('not', type(error).__name__, str(error).partition('\\n')[0])\n";
 
-std::string shapes_of(const std::vector<Parameter>& parameters) {
-  std::string shapes;
-  for (const Parameter& parameter : parameters) {
-    std::string shape;
-    for (const std::int64_t size : parameter.shape)
-      shape += (shape.empty() ? "" : "x") + std::to_string(size);
-    shapes += (shapes.empty() ? "" : ",") + shape;
-  }
-  return shapes;
-}
-
 }  // namespace
 
 std::string why_no_horovod(Group& group, const std::string& python, bool& possible) {

@@ -49,17 +49,6 @@ std::vector<std::string> command_of(const Job::Spec& spec, int ranks) {
   return command;
 }
 
-template <typename Step>
-void together(Ranks& ranks, Step&& step) {
-  std::string problem;
-  try {
-    step();
-  } catch (const std::exception& error) {
-    problem = error.what();
-  }
-  agree(ranks, problem);
-}
-
 }  // namespace
 
 int launch(const std::vector<std::string>& words) {

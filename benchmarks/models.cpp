@@ -57,6 +57,17 @@ std::size_t elements_of(const std::vector<Parameter>& parameters) {
   return sum;
 }
 
+std::string shapes_of(const std::vector<Parameter>& parameters) {
+  std::string shapes;
+  for (const Parameter& parameter : parameters) {
+    std::string shape;
+    for (const std::int64_t size : parameter.shape)
+      shape += (shape.empty() ? "" : "x") + std::to_string(size);
+    shapes += (shapes.empty() ? "" : ",") + shape;
+  }
+  return shapes;
+}
+
 std::vector<std::string> model_names() {
   return {"resnet50", "gpt2", "mnist", "tiny1000"};
 }

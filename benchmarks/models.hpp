@@ -19,6 +19,9 @@ struct Parameter {
 // Of all of them.
 std::size_t elements_of(const std::vector<Parameter>& parameters);
 
+// "64x3x7x7,64": as child processes are told.
+std::string shapes_of(const std::vector<Parameter>& parameters);
+
 std::vector<std::string> model_names();
 
 // Nothing if the model is not known.

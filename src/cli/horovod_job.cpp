@@ -1,81 +1,94 @@
 // The table of horovod.hpp: how a job is started, set up and built.
 #include "cli/horovod.hpp"
 
+#include <utility>
+
 namespace kolo::cli {
 namespace {
 
+std::vector<HorovodRow> launch_flags() {
+  return {
+      {"flag", "command", "`kolo run`", "From the program's name on all belongs to it."},
+      {"flag", "-np, --num-proc", "`-np`, `-n`, `--np`", "Default: all slots of the hosts."},
+      {"flag", "-H, --hosts", "`-H`, `--host`", "A host without a number of slots takes 1."},
+      {"flag", "-hostfile, --hostfile", "`--hostfile`", ""},
+      {"flag", "-v, --version", "`kolo --version`", ""},
+      {"flag", "-cb, --check-build", "`kolo doctor`", ""},
+      {"flag", "--verbose", "`--verbose`", "`--dry-run` shows the command alone."},
+      {"flag", "--config-file", "`--config-file`",
+       "An INI file of kolo run's options, not YAML; the command line always wins."},
+      {"flag", "-prefix-timestamp, --prefix-output-with-timestamp", "`--timestamp`", ""},
+      {"flag", "--output-filename", "none",
+       "Each line begins with its rank, so that grep finds one rank's; or let the program open "
+       "a file."},
+      {"flag", "--mpi-args", "`--mpi-args`", ""},
+      {"flag", "--binding-args", "`--bind-to`, `--mpi-args`",
+       "By default each rank gets cores of its own where there are enough; horovodrun binds "
+       "nothing (Spectrum MPI: to sockets)."},
+      {"flag", "--tcp", "`--mpi-args \"--mca pml ob1 --mca btl self,tcp\"`",
+       "For Open MPI; horovodrun's is for Spectrum MPI and NCCL."},
+      {"flag", "--network-interfaces, --network-interface",
+       "`--mpi-args \"--mca btl_tcp_if_include eth0\"`", "For Open MPI."},
+      {"flag", "-p, --ssh-port, -i, --ssh-identity-file", "none",
+       "They belong into ssh's configuration; or the launcher's own option, with "
+       "`--mpi-args`."},
+      {"flag", "--disable-cache", "none", "Nothing is cached."},
+      {"flag", "--start-timeout", "none",
+       "The launcher's business. `--timeout` is for the whole job."},
+      {"flag", "--mpi, --gloo, --jsrun", "none",
+       "MPI alone, by its own launcher: Open MPI's or MPICH's."},
+  };
+}
+
+std::vector<HorovodRow> engine_flags() {
+  return {
+      {"flag", "--gloo-timeout-seconds", "`-x KOLO_COLLECTIVE_TIMEOUT_SECONDS=30`",
+       "For MPI: how long a collective that has started may move no byte."},
+      {"flag", "--fusion-threshold-mb", "`-x KOLO_FUSION_THRESHOLD=4194304`", "In bytes."},
+      {"flag", "--cache-capacity", "`-x KOLO_CACHE_CAPACITY=1024`", ""},
+      {"flag", "--cycle-time-ms", "none", "There are no cycles."},
+      {"flag", "--log-level", "`-x KOLO_LOG_LEVEL=...`", ""},
+      {"flag", "--log-with-timestamp, --no-log-hide-timestamp", "`-x KOLO_LOG_TIMESTAMP=1`",
+       "kolo's default is without."},
+      {"flag", "--log-without-timestamp, --log-hide-timestamp", "none", "It is the default."},
+      {"flag", "--mpi-threads-disable, --no-mpi-threads-disable", "none",
+       "kolo needs MPI's threads."},
+      {"flag", "--thread-affinity", "none",
+       "kolo's thread runs on the cores of its rank: `--bind-to`."},
+      {"flag", "--num-nccl-streams", "not yet", "CPU tensors only."},
+      {"flag", "--hierarchical-allreduce, --no-hierarchical-allreduce", "none",
+       "Where several nodes have ranks that share memory, allreduce always goes in stages."},
+      {"flag",
+       "--hierarchical-allgather, --no-hierarchical-allgather, --torus-allreduce, "
+       "--no-torus-allreduce",
+       "not yet", ""},
+      {"flag",
+       "--autotune, --no-autotune, --autotune-log-file, --autotune-warmup-samples, "
+       "--autotune-steps-per-sample, --autotune-bayes-opt-max-samples, "
+       "--autotune-gaussian-process-noise",
+       "not yet", ""},
+      {"flag", "--timeline-filename, --timeline-mark-cycles, --no-timeline-mark-cycles", "not yet",
+       ""},
+      {"flag",
+       "--stall-check, --no-stall-check, --stall-check-warning-time-seconds, "
+       "--stall-check-shutdown-time-seconds",
+       "not yet", "A handle's wait takes a timeout; a rank that dies or leaves ends it."},
+      {"flag",
+       "--min-np, --min-num-proc, --max-np, --max-num-proc, --slots-per-host, "
+       "--elastic-timeout, --reset-limit, --blacklist-cooldown-range, --host-discovery-script",
+       "not yet", "Elastic jobs."},
+  };
+}
+
 HorovodSection flags() {
+  std::vector<HorovodRow> rows = launch_flags();
+  for (HorovodRow& row : engine_flags()) rows.push_back(std::move(row));
   return {
       "Options of horovodrun",
       "`kolo run --help` shows all of kolo run's. What horovodrun hands on as a variable is a "
       "variable here too: export it, or give it with `-x`; it reaches all hosts. `kolo run` does "
       "not start as root without `--allow-run-as-root`.",
-      {
-          {"flag", "command", "`kolo run`", "From the program's name on all belongs to it."},
-          {"flag", "-np, --num-proc", "`-np`, `-n`, `--np`", "Default: all slots of the hosts."},
-          {"flag", "-H, --hosts", "`-H`, `--host`", "A host without a number of slots takes 1."},
-          {"flag", "-hostfile, --hostfile", "`--hostfile`", ""},
-          {"flag", "-v, --version", "`kolo --version`", ""},
-          {"flag", "-cb, --check-build", "`kolo doctor`", ""},
-          {"flag", "--verbose", "`--verbose`", "`--dry-run` shows the command alone."},
-          {"flag", "--config-file", "`--config-file`",
-           "An INI file of kolo run's options, not YAML; the command line always wins."},
-          {"flag", "-prefix-timestamp, --prefix-output-with-timestamp", "`--timestamp`", ""},
-          {"flag", "--output-filename", "none",
-           "Each line begins with its rank, so that grep finds one rank's; or let the program open "
-           "a file."},
-          {"flag", "--mpi-args", "`--mpi-args`", ""},
-          {"flag", "--binding-args", "`--bind-to`, `--mpi-args`",
-           "By default each rank gets cores of its own where there are enough; horovodrun binds "
-           "nothing (Spectrum MPI: to sockets)."},
-          {"flag", "--tcp", "`--mpi-args \"--mca pml ob1 --mca btl self,tcp\"`",
-           "For Open MPI; horovodrun's is for Spectrum MPI and NCCL."},
-          {"flag", "--network-interfaces, --network-interface",
-           "`--mpi-args \"--mca btl_tcp_if_include eth0\"`", "For Open MPI."},
-          {"flag", "-p, --ssh-port, -i, --ssh-identity-file", "none",
-           "They belong into ssh's configuration; or the launcher's own option, with "
-           "`--mpi-args`."},
-          {"flag", "--disable-cache", "none", "Nothing is cached."},
-          {"flag", "--start-timeout", "none",
-           "The launcher's business. `--timeout` is for the whole job."},
-          {"flag", "--mpi, --gloo, --jsrun", "none",
-           "MPI alone, by its own launcher: Open MPI's or MPICH's."},
-          {"flag", "--gloo-timeout-seconds", "`-x KOLO_COLLECTIVE_TIMEOUT_SECONDS=30`",
-           "For MPI: how long a collective that has started may move no byte."},
-          {"flag", "--fusion-threshold-mb", "`-x KOLO_FUSION_THRESHOLD=4194304`", "In bytes."},
-          {"flag", "--cache-capacity", "`-x KOLO_CACHE_CAPACITY=1024`", ""},
-          {"flag", "--cycle-time-ms", "none", "There are no cycles."},
-          {"flag", "--log-level", "`-x KOLO_LOG_LEVEL=...`", ""},
-          {"flag", "--log-with-timestamp, --no-log-hide-timestamp", "`-x KOLO_LOG_TIMESTAMP=1`",
-           "kolo's default is without."},
-          {"flag", "--log-without-timestamp, --log-hide-timestamp", "none", "It is the default."},
-          {"flag", "--mpi-threads-disable, --no-mpi-threads-disable", "none",
-           "kolo needs MPI's threads."},
-          {"flag", "--thread-affinity", "none",
-           "kolo's thread runs on the cores of its rank: `--bind-to`."},
-          {"flag", "--num-nccl-streams", "not yet", "CPU tensors only."},
-          {"flag", "--hierarchical-allreduce, --no-hierarchical-allreduce", "none",
-           "Where several nodes have ranks that share memory, allreduce always goes in stages."},
-          {"flag",
-           "--hierarchical-allgather, --no-hierarchical-allgather, --torus-allreduce, "
-           "--no-torus-allreduce",
-           "not yet", ""},
-          {"flag",
-           "--autotune, --no-autotune, --autotune-log-file, --autotune-warmup-samples, "
-           "--autotune-steps-per-sample, --autotune-bayes-opt-max-samples, "
-           "--autotune-gaussian-process-noise",
-           "not yet", ""},
-          {"flag", "--timeline-filename, --timeline-mark-cycles, --no-timeline-mark-cycles",
-           "not yet", ""},
-          {"flag",
-           "--stall-check, --no-stall-check, --stall-check-warning-time-seconds, "
-           "--stall-check-shutdown-time-seconds",
-           "not yet", "A handle's wait takes a timeout; a rank that dies or leaves ends it."},
-          {"flag",
-           "--min-np, --min-num-proc, --max-np, --max-num-proc, --slots-per-host, "
-           "--elastic-timeout, --reset-limit, --blacklist-cooldown-range, --host-discovery-script",
-           "not yet", "Elastic jobs."},
-      }};
+      std::move(rows)};
 }
 
 HorovodSection variables() {
