@@ -21,6 +21,8 @@ namespace {
 
 constexpr int kGradientSamples = 40;
 constexpr int kTrainSamples = 15;
+// Tensors up to here stay in caches from one collective to the next.
+constexpr std::int64_t kCached = 1 << 20;
 // Tensors from here on are compared with what memory allows.
 constexpr std::int64_t kLimitFrom = 1 << 20;
 constexpr std::size_t kFusedPieceBytes = std::size_t{1} << 20;
@@ -120,6 +122,11 @@ std::vector<Row> rows_of(const std::vector<Sample>& samples, const Row& like) {
   return rows;
 }
 
+Schedule schedule_of(const Options& options, std::int64_t bytes) {
+  return {options.warm_up, options.samples > 0 ? options.samples : default_samples(bytes),
+          bytes <= kCached};
+}
+
 void bench_allreduce(Group& group, const Options& options, const Publish& publish) {
   std::vector<Memory> memories = {Memory::kPrivate};
   if (usual_memory() == Memory::kArena) memories.insert(memories.begin(), Memory::kArena);
@@ -133,10 +140,8 @@ void bench_allreduce(Group& group, const Options& options, const Publish& publis
       const Parameter tensor{std::to_string(bytes), {bytes / 4}};
       const std::string work = "allreduce/" + tensor.name + "/" + name_of(memory) + "/";
       const Contenders contenders = of_one_tensor(group, tensor, memory, "bench." + work, rivals);
-      const Schedule schedule{options.warm_up,
-                              options.samples > 0 ? options.samples : default_samples(bytes)};
-      publish.rows(
-          measure_rows(group, contenders, schedule, work + std::to_string(group.size()), bytes));
+      publish.rows(measure_rows(group, contenders, schedule_of(options, bytes),
+                                work + std::to_string(group.size()), bytes));
     }
   }
 }
@@ -152,9 +157,11 @@ void bench_gradients(Group& group, const Options& options, const Publish& publis
   Rivals rivals(group, options, publish);
   rivals.start_gloo(elements);
   rivals.start_horovod();
+  Schedule steady = schedule;
+  steady.rehearses = true;
   publish.rows(measure_rows(
       group, of_gradients(group, parameters, order, Names::kKnown, "bench.reduction.", rivals),
-      schedule, "reduction/" + work, bytes));
+      steady, "reduction/" + work, bytes));
   publish.rows(measure_rows(group, of_backward(group, parameters, rivals, publish), schedule,
                             "gradients/" + work, bytes));
 }
@@ -173,7 +180,8 @@ void bench_negotiate(Group& group, const Options& options, const Publish& publis
       const Contenders contenders =
           of_gradients(group, parameters, Order::kShuffled, names, "bench." + work, rivals);
       const Schedule schedule{options.warm_up,
-                              options.samples > 0 ? options.samples : kGradientSamples};
+                              options.samples > 0 ? options.samples : kGradientSamples,
+                              names == Names::kKnown};
       publish.rows(measure_rows(group, contenders, schedule, work + std::to_string(group.size()),
                                 std::int64_t{tensors} * 4));
     }
@@ -195,9 +203,7 @@ void bench_tune(Group& group, const Options& options, const Publish& publish) {
     for (const std::int64_t bytes : sizes_between(options.min_bytes, options.max_bytes)) {
       const auto contenders = algorithm_contenders(group, transport.get(),
                                                    static_cast<std::size_t>(bytes) / sizeof(float));
-      const Schedule schedule{options.warm_up,
-                              options.samples > 0 ? options.samples : default_samples(bytes)};
-      const auto samples = measure(group, contenders, schedule);
+      const auto samples = measure(group, contenders, schedule_of(options, bytes));
       const std::string work = "tune/" + std::to_string(bytes) + "/" + std::to_string(ranks);
       publish.rows(rows_of(samples, contenders, work, bytes));
       timings.push_back(timing_of(samples, bytes));

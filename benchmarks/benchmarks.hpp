@@ -39,6 +39,9 @@ void bench_train(Group& group, const Options& options, const Publish& publish);
 // BYTES are what each rank gives in; barrier has the one work of 0.
 void bench_operations(Group& group, const Options& options, const Publish& publish);
 
+// For a work that moves so many bytes: up to a MiB, samples are rehearsed.
+Schedule schedule_of(const Options& options, std::int64_t bytes);
+
 // Measures one work: for each contender a row for each distance of cores that there was.
 std::vector<Row> measure_rows(Group& group, const Contenders& contenders, const Schedule& schedule,
                               const std::string& work, std::int64_t bytes);

@@ -84,6 +84,7 @@ std::vector<std::vector<Sample>> measure(Ranks& ranks, const Contenders& contend
   for (int round = 0; round < schedule.warm_up + schedule.samples; ++round) {
     const Pattern pattern(ranks.rank(), ranks.size(), round);
     for (const std::size_t which : order_in_round(round, contenders.size())) {
+      if (schedule.rehearses) take_sample(ranks, *contenders[which], pattern);
       const Sample sample = take_sample(ranks, *contenders[which], pattern);
       if (round >= schedule.warm_up) samples[which].push_back(sample);
     }

@@ -85,6 +85,9 @@ void together(Ranks& ranks, Step&& step) {
 struct Schedule {
   int warm_up = 0;  // rounds that are not counted
   int samples = 1;
+  // Each sample comes right after another one of the same contender, which is not counted: its code
+  // and data are in the caches then, and not those of the contender before it.
+  bool rehearses = false;
 };
 
 // Who comes when in a round: the start rotates, and the direction turns after each full rotation,

@@ -60,13 +60,10 @@ void bench_operations(Group& group, const Options& options, const Publish& publi
   rivals.start_gloo(most_elements(exchanges));
   for (const Exchange& exchange : exchanges) {
     const auto bytes = static_cast<std::int64_t>(exchange.elements * sizeof(float));
-    const Schedule schedule{
-        options.warm_up,
-        options.samples > 0 ? options.samples : default_samples(std::max<std::int64_t>(4, bytes))};
     const std::string work = name_of(exchange.operation) + "/" + std::to_string(bytes) + "/" +
                              name_of(memory) + "/" + std::to_string(group.size());
     const Contenders contenders = contenders_for(exchange, group, rivals);
-    publish.rows(measure_rows(group, contenders, schedule, work, bytes));
+    publish.rows(measure_rows(group, contenders, schedule_of(options, bytes), work, bytes));
   }
 }
 

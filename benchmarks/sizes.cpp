@@ -12,7 +12,8 @@ std::vector<std::int64_t> sizes_between(std::int64_t min_bytes, std::int64_t max
 
 int default_samples(std::int64_t bytes) {
   constexpr std::int64_t kBudgetBytes = std::int64_t{1} << 30;
-  return static_cast<int>(std::clamp<std::int64_t>(kBudgetBytes / bytes, 20, 500));
+  return static_cast<int>(
+      std::clamp<std::int64_t>(kBudgetBytes / std::max<std::int64_t>(bytes, 1), 20, 500));
 }
 
 }  // namespace kolo::bench

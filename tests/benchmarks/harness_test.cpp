@@ -98,6 +98,17 @@ TEST(BenchMeasure, InterleavesAndRefreshesAndChecksEverySample) {
                                  ElementsAre(Taking(1e6), Taking(1e6))));
 }
 
+TEST(BenchMeasure, RehearsalsAreCheckedAndNotCounted) {
+  std::string log;
+  SlowPeer ranks(log);
+  Contenders contenders;
+  contenders.push_back(std::make_unique<Logger>(log, 'a'));
+  contenders.push_back(std::make_unique<Logger>(log, 'b'));
+  const auto times = measure(ranks, contenders, {0, 1, true});
+  EXPECT_EQ(log, "a|A?a|A?b|B?b|B?");
+  EXPECT_THAT(times, ElementsAre(ElementsAre(Taking(1e6)), ElementsAre(Taking(1e6))));
+}
+
 TEST(BenchMeasure, SaysHowFarTheCoresWere) {
   std::string log;
   MovingRanks ranks;

@@ -150,7 +150,7 @@ class SlicedAllreduce final : public Work {
   static constexpr std::size_t kStreamed = 8 << 20;
 
   // Whether nobody reads this rank's memory any more.
-  bool is_over() const { return !exposure_.any_private() || exposure_.all_copied(copied_); }
+  bool is_over() { return !exposure_.any_private() || exposure_.all_copied(copied_); }
 
   const int rank_;
   const int size_;

@@ -11,7 +11,6 @@ namespace kolo::shm {
 namespace {
 
 constexpr std::size_t kLinesBytes = Board::kChannels * sizeof(Line);
-constexpr std::uint64_t kLongest = 0xffff;  // of the fetches, in ns; see Line::distance
 
 }  // namespace
 
@@ -24,7 +23,8 @@ Board::Board(std::shared_ptr<Node> node, std::vector<int> local_ranks, int slot,
       members_(std::move(local_ranks)),
       rank_(index_of(members_, node_->local_rank())),
       begin_(board_of_slot(slot)),
-      generation_(generation) {}
+      generation_(generation),
+      distances_(members_.size()) {}
 
 std::vector<int> Board::everyone() const {
   std::vector<int> ranks(members_.size());
@@ -48,38 +48,11 @@ std::uint64_t Board::stamp(Turn turn) const {
   return (generation_ + 1) << 48 | ((turn.sequence << 8 | (turn.part & 0xff)) & 0xffff'ffff'ffff);
 }
 
-bool Board::has_posted(int rank, Turn turn, bool timed) {
-  const Clock::time_point begin = timed ? Clock::now() : Clock::time_point();
-  const bool posted = line(rank, turn).posted.load(std::memory_order_acquire) == stamp(turn);
-  if (posted && timed) note_fetch(begin, Clock::now());
-  return posted;
-}
-
-// One fetch may be slow since memory is busy, or quick since the line had come by itself: the
-// middle one of three counts.
-void Board::note_fetch(Clock::time_point begin, Clock::time_point end) {
-  const auto nanoseconds = [](Clock::duration duration) {
-    return static_cast<std::uint64_t>(
-        std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
-  };
-  fetches_[next_fetch_++ % fetches_.size()] =
-      std::clamp<std::uint64_t>(nanoseconds(end - begin), 1, kLongest);
-  if (next_fetch_ < fetches_.size()) return;
-  const auto [a, b, c] = fetches_;
-  const std::uint64_t middle = std::max(std::min(a, b), std::min(std::max(a, b), c));
-  note_distance((nanoseconds(end.time_since_epoch()) & ~kLongest) | middle);
-}
-
-bool Board::is_far() const {
-  constexpr std::uint64_t kNear = 90;
-  return distance_ == 0 || (distance_ & kLongest) > kNear;
-}
-
 bool Board::begin(Turn turn) {
   Use& use = uses_[turn.sequence % kChannels];
   while (!use.readers.empty()) {
     const Line& theirs = line(use.readers.back(), turn);
-    if (!reached(theirs.copied, use.stamp, use.pieces)) return false;
+    if (reached(theirs.copied, use.stamp) < use.pieces) return false;
     use.readers.pop_back();
   }
   return true;

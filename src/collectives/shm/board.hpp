@@ -13,18 +13,18 @@
 //    has another collective's tag therefore belongs to a rank that went on, and counts as finished.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "collectives/backend.hpp"
+#include "collectives/shm/distance.hpp"
 #include "collectives/shm/node.hpp"
-#include "core/clock.hpp"
 
 namespace kolo::shm {
 
@@ -39,10 +39,6 @@ struct alignas(64) Line {
   std::uint64_t bytes;
   std::uint64_t offset;
   std::uint64_t is_private;
-  // How far the ranks are: the time of the measurement, in units of 2^16 ns, and below it 16 bits
-  // with nanoseconds. The greater of two counts: the newer, or of the same unit the farther. 0: not
-  // known.
-  std::uint64_t distance;
 };
 
 class Board {
@@ -73,23 +69,15 @@ class Board {
   static std::uint64_t count(std::uint64_t stamp, std::uint64_t pieces) {
     return stamp << 32 | pieces;
   }
-  // Whether a counter has come to that; a rank that is at another collective has.
-  static bool reached(const std::atomic<std::uint64_t>& counter, std::uint64_t stamp,
-                      std::uint64_t pieces) {
+  // The pieces that a counter has come to: more than there are, if the rank is at another
+  // collective.
+  static std::uint64_t reached(const std::atomic<std::uint64_t>& counter, std::uint64_t stamp) {
     const std::uint64_t value = counter.load(std::memory_order_acquire);
-    return value >> 32 != (stamp & 0xffff'ffff) || (value & 0xffff'ffff) >= pieces;
+    return value >> 32 == (stamp & 0xffff'ffff) ? value & 0xffff'ffff : kAll;
   }
 
-  // Whether that rank has posted. How far the ranks' cores are from each other is told by how long
-  // it takes to fetch a line that another has just written: some 40 ns within a cache that they
-  // share, 140 between caches. `timed`: nothing of the line has been read here since it may have
-  // been posted, so that a line that is found posted was fetched. The ranks tell each other what
-  // they see.
-  bool has_posted(int rank, Turn turn, bool timed);
-  void note_distance(std::uint64_t of_peer) { distance_ = std::max(distance_, of_peer); }
-  std::uint64_t distance() const { return distance_; }
-  // Until something is known, ranks are taken to be far.
-  bool is_far() const;
+  // How far that rank is, as this one has seen.
+  Distance& distance(int rank) { return distances_[static_cast<std::size_t>(rank)]; }
 
   // --- the channel of a turn on this rank ---
   // False while others still read what this rank had posted there for an earlier collective.
@@ -105,7 +93,8 @@ class Board {
     std::vector<int> readers;
   };
 
-  void note_fetch(Clock::time_point begin, Clock::time_point end);
+  static constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
+
   std::byte* segment(int rank) const {
     return node_->segment(members_[static_cast<std::size_t>(rank)]);
   }
@@ -116,9 +105,7 @@ class Board {
   const std::size_t begin_;  // of the slot, in each segment
   const std::uint64_t generation_;
   std::array<Use, kChannels> uses_;
-  std::array<std::uint64_t, 3> fetches_ = {};  // the last ones of this rank, in ns
-  std::size_t next_fetch_ = 0;
-  std::uint64_t distance_ = 0;  // see Line; the newest of this rank's and its peers'
+  std::vector<Distance> distances_;  // by rank
 };
 
 }  // namespace kolo::shm

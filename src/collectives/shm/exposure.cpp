@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "collectives/reduce/combine.hpp"
+#include "core/clock.hpp"
 
 namespace kolo::shm {
 namespace {
@@ -18,26 +19,17 @@ Exposure::Exposure(Board& board, Turn turn, std::vector<int> participants, const
                    std::size_t bytes)
     : board_(board),
       turn_(turn),
-      participants_(std::move(participants)),
       region_(static_cast<std::byte*>(const_cast<void*>(region))),
       bytes_(bytes),
       stamp_(board.stamp(turn)),
-      mine_(board.line(board.rank(), turn)) {
-  for (const int rank : participants_) {
-    if (rank != board_.rank()) others_.push_back(rank);
-  }
+      mine_(board.line(board.rank(), turn)),
+      others_(std::move(participants)),
+      peers_(static_cast<std::size_t>(board.size())) {
+  std::erase(others_, board.rank());
 }
 
 Exposure::~Exposure() {
   if (staging_ != nullptr) board_.arena().free(staging_);
-}
-
-bool Exposure::begin() {
-  if (!std::exchange(looked_, true)) {
-    look(true);
-    watched_ = false;  // what follows reads their lines
-  }
-  return board_.begin(turn_);
 }
 
 Status Exposure::post() {
@@ -45,7 +37,6 @@ Status Exposure::post() {
       bytes_ == 0 ? 0 : board_.arena().offset_of(region_, bytes_);
   mine_.bytes = bytes_;
   mine_.is_private = offset ? 0 : 1;
-  mine_.distance = board_.distance();
   if (!offset) {
     const std::size_t wanted = std::min(pieces_of(bytes_), kAhead) * kPiece;
     staging_ = static_cast<std::byte*>(
@@ -66,15 +57,18 @@ Status Exposure::post() {
   return Status::ok();
 }
 
-bool Exposure::look(bool first) {
+bool Exposure::all_posted() {
   for (; seen_ < others_.size(); ++seen_) {
-    const bool posted = board_.has_posted(others_[seen_], turn_, first || watched_);
-    watched_ = !posted;
-    if (!posted) return false;
-    const Line& line = board_.line(others_[seen_], turn_);
-    board_.note_distance(line.distance);
-    any_private_ = any_private_ || line.is_private != 0;
-    pieces_ = std::max(pieces_, pieces_of(line.bytes));
+    const int rank = others_[seen_];
+    const Line& line = board_.line(rank, turn_);
+    if (line.posted.load(std::memory_order_acquire) != stamp_) return false;
+    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    peer.bytes = line.bytes;
+    peer.offset = line.offset;
+    peer.is_private = line.is_private != 0;
+    peer.counters = counters_of(rank);
+    any_private_ = any_private_ || peer.is_private;
+    pieces_ = std::max(pieces_, pieces_of(peer.bytes));
   }
   return true;
 }
@@ -100,30 +94,51 @@ std::byte* Exposure::staged(std::size_t piece, std::size_t begin) const {
 
 std::byte* Exposure::at(int rank, std::size_t piece, std::size_t begin) const {
   if (rank == board_.rank()) return region_ + begin;
-  const Line& line = board_.line(rank, turn_);
-  std::byte* const exposed = board_.at(rank, line.offset);
-  if (line.is_private == 0) return exposed + begin;
+  std::byte* const exposed = board_.at(rank, peer(rank).offset);
+  if (!peer(rank).is_private) return exposed + begin;
   return exposed + piece % kAhead * kPiece + (begin - piece * kPiece);
 }
 
-bool Exposure::all_ready(std::size_t pieces) const {
+bool Exposure::streams_staged() const {
+  if (bytes_ < kLittle) return false;
+  const Clock::time_point now = Clock::now();
+  return !std::all_of(others_.begin(), others_.end(),
+                      [&](int rank) { return board_.distance(rank).is_near(now); });
+}
+
+bool Exposure::all_ready(std::size_t pieces) {
   if (staging_ != nullptr && staged_ < std::min(pieces, pieces_of(bytes_))) return false;
-  return std::all_of(others_.begin(), others_.end(), [&](int rank) {
-    const Line& line = board_.line(rank, turn_);
-    return line.is_private == 0 ||
-           Board::reached(line.ready, stamp_, std::min(pieces, pieces_of(line.bytes)));
-  });
+  return all_reached(&Counters::ready, pieces);
 }
 
-bool Exposure::all_reduced(std::size_t pieces) const {
-  return std::all_of(others_.begin(), others_.end(), [&](int rank) {
-    return Board::reached(board_.line(rank, turn_).reduced, stamp_, pieces);
-  });
+bool Exposure::all_reduced(std::size_t pieces) {
+  return all_reached(&Counters::reduced, pieces);
 }
 
-bool Exposure::all_copied(std::size_t pieces) const {
+bool Exposure::all_copied(std::size_t pieces) {
+  return all_reached(&Counters::copied, pieces);
+}
+
+Exposure::Counters Exposure::counters_of(int rank) const {
+  const Line& line = board_.line(rank, turn_);
+  return {Board::reached(line.ready, stamp_), Board::reached(line.reduced, stamp_),
+          Board::reached(line.copied, stamp_)};
+}
+
+// Looks only at ranks that had not come that far when they were looked at last. Nobody exposes more
+// pieces than they have.
+bool Exposure::all_reached(std::uint64_t Counters::*counter, std::size_t pieces) {
   return std::all_of(others_.begin(), others_.end(), [&](int rank) {
-    return Board::reached(board_.line(rank, turn_).copied, stamp_, pieces);
+    Peer& peer = peers_[static_cast<std::size_t>(rank)];
+    const bool exposes = counter == &Counters::ready;
+    if (exposes && !peer.is_private) return true;
+    const std::uint64_t wanted = exposes ? std::min(pieces, pieces_of(peer.bytes)) : pieces;
+    if (peer.counters.*counter >= wanted) return true;
+    const Clock::time_point begin = Clock::now();
+    const Counters now = counters_of(rank);
+    if (now != peer.counters) board_.distance(rank).note_fetch(begin, Clock::now());
+    peer.counters = now;
+    return peer.counters.*counter >= wanted;
   });
 }
 

@@ -40,19 +40,20 @@ class Exposure {
   void leave_out(Unread unread) { unread_ = std::move(unread); }
 
   // False: call again later. Afterwards room() may be filled, and then post() is called.
-  bool begin();
+  bool begin() { return board_.begin(turn_); }
   std::byte* room() { return board_.room(board_.rank(), turn_); }
   Status post();
 
   // Whether all participants have posted. Once true it stays true, and what follows may be called.
-  bool all_posted() { return look(false); }
+  bool all_posted();
 
   // Copies one more piece into the staging buffer, if there is one and its readers leave room.
   bool stage_one();
 
   const std::byte* room_of(int rank) const { return board_.room(rank, turn_); }
-  std::size_t bytes_of(int rank) const { return board_.line(rank, turn_).bytes; }
-  bool is_private(int rank) const { return board_.line(rank, turn_).is_private != 0; }
+  bool is_private(int rank) const {
+    return rank == board_.rank() ? staging_ != nullptr : peer(rank).is_private;
+  }
   bool any_private() const { return any_private_; }
   // Of the largest region, and at least one, which may be empty.
   std::size_t pieces() const { return pieces_; }
@@ -63,14 +64,14 @@ class Exposure {
   std::byte* at(int rank, std::size_t piece, std::size_t begin) const;
   // Whether to store what goes into a staging buffer around the cache: its readers find it in
   // memory then, for fetching it from the cache of a core far away takes several times as long.
-  bool streams_staged() const { return bytes_ >= kLittle && board_.is_far(); }
+  bool streams_staged() const;
   // Of this rank's own region, which is private: where it lies in the staging buffer.
   std::byte* staged(std::size_t piece, std::size_t begin) const;
 
   // Whether so many pieces are exposed by all, and reduced and copied by all others.
-  bool all_ready(std::size_t pieces) const;
-  bool all_reduced(std::size_t pieces) const;
-  bool all_copied(std::size_t pieces) const;
+  bool all_ready(std::size_t pieces);
+  bool all_reduced(std::size_t pieces);
+  bool all_copied(std::size_t pieces);
   // On this rank.
   void set_reduced(std::size_t pieces) { raise(mine_.reduced, pieces); }
   void set_copied(std::size_t pieces) { raise(mine_.copied, pieces); }
@@ -81,24 +82,41 @@ class Exposure {
  private:
   static constexpr std::size_t kLittle = 16 << 10;
 
-  bool look(bool first);
+  // Pieces.
+  struct Counters {
+    std::uint64_t ready = 0;
+    std::uint64_t reduced = 0;
+    std::uint64_t copied = 0;
+    bool operator==(const Counters&) const = default;
+  };
+  // What this rank has seen of another one's line. Nothing else reads the line once that rank has
+  // posted, so that a look which sees a change has fetched it.
+  struct Peer {
+    std::uint64_t bytes = 0;
+    std::uint64_t offset = 0;
+    bool is_private = false;
+    Counters counters;
+  };
+
+  const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
+  Counters counters_of(int rank) const;
+  bool all_reached(std::uint64_t Counters::*counter, std::size_t pieces);
   void raise(std::atomic<std::uint64_t>& counter, std::size_t pieces) const {
     counter.store(Board::count(stamp_, pieces), std::memory_order_release);
   }
+
   Board& board_;  // outlives every work
   const Turn turn_;
-  const std::vector<int> participants_;
   std::byte* const region_;  // its owner's; written only by who reduces in place
   const std::size_t bytes_;
   const std::uint64_t stamp_;
   Line& mine_;
-  std::vector<int> others_;
+  std::vector<int> others_;  // ranks
+  std::vector<Peer> peers_;  // by rank
   Unread unread_;
   std::byte* staging_ = nullptr;  // in the arena
   std::size_t staged_ = 0;        // pieces
   std::size_t seen_ = 0;          // of others_: have posted
-  bool looked_ = false;           // at the others, before anything else of this channel
-  bool watched_ = false;          // others_[seen_] was looked at last, and had not posted
   bool any_private_ = false;
   std::size_t pieces_ = 1;
 };
