@@ -37,6 +37,7 @@ Status Exposure::post() {
       bytes_ == 0 ? 0 : board_.arena().offset_of(region_, bytes_);
   mine_.bytes = bytes_;
   mine_.is_private = offset ? 0 : 1;
+  any_private_ = !offset;
   if (!offset) {
     const std::size_t wanted = std::min(pieces_of(bytes_), kAhead) * kPiece;
     staging_ = static_cast<std::byte*>(
@@ -46,7 +47,6 @@ Status Exposure::post() {
           "no shared memory is left for " + std::to_string(wanted) +
           " bytes of staging: the arena is full (KOLO_ARENA_BYTES) or the machine is");
     }
-    any_private_ = true;
   }
   mine_.offset = offset ? *offset : *board_.arena().offset_of(staging_, 1);
   for (auto* counter : {&mine_.ready, &mine_.reduced, &mine_.copied})
@@ -100,7 +100,7 @@ std::byte* Exposure::at(int rank, std::size_t piece, std::size_t begin) const {
 }
 
 bool Exposure::streams_staged() const {
-  if (bytes_ < kLittle) return false;
+  if (bytes_ < kMuch) return true;
   const Clock::time_point now = Clock::now();
   return !std::all_of(others_.begin(), others_.end(),
                       [&](int rank) { return board_.distance(rank).is_near(now); });

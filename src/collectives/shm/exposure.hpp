@@ -80,7 +80,8 @@ class Exposure {
   void end();
 
  private:
-  static constexpr std::size_t kLittle = 16 << 10;
+  // From here on, caches that are near do better.
+  static constexpr std::size_t kMuch = 256 << 10;
 
   // Pieces.
   struct Counters {
