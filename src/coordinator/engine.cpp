@@ -23,7 +23,7 @@ constexpr Clock::duration kLastWords = std::chrono::seconds(1);
 
 // Where submitters drive: how long the engine's thread leaves it to them, which doubles with each
 // look in vain, for a look takes a core from them; and how many turns one takes at most.
-constexpr Clock::duration kPatience = std::chrono::microseconds(250);
+constexpr Clock::duration kPatience = std::chrono::milliseconds(1);
 constexpr Clock::duration kMostPatience = std::chrono::milliseconds(8);
 constexpr int kMostTurns = 64;
 
@@ -93,6 +93,7 @@ void Engine::help() noexcept {
   if (!seat_.try_lock()) return;
   if (!ended_) {
     for (int turns = 0; turns < kMostTurns && turn(); ++turns) backoff_.reset();
+    mailbox_.helped();
   }
   seat_.unlock();
 }

@@ -62,6 +62,15 @@ BucketBuffer buffer_for(Backend& backend, BucketBuffer bucket,
   return bucket;
 }
 
+Status finish(const Operation& operation) {
+  try {
+    operation.finish();
+  } catch (const std::exception& error) {
+    return Status::internal("finishing tensor '" + operation.name + "': " + error.what());
+  }
+  return Status::ok();
+}
+
 bool changes_process_sets(OpKind kind) {
   return kind == OpKind::kAddProcessSet || kind == OpKind::kRemoveProcessSet;
 }
@@ -288,23 +297,32 @@ Status Group::step(Running& running, bool& moved) {
   return Status(status.code(), what_runs(running.members) + ": " + status.message());
 }
 
+// In three rounds, for a bucket has many members and the mailbox's lock is taken only once.
 void Group::end(Running& running) {
-  for (LaunchMember& member : running.members)
-    complete(member.operation, Status::ok(), member.absent_everywhere);
+  over_.clear();
+  std::unordered_map<Operation*, Status> unfinished;
+  for (const LaunchMember& member : running.members) {
+    Operation* const operation = member.operation.get();
+    if (operation->stand_in) continue;
+    over_.push_back(operation);
+    if (!operation->finish || member.absent_everywhere) continue;
+    Status status = finish(*operation);
+    if (!status.is_ok()) unfinished.emplace(operation, std::move(status));
+  }
+  mailbox_.release(over_);
+  for (const LaunchMember& member : running.members) {
+    Operation* const operation = member.operation.get();
+    if (operation->stand_in) continue;
+    const auto failed = unfinished.find(operation);
+    operation->complete(failed == unfinished.end() ? Status::ok() : failed->second,
+                        member.absent_everywhere);
+  }
 }
 
-void Group::complete(const std::shared_ptr<Operation>& operation, Status status,
-                     bool absent_everywhere) {
+void Group::complete(const std::shared_ptr<Operation>& operation, const Status& status) {
   if (operation->stand_in) return;
-  if (status.is_ok() && operation->finish && !absent_everywhere) {
-    try {
-      operation->finish();
-    } catch (const std::exception& error) {
-      status = Status::internal("finishing tensor '" + operation->name + "': " + error.what());
-    }
-  }
-  mailbox_.release(*operation);
-  operation->complete(std::move(status), absent_everywhere);
+  mailbox_.release({operation.get()});
+  operation->complete(status, false);
 }
 
 Status Group::watch_timers() {

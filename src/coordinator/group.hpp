@@ -74,9 +74,8 @@ class Group {
   void fail_all(const Status& status);
   void say_abort(const std::string& message) { control_.say_abort(message); }
 
-  // Ends one operation and tells its waiter.
-  void complete(const std::shared_ptr<Operation>& operation, Status status,
-                bool absent_everywhere = false);
+  // Ends one operation, not by success of its collective, and tells its waiter.
+  void complete(const std::shared_ptr<Operation>& operation, const Status& status);
 
  private:
   struct Pending {
@@ -128,6 +127,7 @@ class Group {
   std::vector<Participant::Token> free_tokens_;
   std::vector<std::shared_ptr<Operation>> failed_;  // which the participant may still refer to
   std::list<Running> running_;                      // by sequence
+  std::vector<Operation*> over_;                    // within end(); keeps its memory
   std::vector<std::shared_ptr<Operation>> changes_;
   std::unordered_map<UnitId, BucketBuffer> buckets_;
   std::unordered_map<UnitId, std::vector<std::string>> bucket_names_;

@@ -1,5 +1,6 @@
 #include "coordinator/mailbox.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -107,16 +108,19 @@ void Mailbox::enter(const std::shared_ptr<Operation>& operation, bool quietly) {
   } else if (!operation->lined_up) {
     submitted_since_boundary_.insert(operation->process_set);
   }
+  any_since_boundary_.store(!submitted_since_boundary_.empty(), std::memory_order_relaxed);
   if (driven() || !quietly) wake_for_submission();
 }
 
 void Mailbox::wanted(const std::shared_ptr<Operation>& operation) {
   const bool done = operation->done();
+  if (done && !any_since_boundary_.load(std::memory_order_relaxed)) return;
   MutexLock lock(mutex_);
   // The boundary is told even when the operation is done already: where it lies must not depend on
   // how fast the engine was.
   if (submitted_since_boundary_.erase(operation->process_set) > 0) {
     entries_.push_back({Entry::Kind::kBoundary, nullptr, operation->process_set});
+    any_since_boundary_.store(!submitted_since_boundary_.empty(), std::memory_order_relaxed);
   }
   if (done || std::exchange(operation->wanted, true) || waits_in_line(*operation)) return;
   entries_.push_back({Entry::Kind::kWanted, operation});
@@ -177,16 +181,22 @@ void Mailbox::park(std::optional<Clock::time_point> deadline) {
     } else if (!alarm_) {
       condition_.wait(mutex_);
     } else {
-      condition_.wait_until(mutex_, *alarm_);
+      condition_.wait_until(mutex_, time_of_alarm());
     }
   }
   wake_ = false;
   submitted_ = false;
 }
 
+Clock::time_point Mailbox::time_of_alarm() const {
+  if (!patience_) return *alarm_;
+  const Clock::time_point helped(helped_.load(std::memory_order_relaxed));
+  return std::max(*alarm_, helped + *patience_);
+}
+
 bool Mailbox::is_time_to_turn(Clock::time_point now) const {
   if (driven()) return false;
-  return wake_ || (alarm_ && now >= *alarm_);
+  return wake_ || (alarm_ && now >= time_of_alarm());
 }
 
 bool Mailbox::somebody_waits() const {
@@ -194,8 +204,12 @@ bool Mailbox::somebody_waits() const {
   return waiters_ > 0;
 }
 
-void Mailbox::release(Operation& operation) {
+void Mailbox::release(const std::vector<Operation*>& operations) {
   MutexLock lock(mutex_);
+  for (Operation* operation : operations) release(*operation);
+}
+
+void Mailbox::release(Operation& operation) {
   const auto line = lines_.empty() ? lines_.end() : lines_.find(operation.booked);
   if (line == lines_.end()) return unbook(operation);
   line->second.pop_front();

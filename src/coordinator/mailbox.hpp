@@ -25,7 +25,7 @@ namespace kolo {
 class Mailbox {
  public:
   // `patience`: how long the engine's thread lets submissions lie, for who submits looks after them
-  // as well; nothing: not at all.
+  // as well, see helped(); nothing: not at all.
   explicit Mailbox(std::optional<Clock::duration> patience) : patience_(patience) {}
 
   struct Entry {
@@ -51,6 +51,9 @@ class Mailbox {
   bool begin_driving() KOLO_EXCLUDES(mutex_);
   // `more`: there is something left to do, for which the engine's thread is woken.
   void end_driving(bool more) KOLO_EXCLUDES(mutex_);
+  // Who submits has gone on with all that could go on: the engine's thread need not look for some
+  // time.
+  void helped() { helped_.store(Clock::now().time_since_epoch(), std::memory_order_relaxed); }
   // Who drives: sleeps until an entry is there or the deadline passes.
   void rest(Clock::time_point deadline) KOLO_EXCLUDES(mutex_);
 
@@ -76,8 +79,8 @@ class Mailbox {
   // of the program drives.
   void park(std::optional<Clock::time_point> deadline) KOLO_EXCLUDES(mutex_);
   bool somebody_waits() const KOLO_EXCLUDES(mutex_);
-  // The operation is over; its name may be used again, or goes to the next that waits for it.
-  void release(Operation& operation) KOLO_EXCLUDES(mutex_);
+  // The operations are over; their names may be used again, or go to the next that wait for them.
+  void release(const std::vector<Operation*>& operations) KOLO_EXCLUDES(mutex_);
   // From now on submissions fail with `reason`.
   void close(const Status& reason) KOLO_EXCLUDES(mutex_);
   // Says where a tensor of that name is to be packed; an empty slot ends it.
@@ -91,9 +94,11 @@ class Mailbox {
 
   void wake() KOLO_REQUIRES(mutex_);
   void wake_for_submission() KOLO_REQUIRES(mutex_);
+  Clock::time_point time_of_alarm() const KOLO_REQUIRES(mutex_);
   bool is_time_to_turn(Clock::time_point now) const KOLO_REQUIRES(mutex_);
   Status reserve(const std::shared_ptr<Operation>& operation, bool& taken) KOLO_EXCLUDES(mutex_);
   bool line_up(BookedName& name, const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(mutex_);
+  void release(Operation& operation) KOLO_REQUIRES(mutex_);
   void unbook(Operation& operation) KOLO_REQUIRES(mutex_);
   void forget(int process_set, const std::string& name) KOLO_REQUIRES(mutex_);
   bool waits_in_line(const Operation& operation) const KOLO_REQUIRES(mutex_);
@@ -104,17 +109,19 @@ class Mailbox {
   CondVar condition_;  // of the engine's thread
   CondVar driver_condition_;
   std::atomic<bool> driven_{false};  // changed under the lock
+  std::atomic<Clock::duration> helped_{Clock::duration::zero()};  // since the clock's epoch
   std::vector<Entry> entries_ KOLO_GUARDED_BY(mutex_);
   std::map<int, Names> names_ KOLO_GUARDED_BY(mutex_);  // by process set
   std::map<const BookedName*, Line> lines_ KOLO_GUARDED_BY(mutex_);
   Status closed_ KOLO_GUARDED_BY(mutex_);
   std::unordered_set<int> submitted_since_boundary_ KOLO_GUARDED_BY(mutex_);  // process sets
+  std::atomic<bool> any_since_boundary_{false};  // of them; changed under the lock
   int waiters_ KOLO_GUARDED_BY(mutex_) = 0;
   bool wake_ KOLO_GUARDED_BY(mutex_) = false;
   // There were submissions since the engine's thread last slept. Who submits may have drained them,
   // but what they began goes on.
   bool submitted_ KOLO_GUARDED_BY(mutex_) = false;
-  // When the engine's thread ends its sleep; nothing: not by itself.
+  // When the engine's thread ends its sleep, unless somebody helped; nothing: not by itself.
   std::optional<Clock::time_point> alarm_ KOLO_GUARDED_BY(mutex_);
 };
 

@@ -54,6 +54,7 @@ Status Negotiator::handle(int rank, const wire::Report& report) {
 
 Status Negotiator::on(int rank, const wire::Announce& record) {
   Tensor& tensor = find_or_create(record.name);
+  if (tensor.bucket != nullptr) count_one_by_one(*tensor.bucket);
   if (tensor.arrived[rank]) {
     return Status::internal("rank " + std::to_string(rank) + " announced '" + record.name +
                             "' twice");
@@ -72,6 +73,8 @@ Status Negotiator::on(int rank, const wire::Announce& record) {
 Status Negotiator::on(int rank, const wire::Ready& record) {
   std::vector<UnitId> units = {record.unit};
   if (const auto bucket = buckets_.find(record.unit); bucket != buckets_.end()) {
+    if (!bucket->second->one_by_one && record.absent.empty())
+      return arrive_whole(rank, *bucket->second);
     units.clear();
     for (const Tensor* member : bucket->second->members) units.push_back(member->id);
   } else if (const auto old = dissolved_.find(record.unit); old != dissolved_.end()) {
@@ -88,6 +91,7 @@ Status Negotiator::on(int rank, const wire::Ready& record) {
       return Status::internal("rank " + std::to_string(rank) + " reported an unknown tensor");
     }
     Tensor& tensor = *found->second;
+    if (tensor.bucket != nullptr) count_one_by_one(*tensor.bucket);
     if (tensor.arrived[rank]) {
       return Status::internal("rank " + std::to_string(rank) + " reported '" + tensor.name +
                               "' twice");
@@ -146,6 +150,7 @@ Status Negotiator::on(int rank, const wire::Leave& record) {
     held_back_[rank].emplace_back(record);
     return Status::ok();
   }
+  count_one_by_one();
   left_[rank] = true;
   left_order_.push_back(rank);
   for (Tensor* tensor : in_flight_without(rank)) {
@@ -172,6 +177,7 @@ Status Negotiator::on(int rank, const wire::Join& record) {
     fail_join();
     return Status::ok();
   }
+  count_one_by_one();
   give_up_half_come(rank);
   joined_[rank] = true;
   ++joined_count_;
@@ -279,6 +285,39 @@ void Negotiator::arrive(int rank, Tensor& tensor, bool absent) {
   }
 }
 
+// The usual case, so that it should cost next to nothing.
+Status Negotiator::arrive_whole(int rank, BucketState& bucket) {
+  bucket.whole.resize(options_.ranks.size(), false);
+  if (bucket.whole[rank]) {
+    return Status::internal("rank " + std::to_string(rank) + " reported a bucket twice");
+  }
+  bucket.whole[rank] = true;
+  if (++bucket.wholes == size()) {
+    execute(bucket);
+  } else if (!left_order_.empty() || joined_count_ > 0) {
+    count_one_by_one(bucket);
+  }
+  return Status::ok();
+}
+
+// Whoever has reported the whole bucket has reported each of its members.
+void Negotiator::count_one_by_one(BucketState& bucket) {
+  if (std::exchange(bucket.one_by_one, true)) return;
+  const std::vector<Tensor*> members = bucket.members;
+  const std::vector<bool> whole = std::exchange(bucket.whole, {});
+  bucket.wholes = 0;
+  for (const int rank : ranks_where(whole, true)) {
+    for (Tensor* member : members) arrive(rank, *member, false);
+  }
+}
+
+void Negotiator::count_one_by_one() {
+  std::vector<BucketState*> buckets;
+  for (const auto& [id, bucket] : buckets_) buckets.push_back(bucket.get());
+  std::sort(buckets.begin(), buckets.end(), [](auto* a, auto* b) { return a->id < b->id; });
+  for (BucketState* bucket : buckets) count_one_by_one(*bucket);
+}
+
 void Negotiator::resolve(Tensor& tensor) {
   if (const std::string reasons = refusals(tensor); !reasons.empty()) {
     return fail(tensor, StatusCode::kMismatch,
@@ -381,10 +420,14 @@ void Negotiator::execute(BucketState& bucket) {
   wire::Execute decision{bucket.id, {}};
   for (std::size_t i = 0; i < bucket.members.size(); ++i) {
     Tensor& member = *bucket.members[i];
-    if (absent_everywhere(member)) decision.absent.push_back(static_cast<std::uint32_t>(i));
     ++member.executions;
+    if (!bucket.one_by_one) continue;
+    if (absent_everywhere(member)) decision.absent.push_back(static_cast<std::uint32_t>(i));
     clear_arrivals(member);
   }
+  bucket.one_by_one = false;
+  bucket.whole.clear();
+  bucket.wholes = 0;
   bucket.complete = 0;
   ++bucket.executions;
   decisions_.emplace_back(std::move(decision));
@@ -428,6 +471,7 @@ void Negotiator::fail_for_left_ranks(Tensor& tensor) {
 void Negotiator::dissolve(BucketState& bucket, const Tensor* except) {
   decisions_.emplace_back(wire::Dissolve{bucket.id});
   std::vector<UnitId>& ids = dissolved_[bucket.id];
+  count_one_by_one(bucket);
   const std::vector<Tensor*> members = bucket.members;
   for (Tensor* member : members) {
     ids.push_back(member->id);

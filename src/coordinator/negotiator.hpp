@@ -70,6 +70,11 @@ class Negotiator {
     std::vector<Tensor*> members;  // owned by tensors_
     std::size_t complete = 0;      // members that have arrived from every rank
     std::uint64_t executions = 0;
+    // For the execution to come: some members may have arrived one by one, and are counted with
+    // them. Otherwise nothing is known but which ranks have reported the whole bucket.
+    bool one_by_one = true;
+    std::vector<bool> whole;
+    int wholes = 0;
   };
 
   struct Candidate {
@@ -89,6 +94,9 @@ class Negotiator {
   std::string in_words(std::vector<int> ranks) const;
   Tensor& find_or_create(const std::string& name);
   void arrive(int rank, Tensor& tensor, bool absent);
+  Status arrive_whole(int rank, BucketState& bucket);
+  void count_one_by_one(BucketState& bucket);
+  void count_one_by_one();
   std::vector<int> joined_without(const Tensor& tensor) const;
   const Descriptor& meant(const Tensor& tensor) const;
   bool needs(const Tensor& tensor, int rank) const;

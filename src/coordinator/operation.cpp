@@ -3,8 +3,8 @@
 namespace kolo {
 namespace {
 
-// Enough for the tensors of a large model; a few hundred bytes each.
-constexpr std::size_t kMostKept = 4096;
+// Enough for the tensors of the largest models; a few hundred bytes each.
+constexpr std::size_t kMostKept = 16384;
 
 // Whether the thread's are destroyed already: programs may use kolo while the process ends.
 thread_local bool none_are_kept = false;
@@ -50,7 +50,6 @@ void Operation::start_over() {
   number = -1;
   wanted = lined_up = false;
   booked = nullptr;
-  const MutexLock lock(mutex_);
   status_ = Status::ok();
   absent_everywhere_ = false;
   done_.store(false, std::memory_order_relaxed);
@@ -65,10 +64,10 @@ void Operation::let_go() {
 
 void Operation::complete(Status status, bool absent_everywhere) {
   if (status.is_ok()) let_go();
-  // Notified under the lock: a waiter may destroy the operation as soon as it sees the end.
-  MutexLock lock(mutex_);
   status_ = std::move(status);
   absent_everywhere_ = absent_everywhere;
+  // Notified under the lock: a waiter may destroy the operation as soon as it sees the end.
+  MutexLock lock(mutex_);
   done_.store(true, std::memory_order_release);
   condition_.notify_all();
 }
@@ -83,16 +82,6 @@ bool Operation::wait_until(std::optional<Clock::time_point> deadline) const {
     }
   }
   return true;
-}
-
-Status Operation::status() const {
-  MutexLock lock(mutex_);
-  return status_;
-}
-
-bool Operation::absent_everywhere() const {
-  MutexLock lock(mutex_);
-  return absent_everywhere_;
 }
 
 }  // namespace kolo

@@ -80,17 +80,21 @@ class Operation {
   bool wait_until(std::optional<Clock::time_point> deadline) const KOLO_EXCLUDES(mutex_);
 
   // After the end.
-  Status status() const KOLO_EXCLUDES(mutex_);
-  bool absent_everywhere() const KOLO_EXCLUDES(mutex_);  // no rank had values; data is untouched
+  const Status& status() const { return status_; }
+  bool absent_everywhere() const {
+    return absent_everywhere_;
+  }  // no rank had values; data is
+     // untouched
 
  private:
-  void start_over() KOLO_EXCLUDES(mutex_);
+  void start_over();
 
   mutable Mutex mutex_;
   mutable CondVar condition_;
   std::atomic<bool> done_{false};  // set under the lock
-  bool absent_everywhere_ KOLO_GUARDED_BY(mutex_) = false;
-  Status status_ KOLO_GUARDED_BY(mutex_);
+  // Constant from the end on, which whoever reads them has seen.
+  bool absent_everywhere_ = false;
+  Status status_;
 };
 
 }  // namespace kolo

@@ -30,7 +30,8 @@ void Participant::submit(const Submission& submission) {
   tensor.at = submission.at;
   tensor.wanted = false;
   const bool known = tensor.id != 0 && *tensor.submitted == tensor.descriptor;
-  if (known && rank_ == 0 && submission.plannable)
+  // One that is in a bucket stays there, or is given up for this time.
+  if (known && rank_ == 0 && submission.plannable && !tensor.in_bucket())
     together_.push_back({tensor.id, tensor.executions});
   if (!known) {
     announce(tensor);

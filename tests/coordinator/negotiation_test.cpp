@@ -405,6 +405,75 @@ TEST(Negotiation, HeldTensorsAreLetGoByFlush) {
   EXPECT_TRUE(world.idle(1));
 }
 
+// A coordinator of two ranks that knows the tensors 1 and 2, and the bucket 3 of both, which both
+// ranks have reported as a whole before.
+class WholeBucketTest : public testing::Test {
+ protected:
+  static constexpr UnitId kBucket = 3;
+
+  WholeBucketTest() {
+    for (int rank = 0; rank < 2; ++rank) {
+      take(rank, {wire::Announce{"a", shape({1}), false, false},
+                  wire::Announce{"b", shape({1}), false, false}});
+    }
+    take(0, {wire::Ready{1, {}}, wire::Ready{2, {}}, wire::Boundary{{{1, 1}, {2, 1}}, {}}});
+    take(1, {wire::Ready{1, {}}, wire::Ready{2, {}}});
+    for (int rank = 0; rank < 2; ++rank) take(rank, {wire::Ready{kBucket, {}}});
+    EXPECT_EQ(decisions().back(), executes(kBucket));
+  }
+
+  void take(int rank, const wire::Report& report) {
+    EXPECT_TRUE(negotiator_.handle(rank, report).is_ok());
+  }
+  wire::Decisions decisions() { return negotiator_.take_decisions(); }
+  static wire::DecisionRecord executes(UnitId unit, std::vector<std::uint32_t> absent = {}) {
+    return wire::Execute{unit, std::move(absent)};
+  }
+
+  Negotiator negotiator_{{{0, 1}, {}}};
+};
+
+TEST_F(WholeBucketTest, IsExecutedWhenAllHaveReportedIt) {
+  for (int step = 0; step < 3; ++step) {
+    for (const int rank : {1, 0}) {
+      EXPECT_TRUE(decisions().empty());
+      take(rank, {wire::Ready{kBucket, {}}});
+    }
+    EXPECT_THAT(decisions(), testing::ElementsAre(executes(kBucket)));
+  }
+}
+
+TEST_F(WholeBucketTest, OneRankMayReportItsMembersOneByOne) {
+  for (const int first : {0, 1}) {
+    take(first, {wire::Ready{kBucket, {}}});
+    take(1 - first, {wire::Ready{2, {}}, wire::Ready{1, {}}});
+    EXPECT_THAT(decisions(), testing::ElementsAre(executes(kBucket)));
+    take(first, {wire::Ready{2, {}}, wire::Ready{1, {}}});
+    take(1 - first, {wire::Ready{kBucket, {}}});
+    EXPECT_THAT(decisions(), testing::ElementsAre(executes(kBucket)));
+  }
+}
+
+TEST_F(WholeBucketTest, OneRankMayLackAMember) {
+  for (const int first : {0, 1}) {
+    take(first, {wire::Ready{kBucket, {}}});
+    take(1 - first, {wire::Ready{kBucket, {1}}});
+    EXPECT_THAT(decisions(), testing::ElementsAre(executes(kBucket)));
+    take(first, {wire::Ready{kBucket, {0}}});
+    take(1 - first, {wire::Ready{kBucket, {0}}});
+    EXPECT_THAT(decisions(), testing::ElementsAre(executes(kBucket, {0})));
+  }
+}
+
+TEST_F(WholeBucketTest, TwiceFromOneRankIsAnError) {
+  for (const wire::Report& again : std::vector<wire::Report>{
+           {wire::Ready{kBucket, {}}}, {wire::Ready{kBucket, {1}}}, {wire::Ready{1, {}}}}) {
+    take(0, {wire::Ready{kBucket, {}}});
+    EXPECT_FALSE(negotiator_.handle(0, again).is_ok());
+    take(1, {wire::Ready{kBucket, {}}});
+  }
+}
+
 TEST(Negotiation, ProtocolErrorsAreErrors) {
   Negotiator negotiator({{0, 1}, {}});
   EXPECT_FALSE(negotiator.handle(1, {wire::Ready{77, {}}}).is_ok());
