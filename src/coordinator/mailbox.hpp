@@ -108,7 +108,7 @@ class Mailbox {
   mutable Mutex mutex_;
   CondVar condition_;  // of the engine's thread
   CondVar driver_condition_;
-  std::atomic<bool> driven_{false};  // changed under the lock
+  std::atomic<bool> driven_{false};                               // changed under the lock
   std::atomic<Clock::duration> helped_{Clock::duration::zero()};  // since the clock's epoch
   std::vector<Entry> entries_ KOLO_GUARDED_BY(mutex_);
   std::map<int, Names> names_ KOLO_GUARDED_BY(mutex_);  // by process set
