@@ -92,8 +92,9 @@ bool Engine::is_time_to_help(bool packed) {
 void Engine::help() noexcept {
   if (!seat_.try_lock()) return;
   if (!ended_) {
-    for (int turns = 0; turns < kMostTurns && turn(); ++turns) backoff_.reset();
-    mailbox_.helped();
+    int turns = 0;
+    for (; turns < kMostTurns && turn(); ++turns) backoff_.reset();
+    if (turns < kMostTurns) mailbox_.helped();
   }
   seat_.unlock();
 }

@@ -297,7 +297,8 @@ Status Group::step(Running& running, bool& moved) {
   return Status(status.code(), what_runs(running.members) + ": " + status.message());
 }
 
-// In three rounds, for a bucket has many members and the mailbox's lock is taken only once.
+// In three rounds: results are finished before any name is free, and names are free before anyone
+// is told. A bucket has many members, and the mailbox's lock is taken only once.
 void Group::end(Running& running) {
   over_.clear();
   std::unordered_map<Operation*, Status> unfinished;

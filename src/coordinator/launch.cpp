@@ -370,7 +370,7 @@ std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descript
     memory->emplace_back(descriptor.has_own_rows() ? 0 : tensor.bytes());
     operation->tensors.push_back({memory->back().data(), 0});
   }
-  // What others send is taken and dropped.
+  // What others send is taken and dropped. This also keeps the memory.
   operation->make_result = [memory, descriptor](std::size_t index,
                                                 const std::vector<std::int64_t>& rows) -> void* {
     std::int64_t all = 0;
@@ -378,7 +378,6 @@ std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descript
     (*memory)[index].resize(static_cast<std::size_t>(all) * descriptor.tensors[index].bytes());
     return (*memory)[index].data();
   };
-  operation->keep_alive = memory;
   return operation;
 }
 

@@ -172,7 +172,7 @@ void Mailbox::take(std::vector<Entry>& entries) {
 void Mailbox::park(std::optional<Clock::time_point> deadline) {
   MutexLock lock(mutex_);
   alarm_ = deadline;
-  if (submitted_) alarm_ = Clock::now() + *patience_;
+  if (submitted_ && waiters_ == 0) alarm_ = Clock::now() + *patience_;
   while (!is_time_to_turn(Clock::now())) {
     if (driven()) {
       // Not for ever: nobody wakes this thread when the driver leaves nothing to do, but the
@@ -188,10 +188,11 @@ void Mailbox::park(std::optional<Clock::time_point> deadline) {
   submitted_ = false;
 }
 
+// Helpers do not put it off for somebody who is blocked, nor for ever: they do not look at timers.
 Clock::time_point Mailbox::time_of_alarm() const {
-  if (!patience_) return *alarm_;
+  if (!patience_ || waiters_ > 0) return *alarm_;
   const Clock::time_point helped(helped_.load(std::memory_order_relaxed));
-  return std::max(*alarm_, helped + *patience_);
+  return std::clamp(helped + *patience_, *alarm_, *alarm_ + kLookAgain);
 }
 
 bool Mailbox::is_time_to_turn(Clock::time_point now) const {

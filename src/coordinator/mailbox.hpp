@@ -75,8 +75,8 @@ class Mailbox {
   // Replaces `entries` by all that came since.
   void take(std::vector<Entry>& entries) KOLO_EXCLUDES(mutex_);
   // The engine's thread sleeps until an entry is there (or has lain for as long as it has
-  // patience), or somebody begins to wait, or the deadline passes, and in any case while a thread
-  // of the program drives.
+  // patience), or somebody begins to wait, or the deadline passes, which helpers put off for a
+  // while, and in any case while a thread of the program drives.
   void park(std::optional<Clock::time_point> deadline) KOLO_EXCLUDES(mutex_);
   bool somebody_waits() const KOLO_EXCLUDES(mutex_);
   // The operations are over; their names may be used again, or go to the next that wait for them.

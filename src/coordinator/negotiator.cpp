@@ -73,7 +73,8 @@ Status Negotiator::on(int rank, const wire::Announce& record) {
 Status Negotiator::on(int rank, const wire::Ready& record) {
   std::vector<UnitId> units = {record.unit};
   if (const auto bucket = buckets_.find(record.unit); bucket != buckets_.end()) {
-    if (!bucket->second->one_by_one && record.absent.empty())
+    const bool all_take_part = left_order_.empty() && joined_count_ == 0;
+    if (!bucket->second->one_by_one && record.absent.empty() && all_take_part)
       return arrive_whole(rank, *bucket->second);
     units.clear();
     for (const Tensor* member : bucket->second->members) units.push_back(member->id);
@@ -292,15 +293,12 @@ Status Negotiator::arrive_whole(int rank, BucketState& bucket) {
     return Status::internal("rank " + std::to_string(rank) + " reported a bucket twice");
   }
   bucket.whole[rank] = true;
-  if (++bucket.wholes == size()) {
-    execute(bucket);
-  } else if (!left_order_.empty() || joined_count_ > 0) {
-    count_one_by_one(bucket);
-  }
+  if (++bucket.wholes == size()) execute(bucket);
   return Status::ok();
 }
 
-// Whoever has reported the whole bucket has reported each of its members.
+// Whoever has reported the whole bucket has reported each of its members. This ends none of them,
+// since there is a rank that takes part and has not reported it.
 void Negotiator::count_one_by_one(BucketState& bucket) {
   if (std::exchange(bucket.one_by_one, true)) return;
   const std::vector<Tensor*> members = bucket.members;

@@ -49,7 +49,7 @@ class Negotiator {
     UnitId id = 0;  // 0: not agreed upon yet
     Descriptor agreed;
     bool transient = false;
-    // Arrivals for the execution to come.
+    // Arrivals for the execution to come. Of a bucket's member only after count_one_by_one().
     std::vector<bool> arrived;
     int arrivals = 0;
     int absent = 0;
@@ -70,8 +70,9 @@ class Negotiator {
     std::vector<Tensor*> members;  // owned by tensors_
     std::size_t complete = 0;      // members that have arrived from every rank
     std::uint64_t executions = 0;
-    // For the execution to come: some members may have arrived one by one, and are counted with
-    // them. Otherwise nothing is known but which ranks have reported the whole bucket.
+    // For the execution to come: members may have arrived one by one, and arrivals are counted with
+    // them. Otherwise all that came is in `whole`: which ranks have reported the whole bucket. So
+    // it is as long as no rank has left or joined.
     bool one_by_one = true;
     std::vector<bool> whole;
     int wholes = 0;

@@ -39,10 +39,8 @@ std::shared_ptr<Operation> Operation::make() {
 void Operation::start_over() {
   name.clear();
   process_set = 0;
-  std::vector<TensorSpec> specs = std::move(descriptor.tensors);
-  specs.clear();
+  if (!descriptor.tensors.empty()) old_specs = std::move(descriptor.tensors);
   descriptor = Descriptor();
-  descriptor.tensors = std::move(specs);
   tensors.clear();
   splits.clear();
   let_go();
@@ -56,7 +54,7 @@ void Operation::start_over() {
 }
 
 void Operation::let_go() {
-  keep_alive = nullptr;
+  if (holder != nullptr) holder->let_go();
   finish = nullptr;
   make_result = nullptr;
   slot.reset();

@@ -36,11 +36,23 @@ struct OperationTensor {
   std::int64_t rows = 0;  // of gathers: the extent of dimension 0 here
 };
 
+// Owns what the tensors of an operation point to.
+class Holder {
+ public:
+  virtual ~Holder() = default;
+  Holder() = default;
+  Holder(const Holder&) = delete;
+  Holder& operator=(const Holder&) = delete;
+
+  // Owns nothing any more. Called on the thread that drives, or by who gives the operation up.
+  virtual void let_go() = 0;
+};
+
 // Filled by the submitting thread, then handed to the engine; shared by it and by the handle.
 class Operation {
  public:
   // One that this thread has made before and nobody refers to any more, with the memory of its
-  // members; or a new one.
+  // members and with its holder, which has let go; or a new one.
   static std::shared_ptr<Operation> make();
 
   // Constant after submission.
@@ -52,12 +64,12 @@ class Operation {
   // Of gathers, called by the engine when the ranks' sizes are known: gives memory for the result
   // of a tensor, of so many rows from each rank.
   std::function<void*(std::size_t index, const std::vector<std::int64_t>& rows)> make_result;
-  std::shared_ptr<void> keep_alive;  // owns what tensors point to
-  bool absent = false;               // contribute zeros; see absent_everywhere()
-  bool transient = false;            // the name will not come again
-  bool stand_in = false;             // of a rank that has joined: nobody waits for it
-  std::function<void()> finish;      // run by the engine after success, before anyone is told
-  std::optional<Slot> slot;          // set by the mailbox if the data were packed on submission
+  std::unique_ptr<Holder> holder;
+  bool absent = false;           // contribute zeros; see absent_everywhere()
+  bool transient = false;        // the name will not come again
+  bool stand_in = false;         // of a rank that has joined: nobody waits for it
+  std::function<void()> finish;  // run by the engine after success, before anyone is told
+  std::optional<Slot> slot;      // set by the mailbox if the data were packed on submission
 
   // Engine, before complete(): the last rank of a join, the number of a new process set.
   int number = -1;
@@ -66,6 +78,9 @@ class Operation {
   bool wanted = false;           // the engine has been told that somebody waits
   bool lined_up = false;         // had to wait for a refusal of its name, until some time
   BookedName* booked = nullptr;  // while it is in flight
+
+  // Of its last use, for their memory; see make().
+  std::vector<TensorSpec> old_specs;
 
   // Gives back what it was given. Nothing may be under way.
   void let_go();
@@ -79,12 +94,10 @@ class Operation {
   // Waits for the end, at most until the deadline. False when that passed.
   bool wait_until(std::optional<Clock::time_point> deadline) const KOLO_EXCLUDES(mutex_);
 
-  // After the end.
+  // Only after the end, which the caller has seen.
   const Status& status() const { return status_; }
-  bool absent_everywhere() const {
-    return absent_everywhere_;
-  }  // no rank had values; data is
-     // untouched
+  // No rank had values; data is untouched.
+  bool absent_everywhere() const { return absent_everywhere_; }
 
  private:
   void start_over();

@@ -174,7 +174,7 @@ class Participant {
   std::vector<UnitId> ended_here_;  // buckets that this rank gave up; the engine is told with the
                                     // next decisions
   // For rank 0. Both depend on what the program does, never on when messages come.
-  std::vector<wire::Submitted> together_;  // submitted by number since the last boundary
+  std::vector<wire::Submitted> together_;  // see wire::Boundary
   std::size_t cached_ = 0;                 // names that may come again and are not being evicted
 };
 

@@ -68,9 +68,10 @@ struct Submitted {
   std::uint64_t execution = 0;  // which one of the tensor, counted since its number was given
   bool operator==(const Submitted&) const = default;
 };
-struct Boundary {                   // rank 0: somebody began to wait
-  std::vector<Submitted> together;  // by number, since the last boundary, in the program's order
-  std::vector<UnitId> evict;        // what the program has not used for longest
+struct Boundary {  // rank 0: somebody began to wait
+  // By number, since the last boundary, in the program's order; not what is in a bucket.
+  std::vector<Submitted> together;
+  std::vector<UnitId> evict;  // what the program has not used for longest
   bool operator==(const Boundary&) const = default;
 };
 struct Leave {  // the rank submits nothing any more

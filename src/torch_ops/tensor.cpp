@@ -49,11 +49,25 @@ DType dtype_of(const Argument& argument, at::ScalarType type) {
              "(complex: at::view_as_real)");
 }
 
-// What an operation works on, kept alive by it.
-struct Kept {
+class Kept final : public Holder {
+ public:
+  void let_go() override {
+    works.clear();
+    copy_back.clear();
+  }
+
   c10::SmallVector<c10::Storage, 1> works;
   std::vector<std::pair<at::Tensor, at::Tensor>> copy_back;  // to, from
 };
+
+// Empty; that of the operation's last use, if it had one.
+Kept& kept_by(Operation& operation) {
+  if (auto* const kept = dynamic_cast<Kept*>(operation.holder.get())) return *kept;
+  auto made = std::make_unique<Kept>();
+  Kept& kept = *made;
+  operation.holder = std::move(made);
+  return kept;
+}
 
 // The tensor, or a contiguous copy without history, so that writing does not meet autograd's
 // checks.
@@ -89,29 +103,35 @@ void check(const Argument& argument, const at::Tensor& tensor) {
 std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tensors,
                                           Descriptor descriptor) {
   std::shared_ptr<Operation> operation = operation_of(call);
-  descriptor.tensors = std::move(operation->descriptor.tensors);  // empty, but its memory is not
-  auto kept = std::make_shared<Kept>();
+  descriptor.tensors = std::move(operation->old_specs);
+  descriptor.tensors.resize(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const at::Tensor& tensor = tensors[i];
     const Argument here{call, i, tensors.size()};
     check(here, tensor);
-    if (at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
+    if (!tensor.is_non_overlapping_and_dense() &&
+        at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
       refuse(here,
              "elements of the tensor share memory (expand()), so it cannot be written in place; "
              "use tensor.contiguous()");
     }
-    descriptor.tensors.push_back({dtype_of(here, tensor.scalar_type()), tensor.sizes().vec()});
-    const at::Tensor work = to_work_on(tensor, *kept);
+    TensorSpec& spec = descriptor.tensors[i];
+    spec.dtype = dtype_of(here, tensor.scalar_type());
+    spec.shape.assign(tensor.sizes().begin(), tensor.sizes().end());
+    spec.name.clear();
+  }
+  Kept& kept = kept_by(*operation);
+  for (const at::Tensor& tensor : tensors) {
+    const at::Tensor work = to_work_on(tensor, kept);
     operation->tensors.push_back({work.data_ptr(), 0});
-    kept->works.push_back(work.storage());
+    kept.works.push_back(work.storage());
   }
   operation->descriptor = std::move(descriptor);
-  if (!kept->copy_back.empty()) {
-    operation->finish = [kept] {
-      for (const auto& [to, from] : kept->copy_back) to.copy_(from);
+  if (!kept.copy_back.empty()) {
+    operation->finish = [&kept] {
+      for (const auto& [to, from] : kept.copy_back) to.copy_(from);
     };
   }
-  operation->keep_alive = std::move(kept);
   return operation;
 }
 
@@ -134,6 +154,7 @@ std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::T
   }
   gathered->tensors.resize(tensors.size());
   gathered->rows.resize(tensors.size());
+  // This also keeps what is gathered.
   operation->make_result = [works, gathered](std::size_t index,
                                              const std::vector<std::int64_t>& rows) -> void* {
     std::vector<std::int64_t> shape = (*works)[index].sizes().vec();
@@ -142,7 +163,6 @@ std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::T
     gathered->tensors[index] = at::empty(shape, (*works)[index].options());
     return gathered->tensors[index].data_ptr();
   };
-  operation->keep_alive = std::move(works);
   return operation;
 }
 

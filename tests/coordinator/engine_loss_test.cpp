@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "coordinator/engine_fixture.hpp"
+#include "coordinator/holding.hpp"
 
 namespace kolo {
 namespace {
@@ -106,13 +107,13 @@ TEST(EngineLoss, AfterAFailureNothingIsFreedThatAMessageMayUse) {
         auto data = std::make_shared<std::vector<float>>(1 << 22, 1.0F);
         std::vector<float> small(1, 1.0F);
         const auto large = allreduce("large", *data);
-        large->keep_alive = std::move(data);
         const auto stopper = allreduce("stopper", small);
         if (engine.rank() == 0) {
-          data_of_rank_0 = std::static_pointer_cast<std::vector<float>>(large->keep_alive);
+          data_of_rank_0 = data;
         } else {  // stops this rank's engine amid the large one
           stopper->finish = [] { std::this_thread::sleep_for(milliseconds(1500)); };
         }
+        large->holder = std::make_unique<Holding<std::vector<float>>>(std::move(data));
         ASSERT_TRUE(engine.submit(large).is_ok());
         ASSERT_TRUE(engine.submit(stopper).is_ok());
         EXPECT_TRUE(engine.wait(stopper, std::chrono::seconds(20)).is_ok());

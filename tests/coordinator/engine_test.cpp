@@ -10,6 +10,7 @@
 #include <random>
 
 #include "coordinator/engine_fixture.hpp"
+#include "coordinator/holding.hpp"
 
 namespace kolo {
 namespace {
@@ -195,7 +196,7 @@ TEST(Engine, HandlesMayBeDropped) {
     for (int i = 0; i < 50; ++i) {
       auto data = std::make_shared<std::vector<float>>(100, 1.0F);
       const auto operation = allreduce("dropped" + std::to_string(i), *data);
-      operation->keep_alive = data;
+      operation->holder = std::make_unique<Holding<std::vector<float>>>(data);
       ASSERT_TRUE(engine.submit(operation).is_ok());
     }
   });
@@ -232,6 +233,32 @@ TEST(Engine, AWaitInsideABucketLetsItGo) {
       ASSERT_TRUE(engine.wait(second, std::chrono::seconds(20)).is_ok());
       ASSERT_TRUE(engine.wait(first, std::chrono::seconds(20)).is_ok());
       EXPECT_EQ(a, std::vector<float>(4, 2.0F));
+    }
+  });
+}
+
+TEST(Engine, AMemberOfABucketThatCannotBeFinishedFailsAlone) {
+  on_all_ranks(2, [](Engine& engine, Transport&) {
+    std::vector<float> a(4);
+    std::vector<float> b(4);
+    for (int step = 0; step < 8; ++step) {
+      const bool throws = step % 2 == 1;
+      const auto first = allreduce("a", a);
+      const auto second = allreduce("b", b);
+      bool finished = false;
+      first->finish = [&] {
+        finished = true;
+        if (throws) throw std::runtime_error("no memory");
+      };
+      ASSERT_TRUE(engine.submit(first).is_ok());
+      ASSERT_TRUE(engine.submit(second).is_ok());
+      const Status status = engine.wait(first, std::chrono::seconds(20));
+      EXPECT_EQ(status.is_ok(), !throws);
+      if (throws) {
+        EXPECT_THAT(status.message(), HasSubstr("'a': no memory"));
+      }
+      EXPECT_TRUE(finished);
+      EXPECT_TRUE(engine.wait(second, std::chrono::seconds(20)).is_ok());
     }
   });
 }

@@ -1,6 +1,5 @@
 #include "collectives/shm/board.hpp"
 
-#include <algorithm>
 #include <numeric>
 #include <utility>
 

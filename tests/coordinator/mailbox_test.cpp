@@ -1,0 +1,71 @@
+#include "coordinator/mailbox.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace kolo {
+namespace {
+
+using std::chrono::milliseconds;
+
+// How long the engine's thread sleeps that wants to for a millisecond.
+Clock::duration parked(Mailbox& mailbox) {
+  const Clock::time_point begin = Clock::now();
+  mailbox.park(begin + milliseconds(1));
+  return Clock::now() - begin;
+}
+
+TEST(Mailbox, HelpersPutTheAlarmOffForAWhile) {
+  Mailbox mailbox(std::chrono::hours(1));
+  EXPECT_GE(parked(mailbox), milliseconds(1));
+  mailbox.helped();
+  EXPECT_GE(parked(mailbox), milliseconds(51));
+}
+
+TEST(Mailbox, HelpersDoNotPutTheAlarmOffForWhoeverIsBlocked) {
+  Mailbox mailbox(std::chrono::hours(1));
+  const Mailbox::Waiter waiter(mailbox);
+  mailbox.park(std::nullopt);  // the waiter has woken it
+  Clock::duration shortest = milliseconds(51);
+  for (int i = 0; i < 100; ++i) {  // the machine may be busy
+    mailbox.helped();
+    shortest = std::min(shortest, parked(mailbox));
+  }
+  EXPECT_LT(shortest, milliseconds(51));
+}
+
+TEST(Mailbox, WhereNobodyHelpsTheAlarmIsNotPutOff) {
+  Mailbox mailbox(std::nullopt);
+  Clock::duration shortest = milliseconds(51);
+  for (int i = 0; i < 100; ++i) {
+    mailbox.helped();
+    shortest = std::min(shortest, parked(mailbox));
+  }
+  EXPECT_LT(shortest, milliseconds(51));
+}
+
+// Its waiter begins to wait when it is over: that others of its step are waited for has to be known
+// all the same.
+TEST(Mailbox, ABoundaryIsToldForAnOperationThatIsDone) {
+  Mailbox mailbox(std::nullopt);
+  const auto operation = std::make_shared<Operation>();
+  operation->name = "x";
+  bool packed = false;
+  ASSERT_TRUE(mailbox.submit(operation, packed).is_ok());
+  std::vector<Mailbox::Entry> entries;
+  mailbox.take(entries);
+  ASSERT_EQ(entries.size(), 1U);
+  mailbox.release({operation.get()});
+  operation->complete(Status::ok(), false);
+  mailbox.wanted(operation);
+  mailbox.take(entries);
+  ASSERT_EQ(entries.size(), 1U);
+  EXPECT_EQ(entries[0].kind, Mailbox::Entry::Kind::kBoundary);
+  mailbox.wanted(operation);
+  mailbox.take(entries);
+  EXPECT_TRUE(entries.empty());
+}
+
+}  // namespace
+}  // namespace kolo
