@@ -121,26 +121,24 @@ Status Engine::wait(const std::shared_ptr<Operation>& operation,
 
 // What the engine's own thread does, on the caller's, until the operation has ended.
 void Engine::drive(const Operation& operation, std::optional<Clock::time_point> deadline) noexcept {
-  bool more = false;
-  {
-    const MutexLock seat(seat_);
-    backoff_.reset();
-    while (!operation.done() && !ended_) {
-      if (turn()) {
-        backoff_.reset();
-        continue;
-      }
-      watch_timers();
-      const Clock::time_point now = Clock::now();
-      if (deadline && now >= *deadline) break;
-      const std::optional<Clock::duration> sleep = backoff_.pause(true);
-      if (!sleep) continue;
-      mailbox_.rest(deadline ? std::min(*deadline, now + *sleep) : now + *sleep);
+  const MutexLock seat(seat_);
+  backoff_.reset();
+  while (!operation.done() && !ended_) {
+    if (turn()) {
+      backoff_.reset();
+      continue;
     }
-    backoff_.reset();
-    more = !ended_ && (broken_ || outstanding());
+    watch_timers();
+    const Clock::time_point now = Clock::now();
+    if (deadline && now >= *deadline) break;
+    const std::optional<Clock::duration> sleep = backoff_.pause(true);
+    if (!sleep) continue;
+    mailbox_.rest(deadline ? std::min(*deadline, now + *sleep) : now + *sleep);
   }
-  mailbox_.end_driving(more);
+  backoff_.reset();
+  // While this still has the seat: who helps in between would believe that somebody drives, and
+  // leave what it has begun to nobody.
+  mailbox_.end_driving(!ended_ && (broken_ || outstanding()));
 }
 
 bool Engine::ready(const std::shared_ptr<Operation>& operation) {

@@ -172,7 +172,7 @@ void Mailbox::take(std::vector<Entry>& entries) {
 void Mailbox::park(std::optional<Clock::time_point> deadline) {
   MutexLock lock(mutex_);
   alarm_ = deadline;
-  if (submitted_ && waiters_ == 0) alarm_ = Clock::now() + *patience_;
+  if (submitted_ && (waiters_ == 0 || !alarm_)) alarm_ = Clock::now() + *patience_;
   while (!is_time_to_turn(Clock::now())) {
     if (driven()) {
       // Not for ever: nobody wakes this thread when the driver leaves nothing to do, but the

@@ -35,6 +35,23 @@ TEST(Mailbox, HelpersDoNotPutTheAlarmOffForWhoeverIsBlocked) {
   EXPECT_LT(shortest, milliseconds(51));
 }
 
+std::shared_ptr<Operation> named(const std::string& name) {
+  auto operation = std::make_shared<Operation>();
+  operation->name = name;
+  return operation;
+}
+
+// Its waiter is about to see that its own operation is over, and does not look after others'.
+TEST(Mailbox, ASubmissionIsNotSleptOverWhileSomebodyIsBlocked) {
+  Mailbox mailbox(milliseconds(5));
+  const Mailbox::Waiter waiter(mailbox);
+  mailbox.park(std::nullopt);  // the waiter has woken it
+  parked(mailbox);             // leaves an alarm that has passed
+  bool packed = false;
+  ASSERT_TRUE(mailbox.submit(named("x"), packed).is_ok());
+  mailbox.park(std::nullopt);  // or the test ends by its time limit
+}
+
 TEST(Mailbox, WhereNobodyHelpsTheAlarmIsNotPutOff) {
   Mailbox mailbox(std::nullopt);
   Clock::duration shortest = milliseconds(51);
@@ -49,8 +66,7 @@ TEST(Mailbox, WhereNobodyHelpsTheAlarmIsNotPutOff) {
 // all the same.
 TEST(Mailbox, ABoundaryIsToldForAnOperationThatIsDone) {
   Mailbox mailbox(std::nullopt);
-  const auto operation = std::make_shared<Operation>();
-  operation->name = "x";
+  const auto operation = named("x");
   bool packed = false;
   ASSERT_TRUE(mailbox.submit(operation, packed).is_ok());
   std::vector<Mailbox::Entry> entries;
