@@ -14,8 +14,8 @@
 namespace kolo {
 namespace {
 
-// How long a coordinator sleeps at most while its own program submits nothing: other ranks may
-// leave or fail meanwhile.
+// How long a coordinator of ranks that send it messages sleeps at most while its own program
+// submits nothing: where memory is shared, others wake it.
 constexpr Clock::duration kCoordinatorNap = std::chrono::milliseconds(100);
 
 // How long a rank that gives up waiting for others goes on sending what it has told them.
@@ -59,7 +59,8 @@ Engine::Engine(std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> 
     : options_(options),
       rank_(transport->rank()),
       size_(transport->size()),
-      mailbox_(options.submitters_drive ? std::optional(kPatience) : std::nullopt),
+      mailbox_(options.submitters_drive ? std::optional(kPatience) : std::nullopt,
+               node == nullptr ? nullptr : node->own_doorbell()),
       transport_(std::move(transport)),
       node_(std::move(node)),
       backoff_(options.backoff),
@@ -183,6 +184,7 @@ bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& s
   if (turn()) {
     backoff_.reset();
     patience_ = kPatience;
+    moved_ = true;
     return true;
   }
   watch_timers();
@@ -192,8 +194,19 @@ bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& s
   if (broken_ || !outstanding()) {
     backoff_.reset();
     sleep_until.reset();
+    // Where something has come more will: to be called for each would take more of the program's
+    // time.
+    if (std::exchange(moved_, false)) {
+      sleep_until = Clock::now() + kPatience;
+      return true;
+    }
+    mailbox_.listen();
+    // What came before this rank listened.
+    moved_ = turn();
+    sleeps = !moved_;
+    if (moved_) mailbox_.stop_listening();
     // A coordinator is needed by others also while this rank's program does something else.
-    if (!broken_ && coordinates()) sleep_until = Clock::now() + kCoordinatorNap;
+    if (!broken_ && coordinates_messages()) sleep_until = Clock::now() + kCoordinatorNap;
     return true;
   }
   const bool wanted = mailbox_.somebody_waits() || leave_deadline_;
@@ -426,8 +439,8 @@ bool Engine::outstanding() const {
                      [](const auto& set) { return set.second.removal != nullptr; });
 }
 
-bool Engine::coordinates() const {
-  return any_group([](const Group& group) { return group.coordinates(); });
+bool Engine::coordinates_messages() const {
+  return any_group([](const Group& group) { return group.coordinates_messages(); });
 }
 
 }  // namespace kolo

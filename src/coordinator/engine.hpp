@@ -113,7 +113,7 @@ class Engine {
   void break_down(const Status& status) KOLO_REQUIRES(seat_);
   bool nothing_to_do() const KOLO_REQUIRES(seat_);
   bool outstanding() const KOLO_REQUIRES(seat_);
-  bool coordinates() const KOLO_REQUIRES(seat_);
+  bool coordinates_messages() const KOLO_REQUIRES(seat_);
   Group* group(int process_set) KOLO_REQUIRES(seat_);
   Group& world() KOLO_REQUIRES(seat_) { return *sets_.at(0).group; }
   template <typename Predicate>
@@ -136,6 +136,7 @@ class Engine {
   int next_process_set_ KOLO_GUARDED_BY(seat_) = 1;
   Backoff backoff_ KOLO_GUARDED_BY(seat_);
   Clock::duration patience_ KOLO_GUARDED_BY(seat_);  // where submitters drive
+  bool moved_ KOLO_GUARDED_BY(seat_) = false;        // something, since its thread last listened
   std::vector<Mailbox::Entry> entries_ KOLO_GUARDED_BY(seat_);
   // Set while shutting down.
   std::optional<Clock::time_point> leave_deadline_ KOLO_GUARDED_BY(seat_);

@@ -63,8 +63,10 @@ class Group {
   // Whether all members have left and all is done that they had begun.
   bool finished() const;
   bool outstanding() const { return any_pending() || !running_.empty() || control_.sending(); }
-  // Whether others need this rank while its own program does something else.
-  bool coordinates() const { return size_ > 1 && !closed_ && control_.coordinates(); }
+  // Whether others need this rank while its own program does something else, and cannot wake it.
+  bool coordinates_messages() const {
+    return size_ > 1 && !on_one_node_ && !closed_ && control_.coordinates();
+  }
   bool has_work_in_flight() const { return !running_.empty(); }
 
   // Gives up waiting for members that have not left; says which.

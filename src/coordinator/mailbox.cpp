@@ -88,7 +88,7 @@ void Mailbox::forget(int process_set, const std::string& name) {
 void Mailbox::wake() {
   if (driven()) return driver_condition_.notify_one();
   wake_ = true;
-  condition_.notify_one();
+  doorbell_.ring();
 }
 
 // A thread that sleeps for good is woken once, to set its alarm.
@@ -97,8 +97,14 @@ void Mailbox::wake_for_submission() {
   submitted_ = true;
   const Clock::time_point then = Clock::now() + *patience_;
   if (alarm_ && *alarm_ <= then) return;
+  set_alarm(then);
+}
+
+// Until then nobody has to wake the engine's thread.
+void Mailbox::set_alarm(Clock::time_point then) {
   alarm_ = then;
-  condition_.notify_one();
+  doorbell_.stop_listening();
+  doorbell_.ring();
 }
 
 void Mailbox::enter(const std::shared_ptr<Operation>& operation, bool quietly) {
@@ -134,9 +140,13 @@ void Mailbox::shut_down(const Status& reason) {
   wake();
 }
 
+// Who drives looks at what other ranks write, and is often back before the next of them comes: to
+// be called each time would cost much more. After a while the engine's thread may listen again.
 bool Mailbox::begin_driving() {
   MutexLock lock(mutex_);
-  return !driven_.exchange(true, std::memory_order_relaxed);
+  if (driven_.exchange(true, std::memory_order_relaxed)) return false;
+  if (doorbell_.listens()) set_alarm(Clock::now() + kLookAgain);
+  return true;
 }
 
 void Mailbox::end_driving(bool more) {
@@ -170,22 +180,36 @@ void Mailbox::take(std::vector<Entry>& entries) {
 }
 
 void Mailbox::park(std::optional<Clock::time_point> deadline) {
-  MutexLock lock(mutex_);
-  alarm_ = deadline;
-  if (submitted_ && (waiters_ == 0 || !alarm_)) alarm_ = Clock::now() + *patience_;
-  while (!is_time_to_turn(Clock::now())) {
-    if (driven()) {
-      // Not for ever: nobody wakes this thread when the driver leaves nothing to do, but the
-      // alarm counts again.
-      condition_.wait_until(mutex_, Clock::now() + kLookAgain);
-    } else if (!alarm_) {
-      condition_.wait(mutex_);
-    } else {
-      condition_.wait_until(mutex_, time_of_alarm());
-    }
+  {
+    MutexLock lock(mutex_);
+    const Clock::time_point now = Clock::now();
+    alarm_ = deadline;
+    if (submitted_ && (waiters_ == 0 || !alarm_)) alarm_ = now + *patience_;
+    // Nobody wakes this thread when a driver leaves nothing to do; it listens when it has looked
+    // after that.
+    if (!alarm_ && (driven() || !doorbell_.listens())) alarm_ = now + kLookAgain;
+    if (alarm_) doorbell_.stop_listening();
   }
-  wake_ = false;
-  submitted_ = false;
+  while (true) {
+    const std::uint32_t rings = doorbell_.rings();
+    std::optional<Clock::time_point> until;
+    {
+      MutexLock lock(mutex_);
+      const Clock::time_point now = Clock::now();
+      if (is_time_to_turn(now)) {
+        wake_ = false;
+        submitted_ = false;
+        break;
+      }
+      if (driven()) {
+        until = now + kLookAgain;
+      } else if (alarm_) {
+        until = time_of_alarm();
+      }
+    }
+    doorbell_.wait(rings, until);
+  }
+  doorbell_.stop_listening();
 }
 
 // Helpers do not put it off for somebody who is blocked, nor for ever: they do not look at timers.
@@ -197,7 +221,7 @@ Clock::time_point Mailbox::time_of_alarm() const {
 
 bool Mailbox::is_time_to_turn(Clock::time_point now) const {
   if (driven()) return false;
-  return wake_ || (alarm_ && now >= time_of_alarm());
+  return wake_ || (doorbell_.listens() && doorbell_.called()) || (alarm_ && now >= time_of_alarm());
 }
 
 bool Mailbox::somebody_waits() const {

@@ -15,6 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "collectives/shm/doorbell.hpp"
 #include "coordinator/operation.hpp"
 #include "core/clock.hpp"
 #include "core/status.hpp"
@@ -26,7 +27,9 @@ class Mailbox {
  public:
   // `patience`: how long the engine's thread lets submissions lie, for who submits looks after them
   // as well, see helped(); nothing: not at all.
-  explicit Mailbox(std::optional<Clock::duration> patience) : patience_(patience) {}
+  // `doorbell`: where other ranks wake this one's engine, or null.
+  Mailbox(std::optional<Clock::duration> patience, std::shared_ptr<shm::Doorbell::Lines> doorbell)
+      : patience_(patience), doorbell_(std::move(doorbell)) {}
 
   struct Entry {
     enum class Kind : std::uint8_t { kSubmit, kBoundary, kWanted, kShutdown };
@@ -74,9 +77,13 @@ class Mailbox {
   bool driven() const { return driven_.load(std::memory_order_relaxed); }
   // Replaces `entries` by all that came since.
   void take(std::vector<Entry>& entries) KOLO_EXCLUDES(mutex_);
+  // From now on, until it has parked, other ranks wake the engine's thread by what they write. What
+  // they wrote before is seen by looking once more.
+  void listen() { doorbell_.listen(); }
+  void stop_listening() { doorbell_.stop_listening(); }
   // The engine's thread sleeps until an entry is there (or has lain for as long as it has
-  // patience), or somebody begins to wait, or the deadline passes, which helpers put off for a
-  // while, and in any case while a thread of the program drives.
+  // patience), or somebody begins to wait, or another rank calls, or the deadline passes, which
+  // helpers put off for a while, and in any case while a thread of the program drives.
   void park(std::optional<Clock::time_point> deadline) KOLO_EXCLUDES(mutex_);
   bool somebody_waits() const KOLO_EXCLUDES(mutex_);
   // The operations are over; their names may be used again, or go to the next that wait for them.
@@ -94,6 +101,7 @@ class Mailbox {
 
   void wake() KOLO_REQUIRES(mutex_);
   void wake_for_submission() KOLO_REQUIRES(mutex_);
+  void set_alarm(Clock::time_point then) KOLO_REQUIRES(mutex_);
   Clock::time_point time_of_alarm() const KOLO_REQUIRES(mutex_);
   bool is_time_to_turn(Clock::time_point now) const KOLO_REQUIRES(mutex_);
   Status reserve(const std::shared_ptr<Operation>& operation, bool& taken) KOLO_EXCLUDES(mutex_);
@@ -106,7 +114,7 @@ class Mailbox {
 
   const std::optional<Clock::duration> patience_;
   mutable Mutex mutex_;
-  CondVar condition_;  // of the engine's thread
+  shm::Doorbell doorbell_;  // wakes the engine's thread
   CondVar driver_condition_;
   std::atomic<bool> driven_{false};                               // changed under the lock
   std::atomic<Clock::duration> helped_{Clock::duration::zero()};  // since the clock's epoch

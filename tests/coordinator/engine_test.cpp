@@ -336,7 +336,7 @@ TEST(Engine, ThreadsOfTheProgramMaySubmitAtTheSameTime) {
 }
 
 // Rank 1's program submits and then waits in a way that the engine knows nothing of. (Rank 0's
-// would not do: a coordinator looks around at times in any case.)
+// would not do: over messages a coordinator looks around at times in any case.)
 TEST(Engine, WhatWasSubmittedGoesOnWithoutItsThread) {
   constexpr int kRounds = 3000;
   std::atomic<int> ended = 0;
@@ -370,7 +370,7 @@ TEST(Engine, IdleItUsesNoCpu) {
     const std::clock_t begin = std::clock();  // of the whole process: both engines
     std::this_thread::sleep_for(milliseconds(400));
     const double used = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
-    EXPECT_LT(used, 0.02);
+    EXPECT_LT(used, 0.005);
     std::this_thread::sleep_for(milliseconds(150));
   });
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <thread>
 
 namespace kolo {
 namespace {
@@ -17,14 +18,14 @@ Clock::duration parked(Mailbox& mailbox) {
 }
 
 TEST(Mailbox, HelpersPutTheAlarmOffForAWhile) {
-  Mailbox mailbox(std::chrono::hours(1));
+  Mailbox mailbox(std::chrono::hours(1), nullptr);
   EXPECT_GE(parked(mailbox), milliseconds(1));
   mailbox.helped();
   EXPECT_GE(parked(mailbox), milliseconds(51));
 }
 
 TEST(Mailbox, HelpersDoNotPutTheAlarmOffForWhoeverIsBlocked) {
-  Mailbox mailbox(std::chrono::hours(1));
+  Mailbox mailbox(std::chrono::hours(1), nullptr);
   const Mailbox::Waiter waiter(mailbox);
   mailbox.park(std::nullopt);  // the waiter has woken it
   Clock::duration shortest = milliseconds(51);
@@ -43,7 +44,7 @@ std::shared_ptr<Operation> named(const std::string& name) {
 
 // Its waiter is about to see that its own operation is over, and does not look after others'.
 TEST(Mailbox, ASubmissionIsNotSleptOverWhileSomebodyIsBlocked) {
-  Mailbox mailbox(milliseconds(5));
+  Mailbox mailbox(milliseconds(5), nullptr);
   const Mailbox::Waiter waiter(mailbox);
   mailbox.park(std::nullopt);  // the waiter has woken it
   parked(mailbox);             // leaves an alarm that has passed
@@ -52,20 +53,53 @@ TEST(Mailbox, ASubmissionIsNotSleptOverWhileSomebodyIsBlocked) {
   mailbox.park(std::nullopt);  // or the test ends by its time limit
 }
 
-TEST(Mailbox, WhereNobodyHelpsTheAlarmIsNotPutOff) {
-  Mailbox mailbox(std::nullopt);
-  Clock::duration shortest = milliseconds(51);
-  for (int i = 0; i < 100; ++i) {
-    mailbox.helped();
-    shortest = std::min(shortest, parked(mailbox));
+// As the engine does when there is nothing to do.
+void listen_and_park(Mailbox& mailbox) {
+  mailbox.listen();
+  mailbox.park(std::nullopt);
+}
+
+TEST(Mailbox, OtherRanksWakeWhoListens) {
+  const auto lines = std::make_shared<shm::Doorbell::Lines>();
+  Mailbox mailbox(std::nullopt, lines);
+  mailbox.listen();
+  shm::Doorbell::call(*lines);
+  mailbox.park(std::nullopt);
+  std::thread other([&] {
+    while (lines->listens == 0) std::this_thread::yield();
+    std::this_thread::sleep_for(milliseconds(20));
+    shm::Doorbell::call(*lines);
+  });
+  listen_and_park(mailbox);
+  other.join();
+  EXPECT_GE(parked(mailbox), milliseconds(1)) << "an old call counts no more";
+}
+
+TEST(Mailbox, WhileSomebodyDrivesNobodyHasToCall) {
+  for (const bool first : {true, false}) {  // begins to drive before the other listens
+    const auto lines = std::make_shared<shm::Doorbell::Lines>();
+    Mailbox mailbox(std::nullopt, lines);
+    if (first) {
+      ASSERT_TRUE(mailbox.begin_driving());
+    }
+    mailbox.listen();
+    if (!first) {
+      ASSERT_TRUE(mailbox.begin_driving());
+    }
+    std::thread driver([&] {
+      std::this_thread::sleep_for(milliseconds(20));
+      EXPECT_EQ(lines->listens, 0U);
+      mailbox.end_driving(false);
+    });
+    mailbox.park(std::nullopt);  // looks again after a while, to listen anew
+    driver.join();
   }
-  EXPECT_LT(shortest, milliseconds(51));
 }
 
 // Its waiter begins to wait when it is over: that others of its step are waited for has to be known
 // all the same.
 TEST(Mailbox, ABoundaryIsToldForAnOperationThatIsDone) {
-  Mailbox mailbox(std::nullopt);
+  Mailbox mailbox(std::nullopt, nullptr);
   const auto operation = named("x");
   bool packed = false;
   ASSERT_TRUE(mailbox.submit(operation, packed).is_ok());

@@ -137,8 +137,17 @@ class SharedMemoryControlChannel final : public ControlChannel {
       to.stamp.store(stamp_of(which(generation_, written_), bytes, line + 1 < lines),
                      std::memory_order_release);
       ++written_;
+      if (rank_ == 0 && written_ % (ControlRing::kLines / 4) == 0) call_peers();
     }
+    if (rank_ != 0 && line > from) call_peers();
     return line - from;
+  }
+
+  // Who takes part in something waits, and looks. But rank 0 is needed by the others whatever its
+  // own program does; and who sleeps for long must read now and then, lest rank 0's ring is full.
+  void call_peers() {
+    for (const Peer& peer : peers_)
+      Doorbell::call(node_->doorbell(members_[static_cast<std::size_t>(peer.rank)]));
   }
 
   // Whether a message is whole now.

@@ -21,6 +21,10 @@ std::optional<std::vector<int>> Node::find(const std::vector<int>& ranks) const 
   return local;
 }
 
+Doorbell::Lines& Node::doorbell(int local_rank) const {
+  return *reinterpret_cast<Doorbell::Lines*>(segment(local_rank) + kDoorbell);
+}
+
 Node::~Node() {
   for (const int lifeline : lifelines_) {
     if (lifeline >= 0) close(lifeline);

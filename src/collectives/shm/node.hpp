@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/shm/arena.hpp"
+#include "collectives/shm/doorbell.hpp"
 #include "collectives/shm/segment.hpp"
 
 namespace kolo::shm {
@@ -32,6 +33,10 @@ class Node {
   std::byte* segment(int local_rank) const {
     return segments_[static_cast<std::size_t>(local_rank)];
   }
+
+  Doorbell::Lines& doorbell(int local_rank) const;
+  // This rank's, which may outlive the node.
+  std::shared_ptr<Doorbell::Lines> own_doorbell() const { return {arena_, &doorbell(local_rank_)}; }
 
   // The local ranks of ranks in the world; nothing if one of them is on another node.
   std::optional<std::vector<int>> find(const std::vector<int>& ranks) const;

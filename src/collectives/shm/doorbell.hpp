@@ -1,0 +1,52 @@
+// How the engine's thread of a rank is woken: by threads of its own process and, where it shares
+// memory with other ranks and has nothing else to do, by these.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "core/clock.hpp"
+
+namespace kolo::shm {
+
+class Doorbell {
+ public:
+  // In the rank's own segment; zero at first.
+  struct Lines {
+    alignas(64) std::atomic<std::uint32_t> rings;    // a futex
+    std::atomic<std::uint32_t> called;               // since it began to listen
+    alignas(64) std::atomic<std::uint32_t> listens;  // to calls; who writes reads it each time
+  };
+
+  // `shared`: where other ranks find it; null: nobody calls.
+  explicit Doorbell(std::shared_ptr<Lines> shared)
+      : lines_(shared != nullptr ? std::move(shared) : std::make_shared<Lines>()) {}
+  Doorbell(const Doorbell&) = delete;
+  Doorbell& operator=(const Doorbell&) = delete;
+
+  // --- this process, any thread ---
+  void ring();
+  bool listens() const { return lines_->listens.load(std::memory_order_relaxed) != 0; }
+  void stop_listening();
+
+  // --- the engine's thread ---
+  std::uint32_t rings() const { return lines_->rings.load(std::memory_order_acquire); }
+  // Sleeps until there are more rings than these, or the deadline passes.
+  void wait(std::uint32_t rings, std::optional<Clock::time_point> deadline);
+  // From now on others call. What they had written before can be seen by whoever looks after this.
+  void listen();
+  bool called() const { return lines_->called.load(std::memory_order_acquire) != 0; }
+
+  // --- another rank, which has written something ---
+  // Wakes the rank if it listens.
+  static void call(Lines& lines);
+
+ private:
+  const std::shared_ptr<Lines> lines_;
+  std::atomic<bool> waits_{false};
+};
+
+}  // namespace kolo::shm
