@@ -22,6 +22,10 @@ void bench_allreduce(Group& group, const Options& options, const Publish& publis
 // completion; and "gradients/MODEL/RANKS": backward() and the reduction of what it gives.
 void bench_gradients(Group& group, const Options& options, const Publish& publish);
 
+// The work "idle/RANKS": the job does nothing but sleep. Its microseconds are the CPU time that all
+// ranks together take in a second: 10,000 are a core's hundredth.
+void bench_idle(Group& group, const Options& options, const Publish& publish);
+
 // Works "negotiate/TENSORS/steady|cold/RANKS": so many tensors of one element, submitted in another
 // random order on each rank and awaited, by names that are known or new. Next to nothing has to be
 // moved, so the time is that of agreeing.

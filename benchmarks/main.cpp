@@ -54,6 +54,7 @@ std::string head(const Report& report, const std::string& placement) {
 auto benchmark_of(const Options& options) {
   if (options.benchmark == "allreduce") return bench_allreduce;
   if (options.benchmark == "train") return bench_train;
+  if (options.benchmark == "idle") return bench_idle;
   if (options.benchmark == "tune") return bench_tune;
   if (options.benchmark == "negotiate") return bench_negotiate;
   return options.benchmark == "gradients" ? bench_gradients : bench_operations;

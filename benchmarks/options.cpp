@@ -25,10 +25,21 @@ constexpr const char* kUsage =
     "  allreduce   float32 sums in place, by size, beside MPI_Allreduce and torch.distributed\n"
     "  gradients   a model's gradients, with and without backward, beside MPI_Allreduce,\n"
     "              LibTorch's own reducer over MPI, and PyTorch's DistributedDataParallel\n"
+    "  idle        the CPU time of a job that does nothing, in a second\n"
     "  negotiate   what agreeing costs, by number of tensors, with known and with new names\n"
     "  operations  each operation, by size, beside plain MPI and torch.distributed\n"
     "  train       the MNIST network, beside LibTorch processes that do not communicate\n"
     "  tune        the algorithms for an allreduce over messages; writes a table\n\n";
+
+constexpr const char* kNames[] = {"allreduce",  "gradients", "idle", "negotiate",
+                                  "operations", "train",     "tune"};
+
+// "allreduce, gradients, ..."
+std::string listed_names() {
+  std::string names;
+  for (const char* name : kNames) names += std::string(names.empty() ? "" : ", ") + name;
+  return names;
+}
 
 std::string listed(const std::vector<Operation>& operations) {
   std::string names;
@@ -48,7 +59,7 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
     add("batch-size", po::value(&o.batch_size)->default_value(o.batch_size),
         "images a rank and step");
     add("steps", po::value(&o.steps)->default_value(o.steps), "training steps a sample");
-  } else {
+  } else if (benchmark != "idle") {
     add("min-bytes", po::value(&o.min_bytes)->default_value(o.min_bytes),
         "the smallest tensor, a multiple of 4; each next one is four times as large");
     add("max-bytes", po::value(&o.max_bytes)->default_value(o.max_bytes), "no tensor is larger");
@@ -61,7 +72,7 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
     add("only", po::value<std::string>()->value_name("NAME,..."),
         ("these operations alone, of " + listed(all_operations())).c_str());
   }
-  if (benchmark != "train" && benchmark != "tune") {
+  if (benchmark != "train" && benchmark != "tune" && benchmark != "idle") {
     add("python", po::value(&o.python)->value_name("PATH"),
         "a Python that has torch, and may have Horovod: they take part, too");
   }
@@ -107,11 +118,8 @@ void check_ranges(const Options& o) {
 }
 
 void check_name(const std::string& benchmark) {
-  static constexpr const char* kNames[] = {"allreduce",  "gradients", "negotiate",
-                                           "operations", "train",     "tune"};
   if (std::find(std::begin(kNames), std::end(kNames), benchmark) != std::end(kNames)) return;
-  throw UsageError("there is no benchmark '" + benchmark +
-                   "'; there are allreduce, gradients, negotiate, operations, train and tune");
+  throw UsageError("there is no benchmark '" + benchmark + "'; there are " + listed_names());
 }
 
 // The words after the benchmark's name.
@@ -138,8 +146,7 @@ void read_options(const std::vector<std::string>& words, Options& o) {
 
 Options parse_options(const std::vector<std::string>& arguments) {
   Options o;
-  check(!arguments.empty(),
-        "which benchmark? allreduce, gradients, negotiate, operations, train or tune");
+  check(!arguments.empty(), "which benchmark? There are " + listed_names());
   o.benchmark = arguments.front();
   if (o.benchmark == "--help" || o.benchmark == "-h") {
     o.help = std::string(kUsage) + "'kolo bench NAME --help' lists the options of a benchmark.\n";

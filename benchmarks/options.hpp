@@ -18,14 +18,14 @@ class UsageError : public std::runtime_error {
 };
 
 struct Options {
-  std::string benchmark;  // "allreduce", "gradients", "negotiate", "operations", "train" or "tune"
+  std::string benchmark;            // its name
   std::optional<std::string> help;  // asked for: print it and do nothing
 
   // All benchmarks.
   int samples = 0;  // 0: the benchmark chooses
   int warm_up = 5;
   std::string json;    // file, or empty
-  std::string python;  // one that has torch, or empty; not train
+  std::string python;  // one that has torch, or empty; not idle, train and tune
 
   // allreduce, operations and tune
   std::int64_t min_bytes = 4;

@@ -55,13 +55,14 @@ TEST(BenchOptions, OfOperations) {
   EXPECT_THAT(problem_of({"operations", "--model", "resnet50"}), HasSubstr("model"));
 }
 
-TEST(BenchOptions, PythonIsForAllButTrain) {
+TEST(BenchOptions, PythonIsForThoseThatHaveRivalsThere) {
   for (const std::string benchmark : {"allreduce", "gradients", "operations"}) {
     EXPECT_EQ(parse_options({benchmark}).python, "");
     EXPECT_EQ(parse_options({benchmark, "--python", "/opt/python"}).python, "/opt/python");
     EXPECT_THAT(problem_of({benchmark, "--python", ""}), HasSubstr("--python needs"));
   }
-  EXPECT_THAT(problem_of({"train", "--python", "p"}), HasSubstr("python"));
+  for (const std::string benchmark : {"idle", "train", "tune"})
+    EXPECT_THAT(problem_of({benchmark, "--python", "p"}), HasSubstr("python"));
 }
 
 TEST(BenchOptions, HelpGoesBeforeAllElse) {
