@@ -42,8 +42,8 @@ class [[nodiscard]] BasicHandle {
   // Whether wait() would return or throw at once.
   bool ready();
 
-  // For operations submitted as absent: no rank had values, and the tensor is untouched. Only after
-  // wait().
+  // For operations submitted as absent: no rank had values, and the tensor is untouched. Throws
+  // InvalidArgumentError before the end; so call wait() first.
   bool absent_everywhere() const;
 
  private:

@@ -23,6 +23,9 @@ constexpr int kSmallAtOnce = 64;
 // After that time without progress a collective asks whether all ranks still live.
 constexpr Clock::duration kSuspicious = std::chrono::seconds(1);
 
+// A bucket has many members: so many of them end at a time, while they are in the cache.
+constexpr std::size_t kEndTogether = 32;
+
 std::string what_runs(const std::vector<LaunchMember>& members) {
   const Operation& first = *members.front().operation;
   std::string text = std::string(name_of(first.descriptor.kind)) + " of '" + first.name + "'";
@@ -49,17 +52,6 @@ std::optional<std::vector<int>> find_on_node(const std::shared_ptr<shm::Node>& n
   if (node == nullptr || ranks.size() == 1 || ranks.size() > shm::ControlRing::kMostRanks)
     return std::nullopt;
   return node->find(ranks);
-}
-
-// A stand-in holds no name: the program may pack into the bucket's own buffer again, as soon as the
-// join is over and before this has ended.
-BucketBuffer buffer_for(Backend& backend, BucketBuffer bucket,
-                        const std::vector<LaunchMember>& members) {
-  if (std::any_of(members.begin(), members.end(),
-                  [](const LaunchMember& member) { return member.operation->stand_in; })) {
-    bucket.data = backend.make_buffer(bucket.bytes);
-  }
-  return bucket;
 }
 
 Status finish(const Operation& operation) {
@@ -130,7 +122,8 @@ void Group::submit(const std::shared_ptr<Operation>& operation, Clock::time_poin
   const Participant::Token token = keep_pending(operation, now);
   if (operation->descriptor.kind == OpKind::kJoin) return control_.participant().join(token);
   control_.participant().submit({token, operation->name, operation->descriptor, operation->absent,
-                                 operation->transient, now, !operation->lined_up});
+                                 operation->transient, now, !operation->lined_up,
+                                 operation->slot ? operation->slot->place : BucketPlace{}});
 }
 
 void Group::leave() {
@@ -181,14 +174,14 @@ std::shared_ptr<Operation> Group::take_pending(Participant::Token token) {
 void Group::carry_out(const Participant::Launch& launch) {
   Running running;
   running.sequence = launch.sequence;
-  std::size_t bytes = 0;
   bool anything = false;
+  bool stands_in = false;
   running.members.reserve(launch.members.size());
   for (const Participant::Member& member : launch.members) {
     std::shared_ptr<Operation> operation =
         member.token == 0 ? make_stand_in(member.stand_in->name, member.stand_in->descriptor, size_)
                           : take_pending(member.token);
-    bytes += operation->descriptor.bytes();
+    stands_in = stands_in || member.token == 0;
     anything = anything || !member.absent_everywhere;
     running.members.push_back({std::move(operation), member.absent_everywhere});
   }
@@ -196,12 +189,19 @@ void Group::carry_out(const Participant::Launch& launch) {
   const std::shared_ptr<Operation>& first = running.members.front().operation;
   if (changes_process_sets(first->descriptor.kind)) return changes_.push_back(first);
   const Turn turn{launch.sequence, 0};
-  const auto bucket = buckets_.find(launch.unit);
-  running.work =
-      bucket == buckets_.end()
-          ? launch_single(*backend_, turn, running.members.front(), options_.launch)
-          : launch_bucket(*backend_, turn, running.members,
-                          buffer_for(*backend_, bucket->second, running.members), options_.launch);
+  std::size_t bytes = 0;
+  if (const auto bucket = buckets_.find(launch.unit); bucket != buckets_.end()) {
+    const BucketBuffer& buffer = bucket->second;
+    bytes = buffer.bytes;
+    // A stand-in holds no name: the program may pack into the bucket's own buffer again, as soon as
+    // the join is over and before this has ended.
+    running.work =
+        launch_bucket(*backend_, turn, running.members, buffer,
+                      stands_in ? backend_->make_buffer(bytes) : buffer.data, options_.launch);
+  } else {
+    bytes = first->descriptor.bytes();
+    running.work = launch_single(*backend_, turn, running.members.front(), options_.launch);
+  }
   if (running.work == nullptr) return end(running);
   running.small = !first->descriptor.has_own_rows() && bytes < options_.small_bytes;
   running.last_moved = Clock::now();
@@ -223,10 +223,12 @@ void Group::carry_out(const Participant::BucketBegins& bucket) {
   buffer.data = backend_->make_buffer(layout.bytes);
   buffer.bytes = layout.bytes;
   buffer.offsets = std::move(layout.offsets);
+  buffer.sizes = std::move(sizes);
   std::vector<std::string>& names = bucket_names_[bucket.bucket];
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
+  for (std::size_t i = 0; i < buffer.sizes.size(); ++i) {
     names.push_back(bucket.members[i].name);
-    mailbox_.set_slot(process_set_, names.back(), Slot{buffer.data, buffer.offsets[i], sizes[i]});
+    mailbox_.set_slot(process_set_, names.back(),
+                      Slot{buffer.data, buffer.offsets[i], buffer.sizes[i], {bucket.bucket, i}});
   }
 }
 
@@ -297,12 +299,20 @@ Status Group::step(Running& running, bool& moved) {
   return Status(status.code(), what_runs(running.members) + ": " + status.message());
 }
 
-// In three rounds: results are finished before any name is free, and names are free before anyone
-// is told. A bucket has many members, and the mailbox's lock is taken only once.
-void Group::end(Running& running) {
+void Group::end(const Running& running) {
+  const std::vector<LaunchMember>& members = running.members;
+  for (std::size_t begin = 0; begin < members.size(); begin += kEndTogether) {
+    const std::size_t count = std::min(kEndTogether, members.size() - begin);
+    end(std::span(members).subspan(begin, count));
+  }
+}
+
+// In three rounds: a result is finished before its name is free, and that before anyone is told.
+// The mailbox's lock is taken once for all.
+void Group::end(std::span<const LaunchMember> members) {
   over_.clear();
   std::unordered_map<Operation*, Status> unfinished;
-  for (const LaunchMember& member : running.members) {
+  for (const LaunchMember& member : members) {
     Operation* const operation = member.operation.get();
     if (operation->stand_in) continue;
     over_.push_back(operation);
@@ -311,7 +321,7 @@ void Group::end(Running& running) {
     if (!status.is_ok()) unfinished.emplace(operation, std::move(status));
   }
   mailbox_.release(over_);
-  for (const LaunchMember& member : running.members) {
+  for (const LaunchMember& member : members) {
     Operation* const operation = member.operation.get();
     if (operation->stand_in) continue;
     const auto failed = unfinished.find(operation);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -110,7 +111,8 @@ class Group {
   Participant::Token keep_pending(const std::shared_ptr<Operation>& operation,
                                   Clock::time_point since);
   std::shared_ptr<Operation> take_pending(Participant::Token token);
-  void end(Running& running);
+  void end(const Running& running);
+  void end(std::span<const LaunchMember> members);
   void watch_held_tensors(Clock::time_point now);
   Status watch_lost_ranks(Clock::time_point now);
   std::string what_stalls(Clock::time_point now) const;

@@ -27,27 +27,26 @@ struct Placed {
   const LaunchMember* member = nullptr;
   std::size_t index = 0;  // among the operation's tensors
   std::byte* at = nullptr;
+  std::size_t bytes = 0;
 
   const Operation& operation() const { return *member->operation; }
   const TensorSpec& spec() const { return operation().descriptor.tensors[index]; }
   std::byte* data() const { return static_cast<std::byte*>(operation().tensors[index].data); }
-  std::size_t bytes() const { return spec().bytes(); }
 
   void pack() const {
     const std::optional<Slot>& slot = operation().slot;
     if (operation().absent || (slot && slot->data() == at)) return;  // packed when it was submitted
     if (slot) {  // in the place of a bucket that has ended since
-      std::memcpy(at, slot->data(), bytes());
+      std::memcpy(at, slot->data(), bytes);
     } else if (at != data()) {
-      std::memcpy(at, data(), bytes());
+      std::memcpy(at, data(), bytes);
     }
   }
-  void fill_if_absent() const {
-    if (!operation().absent) return;
+  void fill() const {
     fill_with_identity(at, spec().count(), spec().dtype, operation().descriptor.op);
   }
   void unpack() const {
-    if (at != data() && !member->absent_everywhere) std::memcpy(data(), at, bytes());
+    if (at != data() && !member->absent_everywhere) std::memcpy(data(), at, bytes);
   }
 };
 
@@ -65,11 +64,17 @@ class AllreduceLaunch final : public Work {
   }
 
   Status start() override {
+    bool any_absent = false;
     for (const Placed& member : members_) {
-      if (member.bytes() > 0) member.pack();
+      any_absent = any_absent || member.operation().absent;
+      if (member.bytes > 0) member.pack();
     }
     scale(data_, count_, dtype_, prescale_);
-    for (const Placed& member : members_) member.fill_if_absent();
+    if (any_absent) {
+      for (const Placed& member : members_) {
+        if (member.operation().absent) member.fill();
+      }
+    }
     return inner_->start();
   }
 
@@ -77,7 +82,7 @@ class AllreduceLaunch final : public Work {
     const Progress progress = inner_->step(status);
     if (progress != Progress::kDone) return progress;
     for (const Placed& member : members_) {
-      if (member.bytes() > 0) member.unpack();
+      if (member.bytes > 0) member.unpack();
     }
     return progress;
   }
@@ -105,7 +110,7 @@ class BroadcastLaunch final : public Work {
 
   Status start() override {
     for (const Placed& member : members_) {
-      if (is_root_ && member.bytes() > 0) member.pack();
+      if (is_root_ && member.bytes > 0) member.pack();
     }
     return inner_->start();
   }
@@ -114,7 +119,7 @@ class BroadcastLaunch final : public Work {
     const Progress progress = inner_->step(status);
     if (progress != Progress::kDone || is_root_) return progress;
     for (const Placed& member : members_) {
-      if (member.bytes() > 0) member.unpack();
+      if (member.bytes > 0) member.unpack();
     }
     return progress;
   }
@@ -192,8 +197,10 @@ std::unique_ptr<Work> launch_part(Backend& backend, Turn turn, const LaunchMembe
   if (part.size() == 1) {
     auto* at = operation.slot ? operation.slot->data()
                               : static_cast<std::byte*>(operation.tensors[part[0]].data);
-    return std::make_unique<Launch>(backend, turn, std::vector<Placed>{{&member, part[0], at}}, at,
-                                    specs[part[0]].bytes(), options, nullptr);
+    const std::size_t bytes = specs[part[0]].bytes();
+    return std::make_unique<Launch>(backend, turn,
+                                    std::vector<Placed>{{&member, part[0], at, bytes}}, at, bytes,
+                                    options, nullptr);
   }
   std::vector<std::size_t> sizes;
   sizes.reserve(part.size());
@@ -202,7 +209,7 @@ std::unique_ptr<Work> launch_part(Backend& backend, Turn turn, const LaunchMembe
   const std::shared_ptr<std::byte[]> buffer = backend.make_buffer(layout.bytes);
   std::vector<Placed> placed;
   for (std::size_t k = 0; k < part.size(); ++k)
-    placed.push_back({&member, part[k], buffer.get() + layout.offsets[k]});
+    placed.push_back({&member, part[k], buffer.get() + layout.offsets[k], sizes[k]});
   return std::make_unique<Launch>(backend, turn, std::move(placed), buffer.get(), layout.bytes,
                                   options, buffer);
 }
@@ -347,14 +354,15 @@ std::unique_ptr<Work> launch_single(Backend& backend, Turn turn, const LaunchMem
 
 std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
                                     const std::vector<LaunchMember>& members,
-                                    const BucketBuffer& buffer, const LaunchOptions& options) {
+                                    const BucketBuffer& buffer,
+                                    const std::shared_ptr<std::byte[]>& data,
+                                    const LaunchOptions& options) {
   std::vector<Placed> placed;
   placed.reserve(members.size());
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    placed.push_back({&members[i], 0, buffer.data.get() + buffer.offsets[i]});
-  }
-  return std::make_unique<AllreduceLaunch>(backend, turn, std::move(placed), buffer.data.get(),
-                                           buffer.bytes, options, buffer.data);
+  for (std::size_t i = 0; i < members.size(); ++i)
+    placed.push_back({&members[i], 0, data.get() + buffer.offsets[i], buffer.sizes[i]});
+  return std::make_unique<AllreduceLaunch>(backend, turn, std::move(placed), data.get(),
+                                           buffer.bytes, options, data);
 }
 
 std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descriptor& descriptor,

@@ -21,7 +21,8 @@ struct LaunchMember {
 struct BucketBuffer {
   std::shared_ptr<std::byte[]> data;
   std::size_t bytes = 0;
-  std::vector<std::size_t> offsets;
+  std::vector<std::size_t> offsets;  // of its members
+  std::vector<std::size_t> sizes;    // in bytes
 };
 
 struct LaunchOptions {
@@ -39,7 +40,9 @@ std::unique_ptr<Work> launch_single(Backend& backend, Turn turn, const LaunchMem
 // The work of a bucket: packs what is not in the buffer yet, reduces the buffer, unpacks.
 std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
                                     const std::vector<LaunchMember>& members,
-                                    const BucketBuffer& buffer, const LaunchOptions& options);
+                                    const BucketBuffer& buffer,
+                                    const std::shared_ptr<std::byte[]>& data,
+                                    const LaunchOptions& options);
 
 // What a rank that has joined gives: neutral values to a reduction, nothing to a gather.
 std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descriptor& descriptor,

@@ -3,22 +3,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/ranks.hpp"
+
 namespace kolo {
 namespace {
 
-// A tensor whose buckets had to be dissolved so often stays alone.
-constexpr int kMostPlans = 3;
-
 // An execution that never comes.
 constexpr std::uint64_t kNotYet = std::numeric_limits<std::uint64_t>::max();
-
-std::vector<int> ranks_where(const std::vector<bool>& flags, bool wanted) {
-  std::vector<int> ranks;
-  for (std::size_t rank = 0; rank < flags.size(); ++rank) {
-    if (flags[rank] == wanted) ranks.push_back(static_cast<int>(rank));
-  }
-  return ranks;
-}
 
 }  // namespace
 
@@ -117,33 +108,6 @@ Status Negotiator::on(int rank, const wire::Boundary& record) {
     if (const auto found = by_id_.find(id); found != by_id_.end()) evict(*found->second);
   }
   return Status::ok();
-}
-
-// Rank 0 begins to wait: the known tensors that it submitted since it last did may share buckets.
-void Negotiator::plan(const std::vector<wire::Submitted>& together) {
-  std::vector<Candidate> candidates;
-  std::vector<const Descriptor*> descriptors;
-  std::unordered_map<UnitId, std::size_t> positions_by_id;
-  for (const wire::Submitted& submitted : together) {
-    const auto found = by_id_.find(submitted.tensor);
-    if (found == by_id_.end()) continue;
-    Tensor* tensor = found->second;
-    if (tensor->bucket != nullptr || tensor->times_planned == kMostPlans) continue;
-    if (submitted.execution < tensor->plannable_from) continue;
-    const auto [position, is_new] = positions_by_id.emplace(tensor->id, candidates.size());
-    if (is_new) {
-      candidates.push_back({tensor, submitted.execution});
-      descriptors.push_back(&tensor->agreed);
-    } else {  // it came twice: the bucket holds after the second time
-      candidates[position->second].execution = submitted.execution;
-    }
-  }
-  for (const std::vector<std::size_t>& positions : plan_buckets(descriptors, options_.limits)) {
-    std::vector<Candidate> members;
-    members.reserve(positions.size());
-    for (const std::size_t position : positions) members.push_back(candidates[position]);
-    make_bucket(members);
-  }
 }
 
 Status Negotiator::on(int rank, const wire::Leave& record) {
@@ -286,36 +250,6 @@ void Negotiator::arrive(int rank, Tensor& tensor, bool absent) {
   }
 }
 
-// The usual case, so that it should cost next to nothing.
-Status Negotiator::arrive_whole(int rank, BucketState& bucket) {
-  bucket.whole.resize(options_.ranks.size(), false);
-  if (bucket.whole[rank]) {
-    return Status::internal("rank " + std::to_string(rank) + " reported a bucket twice");
-  }
-  bucket.whole[rank] = true;
-  if (++bucket.wholes == size()) execute(bucket);
-  return Status::ok();
-}
-
-// Whoever has reported the whole bucket has reported each of its members. This ends none of them,
-// since there is a rank that takes part and has not reported it.
-void Negotiator::count_one_by_one(BucketState& bucket) {
-  if (std::exchange(bucket.one_by_one, true)) return;
-  const std::vector<Tensor*> members = bucket.members;
-  const std::vector<bool> whole = std::exchange(bucket.whole, {});
-  bucket.wholes = 0;
-  for (const int rank : ranks_where(whole, true)) {
-    for (Tensor* member : members) arrive(rank, *member, false);
-  }
-}
-
-void Negotiator::count_one_by_one() {
-  std::vector<BucketState*> buckets;
-  for (const auto& [id, bucket] : buckets_) buckets.push_back(bucket.get());
-  std::sort(buckets.begin(), buckets.end(), [](auto* a, auto* b) { return a->id < b->id; });
-  for (BucketState* bucket : buckets) count_one_by_one(*bucket);
-}
-
 void Negotiator::resolve(Tensor& tensor) {
   if (const std::string reasons = refusals(tensor); !reasons.empty()) {
     return fail(tensor, StatusCode::kMismatch,
@@ -414,23 +348,6 @@ void Negotiator::execute(Tensor& tensor) {
   if (tensor.transient) forget(tensor);
 }
 
-void Negotiator::execute(BucketState& bucket) {
-  wire::Execute decision{bucket.id, {}};
-  for (std::size_t i = 0; i < bucket.members.size(); ++i) {
-    Tensor& member = *bucket.members[i];
-    ++member.executions;
-    if (!bucket.one_by_one) continue;
-    if (absent_everywhere(member)) decision.absent.push_back(static_cast<std::uint32_t>(i));
-    clear_arrivals(member);
-  }
-  bucket.one_by_one = false;
-  bucket.whole.clear();
-  bucket.wholes = 0;
-  bucket.complete = 0;
-  ++bucket.executions;
-  decisions_.emplace_back(std::move(decision));
-}
-
 void Negotiator::clear_arrivals(Tensor& tensor) {
   tensor.arrived.assign(size(), false);
   tensor.arrivals = 0;
@@ -463,62 +380,6 @@ void Negotiator::fail_for_left_ranks(Tensor& tensor) {
            " submitted; every rank must take part in every operation: look for an earlier exit, "
            "exception or different number of steps on " +
            in_words({first}));
-}
-
-// Tensors that have arrived from everywhere are executed now; `except` is the caller's affair.
-void Negotiator::dissolve(BucketState& bucket, const Tensor* except) {
-  decisions_.emplace_back(wire::Dissolve{bucket.id});
-  std::vector<UnitId>& ids = dissolved_[bucket.id];
-  count_one_by_one(bucket);
-  const std::vector<Tensor*> members = bucket.members;
-  for (Tensor* member : members) {
-    ids.push_back(member->id);
-    member->plannable_from = member->bucket_base + bucket.executions + 1;
-    member->bucket = nullptr;
-  }
-  buckets_.erase(bucket.id);
-  for (Tensor* member : members) {
-    if (member != except && member->arrivals > 0 && is_complete(*member)) execute(*member);
-  }
-}
-
-// The bucket holds from the next submissions on.
-void Negotiator::make_bucket(const std::vector<Candidate>& members) {
-  auto bucket = std::make_unique<BucketState>();
-  bucket->id = next_id_++;
-  wire::Bucket decision{bucket->id, {}};
-  for (const Candidate& candidate : members) {
-    Tensor* member = candidate.tensor;
-    bucket->members.push_back(member);
-    member->bucket = bucket.get();
-    member->bucket_base = candidate.execution + 1;
-    ++member->times_planned;
-    decision.members.push_back({member->id, member->bucket_base});
-  }
-  decisions_.emplace_back(std::move(decision));
-  BucketState& made = *(buckets_[bucket->id] = std::move(bucket));
-  for (const int rank : ranks_where(joined_, true)) {
-    if (half_come(made, rank)) return dissolve(made, nullptr);
-  }
-}
-
-// Before the rank counts as joined, so that what is complete then is looked at like all else.
-void Negotiator::give_up_half_come(int rank) {
-  std::vector<BucketState*> given_up;
-  for (const auto& [id, bucket] : buckets_) {
-    if (half_come(*bucket, rank)) given_up.push_back(bucket.get());
-  }
-  std::sort(given_up.begin(), given_up.end(), [](auto* a, auto* b) { return a->id < b->id; });
-  for (BucketState* bucket : given_up) dissolve(*bucket, nullptr);
-}
-
-// Whether a rank has submitted some members for the bucket's next time, and others not. If it joins
-// like this the bucket is given up, as if it had waited.
-bool Negotiator::half_come(const BucketState& bucket, int rank) const {
-  const auto came = std::count_if(
-      bucket.members.begin(), bucket.members.end(),
-      [&](const Tensor* member) { return member->in_bucket() && member->arrived[rank]; });
-  return came > 0 && static_cast<std::size_t>(came) < bucket.members.size();
 }
 
 // Rank 0's program has not used the tensor for long. One that other ranks have submitted already

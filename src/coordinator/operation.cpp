@@ -50,13 +50,14 @@ void Operation::start_over() {
   booked = nullptr;
   status_ = Status::ok();
   absent_everywhere_ = false;
+  awaited_.store(false, std::memory_order_relaxed);
   done_.store(false, std::memory_order_relaxed);
 }
 
 void Operation::let_go() {
   if (holder != nullptr) holder->let_go();
-  finish = nullptr;
-  make_result = nullptr;
+  if (finish) finish = nullptr;
+  if (make_result) make_result = nullptr;
   slot.reset();
 }
 
@@ -64,15 +65,18 @@ void Operation::complete(Status status, bool absent_everywhere) {
   if (status.is_ok()) let_go();
   status_ = std::move(status);
   absent_everywhere_ = absent_everywhere;
-  // Notified under the lock: a waiter may destroy the operation as soon as it sees the end.
-  MutexLock lock(mutex_);
-  done_.store(true, std::memory_order_release);
+  // Either this sees that somebody waits, or who waits sees the end. (Both sequentially
+  // consistent.)
+  done_.store(true);
+  if (!awaited_.load()) return;
+  const MutexLock lock(mutex_);
   condition_.notify_all();
 }
 
 bool Operation::wait_until(std::optional<Clock::time_point> deadline) const {
   MutexLock lock(mutex_);
-  while (!done()) {
+  awaited_.store(true);
+  while (!done_.load()) {
     if (!deadline) {
       condition_.wait(mutex_);
     } else if (!condition_.wait_until(mutex_, *deadline)) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "coordinator/descriptor.hpp"
+#include "coordinator/plan.hpp"
 #include "core/clock.hpp"
 #include "core/status.hpp"
 #include "core/thread_annotations.hpp"
@@ -22,6 +23,7 @@ struct Slot {
   std::shared_ptr<std::byte[]> buffer;
   std::size_t offset = 0;
   std::size_t bytes = 0;
+  BucketPlace place;
   std::byte* data() const { return buffer.get() + offset; }
 };
 
@@ -55,21 +57,22 @@ class Operation {
   // members and with its holder, which has let go; or a new one.
   static std::shared_ptr<Operation> make();
 
-  // Constant after submission.
-  std::string name;
-  int process_set = 0;  // 0: all ranks
-  Descriptor descriptor;
-  std::vector<OperationTensor> tensors;  // as descriptor.tensors
-  std::vector<std::int64_t> splits;      // of an alltoall: rows for each rank
+  // Constant after submission. First what few have, then what each step of each one looks at: that
+  // lies together, for thousands do not fit the cache.
+  std::vector<std::int64_t> splits;  // of an alltoall: rows for each rank
   // Of gathers, called by the engine when the ranks' sizes are known: gives memory for the result
   // of a tensor, of so many rows from each rank.
   std::function<void*(std::size_t index, const std::vector<std::int64_t>& rows)> make_result;
-  std::unique_ptr<Holder> holder;
-  bool absent = false;           // contribute zeros; see absent_everywhere()
-  bool transient = false;        // the name will not come again
-  bool stand_in = false;         // of a rank that has joined: nobody waits for it
   std::function<void()> finish;  // run by the engine after success, before anyone is told
-  std::optional<Slot> slot;      // set by the mailbox if the data were packed on submission
+  std::string name;
+  int process_set = 0;     // 0: all ranks
+  bool absent = false;     // contribute zeros; see absent_everywhere()
+  bool transient = false;  // the name will not come again
+  bool stand_in = false;   // of a rank that has joined: nobody waits for it
+  Descriptor descriptor;
+  std::vector<OperationTensor> tensors;  // as descriptor.tensors
+  std::unique_ptr<Holder> holder;
+  std::optional<Slot> slot;  // set by the mailbox if the data were packed on submission
 
   // Engine, before complete(): the last rank of a join, the number of a new process set.
   int number = -1;
@@ -85,8 +88,8 @@ class Operation {
   // Gives back what it was given. Nothing may be under way.
   void let_go();
 
-  // Engine: the end. Called once. After a success nothing that was given is referred to any more;
-  // after a failure messages may still be under way.
+  // Engine, which holds a reference: the end. Called once. After a success nothing that was given
+  // is referred to any more; after a failure messages may still be under way.
   void complete(Status status, bool absent_everywhere) KOLO_EXCLUDES(mutex_);
 
   // Any thread.
@@ -102,12 +105,13 @@ class Operation {
  private:
   void start_over();
 
-  mutable Mutex mutex_;
-  mutable CondVar condition_;
-  std::atomic<bool> done_{false};  // set under the lock
+  mutable std::atomic<bool> awaited_{false};  // by threads that sleep on the condition
+  std::atomic<bool> done_{false};
   // Constant from the end on, which whoever reads them has seen.
   bool absent_everywhere_ = false;
   Status status_;
+  mutable Mutex mutex_;
+  mutable CondVar condition_;
 };
 
 }  // namespace kolo

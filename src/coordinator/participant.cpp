@@ -14,13 +14,20 @@ Status broken_protocol(const std::string& what) {
 
 }  // namespace
 
-void Participant::submit(const Submission& submission) {
+// Most are in a bucket, where there is no name to be looked up.
+Participant::Tensor& Participant::tensor_of(const Submission& submission) {
+  const auto bucket = buckets_.find(submission.place.bucket);
+  if (bucket != buckets_.end()) return *bucket->second->members[submission.place.index];
   std::unique_ptr<Tensor>& entry = tensors_[submission.name];
   if (!entry) {
     entry = std::make_unique<Tensor>();
     entry->name = submission.name;
   }
-  Tensor& tensor = *entry;
+  return *entry;
+}
+
+void Participant::submit(const Submission& submission) {
+  Tensor& tensor = tensor_of(submission);
   ++submissions_;
   if (!submission.transient && !submission.descriptor.is_between_two()) used(tensor);
   tensor.token = submission.token;

@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "coordinator/plan.hpp"
 #include "coordinator/wire.hpp"
 #include "core/clock.hpp"
 
@@ -27,7 +28,8 @@ class Participant {
     bool absent = false;           // nothing to give: zeros, see wire::Announce
     bool transient = false;        // the name will not come again
     Clock::time_point at;          // when it was submitted, see flush()
-    bool plannable = true;  // submitted at a time that the program knows: may go into a bucket
+    bool plannable = true;   // submitted at a time that the program knows: may go into a bucket
+    BucketPlace place = {};  // where BucketBegins has put the name, if that is known
   };
 
   // --- actions, in the order in which they must be carried out ---
@@ -150,6 +152,7 @@ class Participant {
   Status on(const wire::Bye& record, std::vector<Action>& actions);
   Status on(const wire::Abort& record, std::vector<Action>& actions);
 
+  Tensor& tensor_of(const Submission& submission);
   void announce(Tensor& tensor, bool again = false);
   void report_alone(Tensor& tensor);
   void report_if_full(Group& bucket);

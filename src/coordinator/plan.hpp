@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "coordinator/descriptor.hpp"
@@ -22,6 +23,12 @@ bool fits_bucket(const Descriptor& descriptor, const PlanLimits& limits);
 // company are left out.
 std::vector<std::vector<std::size_t>> plan_buckets(const std::vector<const Descriptor*>& tensors,
                                                    const PlanLimits& limits);
+
+// Which member of which bucket.
+struct BucketPlace {
+  std::uint64_t bucket = 0;  // its number; 0: none
+  std::size_t index = 0;
+};
 
 // Where each tensor begins in a bucket's buffer, and the buffer's size; tensors begin at multiples
 // of 64 bytes, so that kernels meet aligned data.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <vector>
 
 namespace kolo {
@@ -8,6 +9,15 @@ namespace kolo {
 // Where `rank` stands among the ranks; their number if it does not.
 inline int index_of(const std::vector<int>& ranks, int rank) {
   return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+}
+
+// The ranks whose flag is that.
+inline std::vector<int> ranks_where(const std::vector<bool>& flags, bool wanted) {
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < flags.size(); ++rank) {
+    if (flags[rank] == wanted) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
 }
 
 }  // namespace kolo

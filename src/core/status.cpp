@@ -4,6 +4,16 @@
 
 namespace kolo {
 
+Status::Status(StatusCode code, std::string message) {
+  if (code != StatusCode::kOk)
+    failure_ = std::make_shared<const Failure>(Failure{code, std::move(message)});
+}
+
+const std::string& Status::message() const {
+  static const std::string nothing;
+  return is_ok() ? nothing : failure_->message;
+}
+
 void throw_if_error(const Status& status) {
   switch (status.code()) {
     case StatusCode::kOk:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -22,7 +23,7 @@ enum class StatusCode : std::uint8_t {
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  Status(StatusCode code, std::string message) : code_(code), message_(std::move(message)) {}
+  Status(StatusCode code, std::string message);
 
   static Status ok() { return {}; }
   static Status not_initialized(std::string m) {
@@ -38,13 +39,16 @@ class [[nodiscard]] Status {
   static Status data(std::string m) { return {StatusCode::kData, std::move(m)}; }
   static Status internal(std::string m) { return {StatusCode::kInternal, std::move(m)}; }
 
-  bool is_ok() const { return code_ == StatusCode::kOk; }
-  StatusCode code() const { return code_; }
-  const std::string& message() const { return message_; }
+  bool is_ok() const { return failure_ == nullptr; }
+  StatusCode code() const { return is_ok() ? StatusCode::kOk : failure_->code; }
+  const std::string& message() const;
 
  private:
-  StatusCode code_ = StatusCode::kOk;
-  std::string message_;
+  struct Failure {
+    StatusCode code;
+    std::string message;
+  };
+  std::shared_ptr<const Failure> failure_;  // null: all is well, which costs nothing
 };
 
 // Throws the exception of kolo/error.h that belongs to the status; returns if it is ok.

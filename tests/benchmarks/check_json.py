@@ -22,6 +22,8 @@ def check_row(row):
         assert row["bytes"] == MODEL_BYTES[what], row
     elif kind == "negotiate":
         assert row["bytes"] == 4 * int(what), row
+    elif kind == "idle":  # less than a hundredth of a core
+        assert row["bytes"] == 0 and row["median_us"] < 10_000, row
     elif kind != "train":
         assert row["bytes"] == int(what), row
 
