@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 

@@ -35,6 +35,7 @@ std::string bench_help() {
           "  allreduce   allreduce of 4 B to 256 MB, beside MPI_Allreduce\n"
           "  gradients   reducing a model's gradients (--model resnet50), beside plain MPI and\n"
           "              LibTorch's own reducer\n"
+          "  idle        the CPU time of a job that does nothing, in a second\n"
           "  negotiate   what agreeing on tensors costs, by their number\n"
           "  operations  each operation, 4 B to 64 MB, beside plain MPI\n"
           "  train       the MNIST network, beside processes that do not communicate\n"

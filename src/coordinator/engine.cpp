@@ -194,6 +194,11 @@ bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& s
   if (broken_ || !outstanding()) {
     backoff_.reset();
     sleep_until.reset();
+    // A coordinator is needed by others also while this rank's program does something else.
+    if (!broken_ && coordinates_messages()) {
+      sleep_until = Clock::now() + kCoordinatorNap;
+      return true;
+    }
     // Where something has come more will: to be called for each would take more of the program's
     // time.
     if (std::exchange(moved_, false)) {
@@ -205,8 +210,6 @@ bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& s
     moved_ = turn();
     sleeps = !moved_;
     if (moved_) mailbox_.stop_listening();
-    // A coordinator is needed by others also while this rank's program does something else.
-    if (!broken_ && coordinates_messages()) sleep_until = Clock::now() + kCoordinatorNap;
     return true;
   }
   const bool wanted = mailbox_.somebody_waits() || leave_deadline_;

@@ -48,8 +48,8 @@ Status Mailbox::reserve(const std::shared_ptr<Operation>& operation, bool& taken
     taken = true;
     return Status::ok();
   }
-  if (name.slot && operation->tensors.size() == 1 &&
-      name.slot->bytes == operation->descriptor.bytes()) {
+  if (name.slot && operation->descriptor.kind == OpKind::kAllreduce &&
+      operation->tensors.size() == 1 && name.slot->bytes == operation->descriptor.bytes()) {
     operation->slot = name.slot;
   }
   return Status::ok();
@@ -91,7 +91,7 @@ void Mailbox::wake() {
   doorbell_.ring();
 }
 
-// A thread that sleeps for good is woken once, to set its alarm.
+// A thread that sleeps for good is woken once, to set its alarm. (Also for a boundary.)
 void Mailbox::wake_for_submission() {
   if (driven() || !patience_) return wake();
   submitted_ = true;
@@ -127,6 +127,7 @@ void Mailbox::wanted(const std::shared_ptr<Operation>& operation) {
   if (submitted_since_boundary_.erase(operation->process_set) > 0) {
     entries_.push_back({Entry::Kind::kBoundary, nullptr, operation->process_set});
     any_since_boundary_.store(!submitted_since_boundary_.empty(), std::memory_order_relaxed);
+    if (done) wake_for_submission();
   }
   if (done || std::exchange(operation->wanted, true) || waits_in_line(*operation)) return;
   entries_.push_back({Entry::Kind::kWanted, operation});

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
 #include <thread>
 
 namespace kolo::shm {
@@ -57,6 +59,19 @@ TEST(Doorbell, OnlyWhoListensIsCalled) {
   doorbell.stop_listening();
   Doorbell::call(*lines);
   EXPECT_EQ(doorbell.rings(), 1U);
+}
+
+TEST(Doorbell, OneOfAnEarlierSessionDoesNotEndTheListeningOfThis) {
+  const auto lines = std::make_shared<Doorbell::Lines>();
+  Doorbell before(lines);
+  before.listen();
+  before.stop_listening();
+  Doorbell now(lines);
+  now.listen();
+  EXPECT_FALSE(before.listens());
+  before.stop_listening();
+  Doorbell::call(*lines);
+  EXPECT_TRUE(now.called());
 }
 
 // Who writes does not know when the other listens, sleeps, or is about to.

@@ -57,6 +57,7 @@ class World {
     numbers_.resize(size);
     joins_.resize(size);
     in_flight_.resize(size);
+    places_.resize(size);
     closed_.assign(size, false);
   }
 
@@ -65,8 +66,10 @@ class World {
     ASSERT_FALSE(busy(rank, name)) << "the test submits twice";
     const Participant::Token token = next_token_++;
     const Submitted& kept = in_flight_[rank][token] = {name, descriptor};
+    // As the mailbox knows it; here also of buckets that have ended since.
+    const BucketPlace place = places_[rank][name];
     participants_[rank].submit(
-        {token, kept.name, kept.descriptor, absent, transient, Clock::now()});
+        {token, kept.name, kept.descriptor, absent, transient, Clock::now(), true, place});
     collect(rank);
   }
   // As the mailbox tells it; a join is a boundary by itself.
@@ -196,6 +199,10 @@ class World {
         end(rank, joined->token);
         joins_[rank].back().last = joined->last_rank;
       }
+      if (const auto* bucket = std::get_if<Participant::BucketBegins>(&action)) {
+        for (std::size_t i = 0; i < bucket->members.size(); ++i)
+          places_[rank][bucket->members[i].name] = {bucket->bucket, i};
+      }
       if (std::holds_alternative<Participant::Closed>(action)) closed_[rank] = true;
     }
     collect(rank);
@@ -254,6 +261,7 @@ class World {
   std::vector<bool> closed_;
   // What the first rank has launched, by sequence and position.
   std::map<std::pair<std::size_t, std::size_t>, Descriptor> launched_;
+  std::vector<std::map<std::string, BucketPlace>> places_;
   Participant::Token next_token_ = 1;
   std::size_t bytes_ = 0;
 };

@@ -60,13 +60,15 @@ void Doorbell::wait(std::uint32_t rings, std::optional<Clock::time_point> deadli
 // Either who writes sees that this rank listens, or this rank, which looks after this, sees what
 // was written.
 void Doorbell::listen() {
+  listens_.store(true, std::memory_order_relaxed);
   lines_->called.store(0, std::memory_order_relaxed);
   lines_->listens.store(1, std::memory_order_relaxed);
   full_fence();
 }
 
 void Doorbell::stop_listening() {
-  if (listens()) lines_->listens.store(0, std::memory_order_relaxed);
+  if (listens_.exchange(false, std::memory_order_relaxed))
+    lines_->listens.store(0, std::memory_order_relaxed);
 }
 
 void Doorbell::call(Lines& lines) {

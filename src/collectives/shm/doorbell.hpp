@@ -29,7 +29,8 @@ class Doorbell {
 
   // --- this process, any thread ---
   void ring();
-  bool listens() const { return lines_->listens.load(std::memory_order_relaxed) != 0; }
+  // Of this object alone: one of an earlier session, which has the same lines, tells nobody.
+  bool listens() const { return listens_.load(std::memory_order_relaxed); }
   void stop_listening();
 
   // --- the engine's thread ---
@@ -47,6 +48,7 @@ class Doorbell {
  private:
   const std::shared_ptr<Lines> lines_;
   std::atomic<bool> waits_{false};
+  std::atomic<bool> listens_{false};
 };
 
 }  // namespace kolo::shm
