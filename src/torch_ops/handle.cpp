@@ -43,7 +43,8 @@ template <typename Result>
 bool BasicHandle<Result>::absent_everywhere() const {
   const Operation& operation = *checked(state_).operation;
   if (!operation.done())
-    throw InvalidArgumentError("absent_everywhere() is not known before the end: call wait() first");
+    throw InvalidArgumentError(
+        "absent_everywhere() is not known before the end: call wait() first");
   return operation.absent_everywhere();
 }
 
