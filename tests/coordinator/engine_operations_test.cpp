@@ -361,31 +361,27 @@ TEST(EngineOperations, SendsBetweenTwoRanksWhileOthersDoSomethingElse) {
   }
 }
 
-// Counts one down at the end of a scope, however that is left.
-class CountDown {
- public:
-  explicit CountDown(std::atomic<int>& left) : left_(left) {}
-  ~CountDown() { --left_; }
-  CountDown(const CountDown&) = delete;
-  CountDown& operator=(const CountDown&) = delete;
-
- private:
-  std::atomic<int>& left_;
-};
+// Three ranks that know each other; what the program of `idle` does then has nothing to do with
+// kolo until the other two have done their part.
+void beside_an_idle_rank(int idle, const std::function<void(Engine&)>& part) {
+  std::atomic<int> others{2};
+  on_all_ranks(3, [&](Engine& engine, Transport&) {
+    std::vector<float> all(3, 1.0F);
+    ASSERT_TRUE(submit_and_wait(engine, allreduce("all", all)).is_ok());
+    if (engine.rank() == idle) {
+      while (others > 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      return;
+    }
+    part(engine);  // an assertion that fails returns
+    --others;
+  });
+}
 
 // Though it is rank 0, which coordinates, and its program does something else for long.
 TEST(EngineOperations, SendsBetweenTwoRanksDoNotWaitForAThird) {
   if (ranks_per_node() < 3)
     GTEST_SKIP() << "over messages rank 0 looks ten times a second, for nothing wakes it";
-  std::atomic<int> senders{2};
-  on_all_ranks(3, [&](Engine& engine, Transport&) {
-    std::vector<float> all(3, 1.0F);
-    ASSERT_TRUE(submit_and_wait(engine, allreduce("all", all)).is_ok());
-    if (engine.rank() == 0) {
-      while (senders > 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      return;
-    }
-    const CountDown one_less(senders);
+  beside_an_idle_rank(0, [](Engine& engine) {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     const Clock::time_point begin = Clock::now();
     for (int step = 0; step < 40; ++step) {
@@ -402,15 +398,7 @@ TEST(EngineOperations, SendsBetweenTwoRanksDoNotWaitForAThird) {
 // More than there is room for among what it has not read.
 TEST(EngineOperations, ARankThatSubmitsNothingHoldsNoSendsUp) {
   if (ranks_per_node() < 3) GTEST_SKIP() << "is about the ring in shared memory";
-  std::atomic<int> senders{2};
-  on_all_ranks(3, [&](Engine& engine, Transport&) {
-    std::vector<float> all(3, 1.0F);
-    ASSERT_TRUE(submit_and_wait(engine, allreduce("all", all)).is_ok());
-    if (engine.rank() == 2) {
-      while (senders > 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      return;
-    }
-    const CountDown one_less(senders);
+  beside_an_idle_rank(2, [](Engine& engine) {
     for (int step = 0; step < 1500; ++step) {
       std::vector<float> data(4, static_cast<float>(engine.rank() + 1));
       ASSERT_TRUE(submit_and_wait(engine, send("x", 0, 1, data)).is_ok()) << "step " << step;

@@ -51,11 +51,14 @@ kill_one() {
   done
   sleep "$((delay / 1000)).$(printf %03d $((delay % 1000)))"
   begin=$SECONDS
+  shared_while=$(shared_kilobytes)
   kill -KILL "$(cat "$folder/$victim")" 2>"$work/kill" || true
   wait "$job_pid" || code=$?
+  [ $((shared_while - shared_before)) -le "$most_shared" ] || most_shared=$((shared_while - shared_before))
 }
 
 shared_before=$(shared_kilobytes)
+most_shared=0  # that a job had, in KiB
 files_before=$(files)
 for run in $(seq 12); do
   # Half of them while the job begins.
@@ -90,5 +93,6 @@ if "$mpirun" --version | grep -q 'Open MPI) 5'; then
 else
   echo "skipped: survivors without help, since this launcher ends them (Open MPI 5 has --with-ft ulfm)"
 fi
+check "the jobs had shared memory that could have been left" test "$most_shared" -gt 32768
 check "no file is left in /dev/shm after that" test "$(files)" = "$files_before"
 finish
