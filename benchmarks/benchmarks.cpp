@@ -23,6 +23,8 @@ constexpr int kGradientSamples = 40;
 constexpr int kTrainSamples = 15;
 // Tensors up to here stay in caches from one collective to the next.
 constexpr std::int64_t kCached = 1 << 20;
+// Of tensors up to here one call is too short for a sample: what comes before it would weigh more.
+constexpr std::int64_t kInRow = 256 << 10;
 // Tensors from here on are compared with what memory allows.
 constexpr std::int64_t kLimitFrom = 1 << 20;
 constexpr std::size_t kFusedPieceBytes = std::size_t{1} << 20;
@@ -122,9 +124,9 @@ std::vector<Row> rows_of(const std::vector<Sample>& samples, const Row& like) {
   return rows;
 }
 
-Schedule schedule_of(const Options& options, std::int64_t bytes) {
+Schedule schedule_of(const Options& options, std::int64_t bytes, int ranks) {
   return {options.warm_up, options.samples > 0 ? options.samples : default_samples(bytes),
-          bytes <= kCached};
+          bytes <= kCached, bytes <= kInRow ? Pattern::most_calls(ranks, options.calls) : 1};
 }
 
 void bench_allreduce(Group& group, const Options& options, const Publish& publish) {
@@ -140,7 +142,7 @@ void bench_allreduce(Group& group, const Options& options, const Publish& publis
       const Parameter tensor{std::to_string(bytes), {bytes / 4}};
       const std::string work = "allreduce/" + tensor.name + "/" + name_of(memory) + "/";
       const Contenders contenders = of_one_tensor(group, tensor, memory, "bench." + work, rivals);
-      publish.rows(measure_rows(group, contenders, schedule_of(options, bytes),
+      publish.rows(measure_rows(group, contenders, schedule_of(options, bytes, group.size()),
                                 work + std::to_string(group.size()), bytes));
     }
   }
@@ -203,7 +205,7 @@ void bench_tune(Group& group, const Options& options, const Publish& publish) {
     for (const std::int64_t bytes : sizes_between(options.min_bytes, options.max_bytes)) {
       const auto contenders = algorithm_contenders(group, transport.get(),
                                                    static_cast<std::size_t>(bytes) / sizeof(float));
-      const auto samples = measure(group, contenders, schedule_of(options, bytes));
+      const auto samples = measure(group, contenders, schedule_of(options, bytes, ranks));
       const std::string work = "tune/" + std::to_string(bytes) + "/" + std::to_string(ranks);
       publish.rows(rows_of(samples, contenders, work, bytes));
       timings.push_back(timing_of(samples, bytes));

@@ -13,6 +13,10 @@
 
 namespace kolo::bench {
 
+// Works "allocate/BYTES/THREADS/RANKS": a block of memory is taken, written and given back by so many
+// threads of rank 0 at once, from kolo's allocator and from LibTorch's stock one. The time of one block.
+void bench_allocate(Group& group, const Options& options, const Publish& publish);
+
 // Works "allreduce/BYTES/arena|private/RANKS": one float32 tensor, Sum, in place. kolo's lies in
 // its arena, where ranks share one, or in private memory; MPI's and gloo's always in private
 // memory.
@@ -43,8 +47,9 @@ void bench_train(Group& group, const Options& options, const Publish& publish);
 // BYTES are what each rank gives in; barrier has the one work of 0.
 void bench_operations(Group& group, const Options& options, const Publish& publish);
 
-// For a work that moves so many bytes: up to a MiB, samples are rehearsed.
-Schedule schedule_of(const Options& options, std::int64_t bytes);
+// For a work that moves so many bytes: up to 256 KiB, a sample is options.calls in a row (fewer where
+// sums would not be exact); up to a MiB, samples are rehearsed.
+Schedule schedule_of(const Options& options, std::int64_t bytes, int ranks);
 
 // Measures one work: for each contender a row for each distance of cores that there was.
 std::vector<Row> measure_rows(Group& group, const Contenders& contenders, const Schedule& schedule,

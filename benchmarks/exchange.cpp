@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 namespace kolo::bench {
 namespace {
@@ -18,6 +19,14 @@ std::vector<Piece> from_all(int ranks, std::size_t offset, std::size_t count) {
   pieces.reserve(static_cast<std::size_t>(ranks));
   for (int source = 0; source < ranks; ++source) pieces.push_back({source, offset, count});
   return pieces;
+}
+
+std::optional<Difference> difference_of(const Pattern& pattern, const Piece& piece, bool in_place,
+                                        const float* values) {
+  if (piece.source != kSumOfAll)
+    return pattern.first_difference_from(piece.source, values, piece.count, piece.offset);
+  return in_place ? pattern.first_difference(values, piece.count, piece.offset)
+                  : pattern.first_difference_elsewhere(values, piece.count, piece.offset);
 }
 
 }  // namespace
@@ -41,10 +50,7 @@ void Exchange::refresh(const Pattern& pattern, float* input, float* output) cons
 std::string Exchange::check(const Pattern& pattern, const float* values) const {
   std::size_t at = 0;
   for (const Piece& piece : result) {
-    auto difference =
-        piece.source == kSumOfAll
-            ? pattern.first_difference(values + at, piece.count, piece.offset)
-            : pattern.first_difference_from(piece.source, values + at, piece.count, piece.offset);
+    auto difference = difference_of(pattern, piece, in_place(), values + at);
     if (difference) {
       difference->index += at;
       return describe(*difference, "the result of " + name_of(operation), rank);

@@ -32,7 +32,7 @@ Sample take_sample(Ranks& ranks, Contender& contender, const Pattern& pattern) {
   const Distance before = ranks.distance();
   ranks.barrier();
   const SteadyClock::time_point start = SteadyClock::now();
-  attempt(problem, contender, [&] { contender.run(); });
+  attempt(problem, contender, [&] { contender.repeat(pattern.calls()); });
   const double elapsed = microseconds_since(start);
   const Distance after = ranks.distance();
   const std::string wrong = contender.check(pattern);
@@ -43,7 +43,7 @@ Sample take_sample(Ranks& ranks, Contender& contender, const Pattern& pattern) {
                      problem.empty() ? 0.0 : 1.0};
   ranks.largest(worst, 2);
   if (worst[1] != 0.0) throw RunFailed(problem);
-  return {worst[0], before == after ? before : Distance::kMoved};
+  return {worst[0] / pattern.calls(), before == after ? before : Distance::kMoved};
 }
 
 const char* name_of(Distance distance) {
@@ -82,7 +82,7 @@ std::vector<std::vector<Sample>> measure(Ranks& ranks, const Contenders& contend
                                          const Schedule& schedule) {
   std::vector<std::vector<Sample>> samples(contenders.size());
   for (int round = 0; round < schedule.warm_up + schedule.samples; ++round) {
-    const Pattern pattern(ranks.rank(), ranks.size(), round);
+    const Pattern pattern(ranks.rank(), ranks.size(), round, schedule.calls);
     for (const std::size_t which : order_in_round(round, contenders.size())) {
       if (schedule.rehearses) take_sample(ranks, *contenders[which], pattern);
       const Sample sample = take_sample(ranks, *contenders[which], pattern);

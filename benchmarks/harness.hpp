@@ -43,9 +43,15 @@ class Contender {
   virtual void refresh(const Pattern& pattern) = 0;
   // Timed, collective. May throw ContenderFailed.
   virtual void run() = 0;
+  // So many runs, one right after the other, on what refresh() has written. Another process does that
+  // by itself.
+  virtual void repeat(int calls) {
+    for (; calls > 0; --calls) run();
+  }
   // Where it runs, if not where the ranks do.
   virtual std::string placement() const { return ""; }
-  // What run() took, where the contender knows better than the caller: another process did it.
+  // What the last repeat() took in all, where the contender knows better than the caller: another
+  // process did it.
   virtual std::optional<double> measured_microseconds() const { return std::nullopt; }
   // Not timed: says what is wrong with the result on this rank; empty if nothing is. Called on
   // every rank, also after a failure, so it may be collective.
@@ -88,14 +94,15 @@ struct Schedule {
   // Each sample comes right after another one of the same contender, which is not counted: its code
   // and data are in the caches then, and not those of the contender before it.
   bool rehearses = false;
+  int calls = 1;  // in a row, of a sample
 };
 
 // Who comes when in a round: the start rotates, and the direction turns after each full rotation,
 // so that each comes first, last, and after each of the others equally often.
 std::vector<std::size_t> order_in_round(int round, std::size_t contenders);
 
-// The slowest rank's time from a barrier to the completion on that rank, and how far the cores
-// were, before and after: kMoved if they were not as far.
+// The slowest rank's time from a barrier to the completion on that rank, for each of the pattern's
+// calls, and how far the cores were, before and after: kMoved if they were not as far.
 struct Sample {
   double microseconds = 0;
   Distance distance = Distance::kUnknown;

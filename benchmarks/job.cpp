@@ -78,9 +78,12 @@ class JobContender final : public Contender {
   std::string placement() const override { return job_.placement_; }
   void refresh(const Pattern& pattern) override { round_ = pattern.round(); }
 
-  void run() override {
+  void run() override { repeat(1); }
+
+  void repeat(int calls) override {
     try {
-      std::istringstream text(job_.ask("run " + std::to_string(round_), "ran"));
+      std::istringstream text(
+          job_.ask("run " + std::to_string(round_) + " " + std::to_string(calls), "ran"));
       if (job_.child_ != nullptr && !(text >> microseconds_))
         throw ContenderFailed("'run' was answered without a time");
     } catch (const ContenderFailed&) {

@@ -62,14 +62,14 @@ std::string start(Group& group) {
   return answer + " ; " + describe_placement(group.gather(bound_cores()), 1);
 }
 
-std::string run(Group& group, Contender* contender, int round) {
+std::string run(Group& group, Contender* contender, int round, int calls) {
   if (contender == nullptr) return "failed: there is no work";
   std::ostringstream answer;
   answer.precision(17);
   std::string problem;
-  const Pattern pattern(group.rank(), group.size(), round);
+  const Pattern pattern(group.rank(), group.size(), round, calls);
   try {
-    answer << "ran " << take_sample(group, *contender, pattern).microseconds;
+    answer << "ran " << take_sample(group, *contender, pattern).microseconds * calls;
   } catch (const RunFailed& failed) {  // on every rank; some of them know why
     problem = failed.what();
     answer.str("failed");
@@ -98,8 +98,9 @@ int mpi_job(const std::vector<std::string>& words) {
     if (word == "end") answer = "ended";
     if (word == "run") {
       int round = 0;
-      line >> round;
-      answer = run(group, contender.get(), round);
+      int calls = 1;
+      line >> round >> calls;
+      answer = run(group, contender.get(), round, calls);
     }
     if (word == "work") {
       std::int64_t elements = 0;

@@ -24,11 +24,6 @@ class OnExchange : public Contender {
 
   std::string name() const override { return name_; }
 
-  std::optional<double> measured_microseconds() const override {
-    if (exchange_.operation != Operation::kBarrier) return std::nullopt;
-    return stay_.left - stay_.entered;
-  }
-
   std::string check(const Pattern& pattern) override {
     if (exchange_.operation == Operation::kBarrier) return left_too_early(group_, stay_);
     const at::Tensor& values = exchange_.in_place() ? input_ : result();
@@ -59,7 +54,7 @@ class OnExchange : public Contender {
   Group& group_;  // outlives the benchmark's contenders
   const Exchange exchange_;
   const at::Tensor input_;
-  Stay stay_;  // in a barrier
+  Stay stay_;  // in the last barrier
 };
 
 class KoloOperation final : public OnExchange {

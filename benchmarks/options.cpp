@@ -17,11 +17,14 @@ namespace {
 constexpr std::int64_t kMostBytes = std::int64_t{std::numeric_limits<int>::max()} * 4;
 
 constexpr std::int64_t kOperationsMostBytes = 64 << 20;
+constexpr std::int64_t kAllocateLeastBytes = 64 << 10;
+constexpr std::int64_t kAllocateMostBytes = 64 << 20;
 
 constexpr const char* kUsage =
     "Usage: kolo bench NAME [-np N] [options]\n"
     "   or: mpirun -np N kolo-bench NAME [options]\n\n"
     "Benchmarks:\n"
+    "  allocate    memory for tensors, by size and threads, beside LibTorch's own allocator\n"
     "  allreduce   float32 sums in place, by size, beside MPI_Allreduce and torch.distributed\n"
     "  gradients   a model's gradients, with and without backward, beside MPI_Allreduce,\n"
     "              LibTorch's own reducer over MPI, and PyTorch's DistributedDataParallel\n"
@@ -31,8 +34,8 @@ constexpr const char* kUsage =
     "  train       the MNIST network, beside LibTorch processes that do not communicate\n"
     "  tune        the algorithms for an allreduce over messages; writes a table\n\n";
 
-constexpr const char* kNames[] = {"allreduce",  "gradients", "idle", "negotiate",
-                                  "operations", "train",     "tune"};
+constexpr const char* kNames[] = {"allocate",  "allreduce",  "gradients", "idle",
+                                  "negotiate", "operations", "train",     "tune"};
 
 // "allreduce, gradients, ..."
 std::string listed_names() {
@@ -68,11 +71,16 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
     add("output", po::value(&o.output)->value_name("FILE"),
         "write the table for KOLO_ALLREDUCE_TABLE to this file (default: print it)");
   }
+  if (benchmark == "allreduce" || benchmark == "operations" || benchmark == "tune") {
+    add("calls", po::value(&o.calls)->default_value(o.calls),
+        "calls in a row that make a sample of a tensor of up to 256 KiB");
+  }
   if (benchmark == "operations") {
     add("only", po::value<std::string>()->value_name("NAME,..."),
         ("these operations alone, of " + listed(all_operations())).c_str());
   }
-  if (benchmark != "train" && benchmark != "tune" && benchmark != "idle") {
+  const auto takes_python = {"allreduce", "gradients", "negotiate", "operations"};
+  if (std::find(takes_python.begin(), takes_python.end(), benchmark) != takes_python.end()) {
     add("python", po::value(&o.python)->value_name("PATH"),
         "a Python that has torch, and may have Horovod: they take part, too");
   }
@@ -110,6 +118,7 @@ void check_ranges(const Options& o) {
   check(o.batch_size >= 2, "--batch-size must be at least 2");
   check(o.steps >= 1, "--steps must be at least 1");
   check(o.samples >= 0, "--samples must be at least 1, or 0 to let the benchmark choose");
+  check(o.calls >= 1, "--calls must be at least 1");
   check(o.warm_up >= 0, "--warm-up must be at least 0");
   if (parameters_of(o.model)) return;
   std::string known;
@@ -154,6 +163,10 @@ Options parse_options(const std::vector<std::string>& arguments) {
   }
   check_name(o.benchmark);
   if (o.benchmark == "operations" || o.benchmark == "tune") o.max_bytes = kOperationsMostBytes;
+  if (o.benchmark == "allocate") {
+    o.min_bytes = kAllocateLeastBytes;
+    o.max_bytes = kAllocateMostBytes;
+  }
   try {
     read_options({arguments.begin() + 1, arguments.end()}, o);
   } catch (const po::error& error) {

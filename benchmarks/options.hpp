@@ -24,12 +24,13 @@ struct Options {
   // All benchmarks.
   int samples = 0;  // 0: the benchmark chooses
   int warm_up = 5;
+  int calls = 16;  // in a row, of a sample of a small tensor: allreduce, operations and tune
   std::string json;    // file, or empty
-  std::string python;  // one that has torch, or empty; not idle, train and tune
+  std::string python;  // one that has torch, or empty; not allocate, idle, train, tune
 
-  // allreduce, operations and tune
-  std::int64_t min_bytes = 4;
-  std::int64_t max_bytes = 256 << 20;  // operations and tune: 64 MiB
+  // allocate, allreduce, operations and tune
+  std::int64_t min_bytes = 4;          // allocate: 64 KiB
+  std::int64_t max_bytes = 256 << 20;  // not allreduce: 64 MiB
 
   // operations
   std::vector<Operation> only = all_operations();

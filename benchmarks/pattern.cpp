@@ -1,6 +1,7 @@
 #include "benchmarks/pattern.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -71,12 +72,31 @@ std::string describe(const Difference& difference, const std::string& whole, int
   return text.str();
 }
 
-Pattern::Pattern(int rank, int ranks, int round) : round_(round), sum_(kPeriod) {
+Pattern::Pattern(int rank, int ranks, int round, int calls)
+    : round_(round), calls_(calls), sum_(kPeriod) {
   for (int other = 0; other < ranks; ++other) {
     std::vector<float> values = values_of(other, round);
     std::transform(values.begin(), values.end(), sum_.begin(), sum_.begin(), std::plus<>());
     if (other == rank) mine_ = std::move(values);
   }
+  in_place_ = sum_;
+  const auto factor = static_cast<float>(std::pow(ranks, calls - 1));
+  for (float& value : in_place_) value *= factor;
+}
+
+int Pattern::most_calls(int ranks, int wanted) {
+  int odd = ranks;
+  while (odd % 2 == 0) odd /= 2;
+  // float32 has 24 digits, which the odd part of a product needs, and ends at 2^128.
+  double digits = 255.0 * ranks;
+  double value = digits;
+  int calls = 1;
+  while (calls < wanted && digits * odd <= 0x1p24 && value * ranks < 0x1p127) {
+    digits *= odd;
+    value *= ranks;
+    ++calls;
+  }
+  return calls;
 }
 
 void Pattern::fill(float* data, std::size_t count, std::size_t offset) const {
@@ -84,11 +104,16 @@ void Pattern::fill(float* data, std::size_t count, std::size_t offset) const {
 }
 
 void Pattern::fill_sum(float* data, std::size_t count, std::size_t offset) const {
-  repeat(sum_, data, count, offset);
+  repeat(in_place_, data, count, offset);
 }
 
 std::optional<Difference> Pattern::first_difference(const float* data, std::size_t count,
                                                     std::size_t offset) const {
+  return difference_between(in_place_, data, count, offset);
+}
+
+std::optional<Difference> Pattern::first_difference_elsewhere(const float* data, std::size_t count,
+                                                              std::size_t offset) const {
   return difference_between(sum_, data, count, offset);
 }
 

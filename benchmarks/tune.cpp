@@ -41,6 +41,7 @@ class AlgorithmContender final : public Contender {
   // The pattern is the group's: its ranks count from 0.
   void refresh(const Pattern& pattern) override {
     round_ = pattern.round();
+    calls_ = pattern.calls();
     if (transport_ != nullptr) own_pattern().fill(values_.data(), values_.size());
   }
 
@@ -69,7 +70,7 @@ class AlgorithmContender final : public Contender {
   }
 
  private:
-  Pattern own_pattern() const { return {transport_->rank(), transport_->size(), round_}; }
+  Pattern own_pattern() const { return {transport_->rank(), transport_->size(), round_, calls_}; }
 
   Ranks& ranks_;                // outlives the benchmark's contenders
   Transport* const transport_;  // likewise
@@ -77,6 +78,7 @@ class AlgorithmContender final : public Contender {
   Tuning tuning_;
   std::vector<float> values_;
   int round_ = 0;
+  int calls_ = 1;
 };
 
 }  // namespace

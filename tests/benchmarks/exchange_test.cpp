@@ -156,6 +156,22 @@ TEST(BenchExchange, AResultThatWasNotWrittenIsNoticed) {
   EXPECT_NE(in_place.check(pattern, values.data()), "");
 }
 
+// In place each call sums what the one before has left; elsewhere all give the same.
+TEST(BenchExchange, CallsInARowChangeWhatIsInPlaceAlone) {
+  for (const Operation operation : all_operations()) {
+    if (operation == Operation::kBarrier) continue;
+    SCOPED_TRACE(name_of(operation));
+    const Job job(operation, 17, 2);
+    const Values once = job.result(0);
+    Values thrice = once;
+    for (float& value : thrice) value *= 4;
+    const Pattern pattern(0, 2, 5, 3);
+    const bool sums_in_place = job.exchange(0).in_place() && operation != Operation::kBroadcast;
+    EXPECT_EQ(job.exchange(0).check(pattern, once.data()).empty(), !sums_in_place);
+    EXPECT_EQ(job.exchange(0).check(pattern, thrice.data()).empty(), sums_in_place);
+  }
+}
+
 TEST(BenchExchange, BarrierHasNothing) {
   const Exchange exchange = exchange_of(Operation::kBarrier, 0, 1, 2);
   EXPECT_EQ(exchange.result_elements() + exchange.output_elements(), 0U);

@@ -36,7 +36,7 @@ class BenchGloo : public testing::Test {
                            "join) echo \"$rest\" > \"${0%python}joined\"; echo joined;;\n"
                            "work) echo \"$rest\" > \"${0%python}work\"; echo tried;;\n"
                            "model) echo \"$rest\" > \"${0%python}model\"; echo made;;\n"
-                           "load) echo loaded;; run) echo ran 1000 3500;; esac; done\n";
+                           "load) echo loaded;; run) echo ran 1000 1000 3500;; esac; done\n";
     EXPECT_EQ(chmod(path.c_str(), 0755), 0);
     return path;
   }
@@ -129,7 +129,7 @@ TEST_F(BenchGloo, GradientsAreReadFromTheSharedMemory) {
   // One rank's own inputs are the sums.
   EXPECT_EQ(problem_of_backward(python()), "none");
   const std::string overwrite =
-      "run) printf 7777 | dd of=$memory bs=4 seek=5 conv=notrunc 2> /dev/null; echo ran 1 2;;";
+      "run) printf 7777 | dd of=$memory bs=4 seek=5 conv=notrunc 2> /dev/null; echo ran 1 1 2;;";
   EXPECT_THAT(problem_of_backward(python(overwrite)),
               HasSubstr("wrong result of contender ddp-gloo: element 1 of the gradient of 'bias' "
                         "on rank 0"));
@@ -161,7 +161,7 @@ TEST_F(BenchGloo, AResultThatWasNotWrittenIsWrong) {
 TEST_F(BenchGloo, ResultsAreReadFromTheSharedMemory) {
   // The output follows the input of 16 bytes.
   const std::string copy =
-      "run) dd if=$memory of=$memory bs=16 count=1 seek=1 conv=notrunc 2> /dev/null; echo ran 1 "
+      "run) dd if=$memory of=$memory bs=16 count=1 seek=1 conv=notrunc 2> /dev/null; echo ran 1 1 "
       "2;;";
   EXPECT_EQ(problem_of_sample(python(copy), Operation::kAllgather), "none");
 }
@@ -180,9 +180,10 @@ TEST_F(BenchGloo, EveryWaitHasADeadline) {
     EXPECT_THAT(problem_of_start(python(word + ") sleep 100;;"), 0.3),
                 HasSubstr("did not answer '" + word));
   }
-  for (const std::string word : {"load", "run"}) {
+  for (const std::string line : {"load", "run 1"}) {
+    const std::string word = line.substr(0, line.find(' '));
     EXPECT_THAT(problem_of_sample(python(word + ") sleep 100;;"), Operation::kAllreduce, 0.3),
-                HasSubstr("did not answer '" + word + "' within 0.3 s"));
+                HasSubstr("did not answer '" + line + "' within 0.3 s"));
   }
 }
 

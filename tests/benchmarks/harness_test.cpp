@@ -109,6 +109,16 @@ TEST(BenchMeasure, RehearsalsAreCheckedAndNotCounted) {
   EXPECT_THAT(times, ElementsAre(ElementsAre(Taking(1e6)), ElementsAre(Taking(1e6))));
 }
 
+TEST(BenchMeasure, CallsInARowAreOneSample) {
+  std::string log;
+  SlowPeer ranks(log);
+  Contenders contenders;
+  contenders.push_back(std::make_unique<Logger>(log, 'a'));
+  const auto times = measure(ranks, contenders, {0, 1, true, 4});
+  EXPECT_EQ(log, "a|AAAA?a|AAAA?");
+  EXPECT_THAT(times, ElementsAre(ElementsAre(Taking(1e6 / 4))));  // each
+}
+
 TEST(BenchMeasure, SaysHowFarTheCoresWere) {
   std::string log;
   MovingRanks ranks;

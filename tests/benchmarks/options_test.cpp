@@ -39,6 +39,19 @@ TEST(BenchOptions, AreRead) {
   EXPECT_EQ(options.json, "f");
 }
 
+TEST(BenchOptions, CallsInARow) {
+  EXPECT_EQ(parse_options({"allreduce"}).calls, 16);
+  EXPECT_EQ(parse_options({"operations", "--calls", "1"}).calls, 1);
+  EXPECT_THAT(problem_of({"tune", "--calls", "0"}), HasSubstr("--calls must be at least 1"));
+  EXPECT_THAT(problem_of({"gradients", "--calls", "1"}), HasSubstr("calls"));
+}
+
+TEST(BenchOptions, OfAllocate) {
+  EXPECT_EQ(parse_options({"allocate"}).min_bytes, 65536);
+  EXPECT_EQ(parse_options({"allocate"}).max_bytes, 67108864);
+  EXPECT_THAT(problem_of({"allocate", "--python", "p"}), HasSubstr("python"));
+}
+
 TEST(BenchOptions, OfOperations) {
   const Options all = parse_options({"operations"});
   EXPECT_EQ(all.max_bytes, 67108864);

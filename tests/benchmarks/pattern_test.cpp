@@ -33,6 +33,46 @@ TEST(BenchPattern, SumsAreWhatIsExpectedOnEveryRank) {
   }
 }
 
+// What `calls` sums in place leave, one by one.
+std::vector<float> summed_in_place(int ranks, int calls) {
+  auto values = sum_of(ranks, [&](int rank) { return Pattern(rank, ranks, 3); });
+  for (; calls > 1; --calls) {
+    const auto before = values;
+    for (int rank = 1; rank < ranks; ++rank) {
+      for (std::size_t i = 0; i < kCount; ++i) values[i] += before[i];
+    }
+  }
+  return values;
+}
+
+TEST(BenchPattern, SumsInPlaceMayFollowEachOther) {
+  for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 64}) {
+    const int calls = Pattern::most_calls(ranks, 16);
+    const Pattern pattern(0, ranks, 3, calls);
+    const auto values = summed_in_place(ranks, calls);
+    EXPECT_FALSE(pattern.first_difference(values.data(), kCount)) << ranks;
+    const auto once = summed_in_place(ranks, 1);
+    EXPECT_FALSE(pattern.first_difference_elsewhere(once.data(), kCount)) << ranks;
+    if (ranks == 1) continue;
+    EXPECT_TRUE(pattern.first_difference_elsewhere(values.data(), kCount)) << ranks;
+    // One that was left out, and one too many.
+    for (const int other : {calls - 1, calls + 1}) {
+      const auto wrong = summed_in_place(ranks, other);
+      EXPECT_TRUE(pattern.first_difference(wrong.data(), kCount)) << ranks;
+    }
+  }
+}
+
+TEST(BenchPattern, NoMoreSumsInPlaceThanAreExact) {
+  EXPECT_EQ(Pattern::most_calls(1, 16), 16);
+  EXPECT_EQ(Pattern::most_calls(2, 16), 16);
+  EXPECT_EQ(Pattern::most_calls(2, 1), 1);
+  EXPECT_EQ(Pattern::most_calls(3, 16), 10);      // 255 x 3^10 < 2^24
+  EXPECT_EQ(Pattern::most_calls(4096, 16), 9);    // 255 x 2^108 x 2^12 < 2^128
+  EXPECT_EQ(Pattern::most_calls(65535, 16), 1);
+  EXPECT_EQ(Pattern::most_calls(4, 3), 3);
+}
+
 TEST(BenchPattern, OneWrongElementIsFound) {
   const Pattern pattern(0, 2, 0);
   auto sum = sum_of(2, [](int rank) { return Pattern(rank, 2, 0); });

@@ -47,6 +47,11 @@ expect 0 'train/mnist/2 *independent-tuned-malloc' on_two_ranks "$program" train
 "$python" "$here/check_json.py" "$folder/train.json" train kolo,single,independent,independent-tuned-malloc train/mnist/2
 expect 2 'batch-size must be' "$program" train --batch-size 1
 
+expect 0 'allocate/65536/1/2 *stock' on_two_ranks "$program" allocate --max-bytes 262144 --samples 2 --warm-up 1 \
+  --json "$folder/allocate.json"
+"$python" "$here/check_json.py" "$folder/allocate.json" allocate kolo,stock allocate/{65536,262144}/{1,2,4}/2
+expect 1 'allocate needs an arena' on_ranks 1 "$program" allocate --max-bytes 65536 --samples 1
+
 expect 0 'idle/2 *kolo' on_two_ranks "$program" idle --samples 1 --warm-up 0 --json "$folder/idle.json"
 "$python" "$here/check_json.py" "$folder/idle.json" idle kolo idle/2
 
@@ -107,5 +112,5 @@ expect 1 "cannot write $folder/none/x.json" on_two_ranks "$program" allreduce --
 if pgrep -af 'kolo-bench train-alone'; then echo 'the above are left'; exit 1; fi
 for _ in $(seq 30); do pgrep -f "$here/fake_gloo.py" > /dev/null || break; sleep 0.1; done
 if pgrep -af "$here/fake_gloo.py"; then echo 'the above are left'; exit 1; fi
-[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allreduce.json fake-model.json fake.json gradients.json idle.json large.json negotiate.json operations.json output python-copy python-die python-idle python-lack table tiny.json train.json tune.json " ]
+[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allocate.json allreduce.json fake-model.json fake.json gradients.json idle.json large.json negotiate.json operations.json output python-copy python-die python-idle python-lack table tiny.json train.json tune.json " ]
 echo "kolo-bench: smoke test passed"

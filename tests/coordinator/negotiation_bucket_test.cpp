@@ -1,12 +1,32 @@
 // A bucket as the coordinator sees it: reported as a whole or member by member.
 #include <gmock/gmock.h>
 
+#include "collectives/shm/control_channel.hpp"
 #include "coordinator/negotiation_world.hpp"
 
 namespace kolo {
 namespace {
 
 using ::testing::ElementsAre;
+
+// No names, and a cache line a rank and bucket each way: its report, and the decision.
+TEST(Negotiation, AStepOfKnownBucketsTakesACacheLineARankAndBucket) {
+  constexpr int kRanks = 3;
+  constexpr std::size_t kBuckets = 4;
+  std::vector<std::string> names;
+  for (int i = 0; i < 1000; ++i) names.push_back("parameter." + std::to_string(i));
+  PlanLimits limits;
+  limits.bucket_bytes = names.size() / kBuckets * 64;
+  World world(kRanks, 1, 2000, limits);
+  for (int step = 0; step < 4; ++step) train_step(world, names);
+  const std::size_t launched = world.launches(0).size();
+  world.forget_traffic();
+  train_step(world, names);
+  ASSERT_EQ(world.launches(0).size(), launched + kBuckets);
+  EXPECT_LE(world.traffic().longest, shm::ControlRing::Line::kRoom);
+  // And each rank says once that it waits.
+  EXPECT_LE(world.traffic().messages, kRanks * (2 * kBuckets + 1));
+}
 
 // A coordinator of three ranks that knows the tensors 1 and 2, and the bucket 3 of both, which all
 // ranks have reported as a whole before.

@@ -156,7 +156,14 @@ class World {
   bool closed(int rank) const { return closed_[rank]; }
   Participant& participant(int rank) { return participants_[rank]; }
   std::mt19937& random() { return random_; }
-  std::size_t bytes() const { return bytes_; }
+  // What has been delivered.
+  struct Traffic {
+    std::size_t messages = 0;
+    std::size_t bytes = 0;
+    std::size_t longest = 0;  // message, in bytes
+  };
+  const Traffic& traffic() const { return traffic_; }
+  void forget_traffic() { traffic_ = {}; }
   int size() const { return size_; }
 
  private:
@@ -175,7 +182,9 @@ class World {
   Message through_the_wire(const Message& message) {
     Message decoded;
     const auto bytes = wire::encode(message);
-    bytes_ += bytes.size();
+    ++traffic_.messages;
+    traffic_.bytes += bytes.size();
+    traffic_.longest = std::max(traffic_.longest, bytes.size());
     EXPECT_TRUE(wire::decode(bytes, decoded).is_ok());
     return decoded;
   }
@@ -263,7 +272,7 @@ class World {
   std::map<std::pair<std::size_t, std::size_t>, Descriptor> launched_;
   std::vector<std::map<std::string, BucketPlace>> places_;
   Participant::Token next_token_ = 1;
-  std::size_t bytes_ = 0;
+  Traffic traffic_;
 };
 
 // A step of training: every rank submits all names, each in an order of its own but rank 0 in the
