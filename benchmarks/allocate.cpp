@@ -34,11 +34,12 @@ void use_all_cores() {
   sched_setaffinity(0, sizeof all, &all);  // where it may not, it runs where it is
 }
 
-// Each thread takes four blocks, writes into each of their pages, and gives them back, round by round.
-// On rank 0, while the others sleep.
+// Each thread takes four blocks, writes into each of their pages, and gives them back, round by
+// round. On rank 0, while the others sleep.
 class Allocate final : public Contender {
  public:
-  Allocate(Group& group, std::string name, c10::Allocator& allocator, std::size_t bytes, int threads)
+  Allocate(Group& group, std::string name, c10::Allocator& allocator, std::size_t bytes,
+           int threads)
       : group_(group),
         name_(std::move(name)),
         allocator_(allocator),
@@ -128,8 +129,8 @@ void bench_allocate(Group& group, const Options& options, const Publish& publish
       Contenders contenders;
       contenders.push_back(
           std::make_unique<Allocate>(group, "kolo", *c10::GetCPUAllocator(), size, threads));
-      contenders.push_back(
-          std::make_unique<Allocate>(group, "stock", *c10::GetDefaultCPUAllocator(), size, threads));
+      contenders.push_back(std::make_unique<Allocate>(
+          group, "stock", *c10::GetDefaultCPUAllocator(), size, threads));
       const Schedule schedule{options.warm_up,
                               options.samples > 0 ? options.samples : kAllocateSamples};
       publish.rows(measure_rows(group, contenders, schedule,

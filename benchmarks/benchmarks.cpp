@@ -8,6 +8,7 @@
 
 #include "benchmarks/backward.hpp"
 #include "benchmarks/contenders.hpp"
+#include "benchmarks/direct_read.hpp"
 #include "benchmarks/limit.hpp"
 #include "benchmarks/rivals.hpp"
 #include "benchmarks/sizes.hpp"
@@ -21,12 +22,11 @@ namespace {
 
 constexpr int kGradientSamples = 40;
 constexpr int kTrainSamples = 15;
-// Tensors up to here stay in caches from one collective to the next.
+// Tensors up to here stay in caches from one collective to the next, and one call is too short for
+// a sample: what came before it would weigh more. Larger ones are compared with what memory allows.
 constexpr std::int64_t kCached = 1 << 20;
-// Of tensors up to here one call is too short for a sample: what comes before it would weigh more.
-constexpr std::int64_t kInRow = 256 << 10;
-// Tensors from here on are compared with what memory allows.
-constexpr std::int64_t kLimitFrom = 1 << 20;
+// Below, a staging buffer is quicker than any call of the kernel.
+constexpr std::int64_t kDirectFrom = 64 << 10;
 constexpr std::size_t kFusedPieceBytes = std::size_t{1} << 20;
 
 Contenders of_one_tensor(Group& group, const Parameter& tensor, Memory memory,
@@ -35,11 +35,20 @@ Contenders of_one_tensor(Group& group, const Parameter& tensor, Memory memory,
   contenders.push_back(kolo_synchronous(group, tensor, prefix, memory));
   contenders.push_back(mpi_one_by_one(group, {tensor}));
   rivals.add_allreduce(contenders, tensor, memory);
-  if (memory == Memory::kArena && tensor.elements() >= kLimitFrom / sizeof(float)) {
+  if (memory == Memory::kArena && tensor.elements() > kCached / sizeof(float)) {
     contenders.push_back(kolo_bfloat16(group, tensor, prefix + "bfloat16."));
     if (auto limit = make_limit(group, tensor.elements())) contenders.push_back(std::move(limit));
   }
   return contenders;
+}
+
+void add_direct_read(Contenders& contenders, Group& group, std::size_t elements,
+                     const Publish& publish) {
+  if (auto direct = make_direct_read(group, elements)) {
+    contenders.push_back(std::move(direct));
+  } else {
+    publish.note("ranks cannot read each other's memory; contender direct-read is left out");
+  }
 }
 
 Contenders of_gradients(Group& group, const std::vector<Parameter>& parameters, Order order,
@@ -126,7 +135,7 @@ std::vector<Row> rows_of(const std::vector<Sample>& samples, const Row& like) {
 
 Schedule schedule_of(const Options& options, std::int64_t bytes, int ranks) {
   return {options.warm_up, options.samples > 0 ? options.samples : default_samples(bytes),
-          bytes <= kCached, bytes <= kInRow ? Pattern::most_calls(ranks, options.calls) : 1};
+          bytes <= kCached, bytes <= kCached ? Pattern::most_calls(ranks, options.calls) : 1};
 }
 
 void bench_allreduce(Group& group, const Options& options, const Publish& publish) {
@@ -141,7 +150,9 @@ void bench_allreduce(Group& group, const Options& options, const Publish& publis
     for (const Memory memory : memories) {
       const Parameter tensor{std::to_string(bytes), {bytes / 4}};
       const std::string work = "allreduce/" + tensor.name + "/" + name_of(memory) + "/";
-      const Contenders contenders = of_one_tensor(group, tensor, memory, "bench." + work, rivals);
+      Contenders contenders = of_one_tensor(group, tensor, memory, "bench." + work, rivals);
+      if (memory == Memory::kPrivate && bytes >= kDirectFrom)
+        add_direct_read(contenders, group, tensor.elements(), publish);
       publish.rows(measure_rows(group, contenders, schedule_of(options, bytes, group.size()),
                                 work + std::to_string(group.size()), bytes));
     }

@@ -13,8 +13,9 @@
 
 namespace kolo::bench {
 
-// Works "allocate/BYTES/THREADS/RANKS": a block of memory is taken, written and given back by so many
-// threads of rank 0 at once, from kolo's allocator and from LibTorch's stock one. The time of one block.
+// Works "allocate/BYTES/THREADS/RANKS": a block of memory is taken, written and given back by so
+// many threads of rank 0 at once, from kolo's allocator and from LibTorch's stock one. The time of
+// one block.
 void bench_allocate(Group& group, const Options& options, const Publish& publish);
 
 // Works "allreduce/BYTES/arena|private/RANKS": one float32 tensor, Sum, in place. kolo's lies in
@@ -47,8 +48,8 @@ void bench_train(Group& group, const Options& options, const Publish& publish);
 // BYTES are what each rank gives in; barrier has the one work of 0.
 void bench_operations(Group& group, const Options& options, const Publish& publish);
 
-// For a work that moves so many bytes: up to 256 KiB, a sample is options.calls in a row (fewer where
-// sums would not be exact); up to a MiB, samples are rehearsed.
+// For a work that moves so many bytes: up to a MiB, samples are rehearsed, and each is
+// options.calls in a row (fewer where sums would not be exact).
 Schedule schedule_of(const Options& options, std::int64_t bytes, int ranks);
 
 // Measures one work: for each contender a row for each distance of cores that there was.

@@ -43,8 +43,8 @@ class Contender {
   virtual void refresh(const Pattern& pattern) = 0;
   // Timed, collective. May throw ContenderFailed.
   virtual void run() = 0;
-  // So many runs, one right after the other, on what refresh() has written. Another process does that
-  // by itself.
+  // So many runs, one right after the other, on what refresh() has written. Another process does
+  // that by itself.
   virtual void repeat(int calls) {
     for (; calls > 0; --calls) run();
   }

@@ -8,7 +8,8 @@
 //     start          started VERSION PID PID ... ; PLACEMENT
 //                                                  (VERSION without blanks; all ranks' processes)
 //     work WORDS     ready                         (what is measured from now on)
-//     run ROUND CALLS    ran MICROSECONDS          (a sample of so many calls in a row, checked: all
+//     run ROUND CALLS    ran MICROSECONDS          (a sample of so many calls in a row, checked:
+//     all
 //                                                  calls, of the slowest rank)
 //     end            ended
 #pragma once

@@ -63,7 +63,8 @@ void bench_operations(Group& group, const Options& options, const Publish& publi
     const std::string work = name_of(exchange.operation) + "/" + std::to_string(bytes) + "/" +
                              name_of(memory) + "/" + std::to_string(group.size());
     const Contenders contenders = contenders_for(exchange, group, rivals);
-    publish.rows(measure_rows(group, contenders, schedule_of(options, bytes, group.size()), work, bytes));
+    publish.rows(
+        measure_rows(group, contenders, schedule_of(options, bytes, group.size()), work, bytes));
   }
 }
 

@@ -73,7 +73,7 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
   }
   if (benchmark == "allreduce" || benchmark == "operations" || benchmark == "tune") {
     add("calls", po::value(&o.calls)->default_value(o.calls),
-        "calls in a row that make a sample of a tensor of up to 256 KiB");
+        "calls in a row that make a sample of a tensor of up to 1 MiB");
   }
   if (benchmark == "operations") {
     add("only", po::value<std::string>()->value_name("NAME,..."),

@@ -24,7 +24,7 @@ struct Options {
   // All benchmarks.
   int samples = 0;  // 0: the benchmark chooses
   int warm_up = 5;
-  int calls = 16;  // in a row, of a sample of a small tensor: allreduce, operations and tune
+  int calls = 16;      // in a row, of a sample of a small tensor: allreduce, operations and tune
   std::string json;    // file, or empty
   std::string python;  // one that has torch, or empty; not allocate, idle, train, tune
 

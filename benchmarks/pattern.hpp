@@ -22,8 +22,8 @@ std::string describe(const Difference& difference, const std::string& whole, int
 // is noticed; they repeat after a prime number of elements, for cuts are at powers of two.
 //
 // Sums in place may follow each other `calls` times, each of what the one before has left: from the
-// second on all ranks have the same, so each multiplies by the number of ranks, and one that is left
-// out or done twice is noticed.
+// second on all ranks have the same, so each multiplies by the number of ranks, and one that is
+// left out or done twice is noticed.
 class Pattern {
  public:
   static constexpr std::size_t kPeriod = 4093;

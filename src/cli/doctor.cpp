@@ -69,7 +69,8 @@ Rows machine_rows(const Machine& machine, const Lookup& environment) {
                                          : show_bytes(machine.shm_bytes) + ", " +
                                                show_bytes(machine.shm_free_bytes) + " free"},
       {"huge pages", std::to_string(machine.huge_pages) +
-                         " reserved, transparent: " + machine.transparent_huge_pages},
+                         " reserved, transparent: " + machine.transparent_huge_pages +
+                         ", of shared memory: " + machine.shared_huge_pages},
       {"lockable memory", show_bytes(machine.locked_memory_bytes)},
       {"OMP_NUM_THREADS", environment("OMP_NUM_THREADS").value_or("not set")},
       {"CUDA_VISIBLE_DEVICES", environment("CUDA_VISIBLE_DEVICES").value_or("not set")},

@@ -100,6 +100,8 @@ Machine examine_machine() {
   std::istringstream(field("/proc/meminfo", "HugePages_Total")) >> machine.huge_pages;
   machine.transparent_huge_pages =
       chosen(first_line("/sys/kernel/mm/transparent_hugepage/enabled"));
+  machine.shared_huge_pages =
+      chosen(first_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled"));
   rlimit locked{};
   if (::getrlimit(RLIMIT_MEMLOCK, &locked) == 0 && locked.rlim_cur != RLIM_INFINITY) {
     machine.locked_memory_bytes = static_cast<std::int64_t>(locked.rlim_cur);

@@ -27,6 +27,7 @@ struct Machine {
   std::int64_t shm_free_bytes = -1;
   std::int64_t huge_pages = 0;            // reserved
   std::string transparent_huge_pages;     // "madvise"
+  std::string shared_huge_pages;          // "never": of shared memory, as kolo's arena is
   std::int64_t locked_memory_bytes = -1;  // limit; -1: none
   bool is_root = false;
 };

@@ -67,8 +67,8 @@ TEST(BenchPattern, NoMoreSumsInPlaceThanAreExact) {
   EXPECT_EQ(Pattern::most_calls(1, 16), 16);
   EXPECT_EQ(Pattern::most_calls(2, 16), 16);
   EXPECT_EQ(Pattern::most_calls(2, 1), 1);
-  EXPECT_EQ(Pattern::most_calls(3, 16), 10);      // 255 x 3^10 < 2^24
-  EXPECT_EQ(Pattern::most_calls(4096, 16), 9);    // 255 x 2^108 x 2^12 < 2^128
+  EXPECT_EQ(Pattern::most_calls(3, 16), 10);    // 255 x 3^10 < 2^24
+  EXPECT_EQ(Pattern::most_calls(4096, 16), 9);  // 255 x 2^108 x 2^12 < 2^128
   EXPECT_EQ(Pattern::most_calls(65535, 16), 1);
   EXPECT_EQ(Pattern::most_calls(4, 3), 3);
 }

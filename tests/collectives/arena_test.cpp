@@ -80,7 +80,10 @@ TEST(Arena, GivesPagesBackWhenAsked) {
   arena->free(freed);
   EXPECT_GE(arena->trim(), 16 * kMiB);
   EXPECT_EQ(arena->statistics().kept, 0U);
-  EXPECT_EQ(resident_pages(*arena), 4 * kMiB / Arena::kPage);
+  const std::size_t resident = resident_pages(*arena);
+  EXPECT_GE(resident, 4 * kMiB / Arena::kPage);
+  // The system may give huge pages, and keeps those of which something is in use.
+  EXPECT_LE(resident, 8 * kMiB / Arena::kPage);
   EXPECT_EQ(arena->trim(), 0U) << "nothing is left to give";
   EXPECT_EQ(static_cast<unsigned char*>(kept)[4 * kMiB - 1], 7);
   auto* again = static_cast<unsigned char*>(arena->allocate(16 * kMiB));

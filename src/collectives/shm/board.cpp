@@ -22,8 +22,7 @@ Board::Board(std::shared_ptr<Node> node, std::vector<int> local_ranks, int slot,
       members_(std::move(local_ranks)),
       rank_(index_of(members_, node_->local_rank())),
       begin_(board_of_slot(slot)),
-      generation_(generation),
-      distances_(members_.size()) {}
+      generation_(generation) {}
 
 std::vector<int> Board::everyone() const {
   std::vector<int> ranks(members_.size());

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -23,8 +24,8 @@
 #include <vector>
 
 #include "collectives/backend.hpp"
-#include "collectives/shm/distance.hpp"
 #include "collectives/shm/node.hpp"
+#include "collectives/shm/trial.hpp"
 
 namespace kolo::shm {
 
@@ -76,8 +77,11 @@ class Board {
     return value >> 32 == (stamp & 0xffff'ffff) ? value & 0xffff'ffff : kAll;
   }
 
-  // How far that rank is, as this one has seen.
-  Distance& distance(int rank) { return distances_[static_cast<std::size_t>(rank)]; }
+  // Whether this rank stores into staging buffers through the cache (kFirst) or around it
+  // (kSecond), for collectives that expose about so many bytes.
+  Trial& staging_of(bool reduces, std::size_t bytes) {
+    return staging_[reduces ? 1 : 0][static_cast<std::size_t>(std::bit_width(bytes))];
+  }
 
   // --- the channel of a turn on this rank ---
   // False while others still read what this rank had posted there for an earlier collective.
@@ -105,7 +109,7 @@ class Board {
   const std::size_t begin_;  // of the slot, in each segment
   const std::uint64_t generation_;
   std::array<Use, kChannels> uses_;
-  std::vector<Distance> distances_;  // by rank
+  std::array<std::array<Trial, 65>, 2> staging_;
 };
 
 }  // namespace kolo::shm

@@ -52,7 +52,12 @@ Status Exposure::post() {
   for (auto* counter : {&mine_.ready, &mine_.reduced, &mine_.copied})
     counter->store(Board::count(stamp_, 0), std::memory_order_relaxed);
   pieces_ = std::max(pieces_, pieces_of(bytes_));
-  stage_one();
+  if (staging_ != nullptr) {
+    way_ = trial().next();
+    const Clock::time_point begin = Clock::now();
+    stage_one();
+    spent_ = Clock::now() - begin;
+  }
   mine_.posted.store(stamp_, std::memory_order_release);
   return Status::ok();
 }
@@ -70,6 +75,7 @@ bool Exposure::all_posted() {
     any_private_ = any_private_ || peer.is_private;
     pieces_ = std::max(pieces_, pieces_of(peer.bytes));
   }
+  if (staging_ != nullptr && !came_) came_ = Clock::now();
   return true;
 }
 
@@ -99,11 +105,8 @@ std::byte* Exposure::at(int rank, std::size_t piece, std::size_t begin) const {
   return exposed + piece % kAhead * kPiece + (begin - piece * kPiece);
 }
 
-bool Exposure::streams_staged() const {
-  if (bytes_ < kMuch) return true;
-  const Clock::time_point now = Clock::now();
-  return !std::all_of(others_.begin(), others_.end(),
-                      [&](int rank) { return board_.distance(rank).is_near(now); });
+Trial& Exposure::trial() {
+  return board_.staging_of(unread_ != nullptr, bytes_);
 }
 
 bool Exposure::all_ready(std::size_t pieces) {
@@ -134,15 +137,16 @@ bool Exposure::all_reached(std::uint64_t Counters::*counter, std::size_t pieces)
     if (exposes && !peer.is_private) return true;
     const std::uint64_t wanted = exposes ? std::min(pieces, pieces_of(peer.bytes)) : pieces;
     if (peer.counters.*counter >= wanted) return true;
-    const Clock::time_point begin = Clock::now();
-    const Counters now = counters_of(rank);
-    if (now != peer.counters) board_.distance(rank).note_fetch(begin, Clock::now());
-    peer.counters = now;
+    peer.counters = counters_of(rank);
     return peer.counters.*counter >= wanted;
   });
 }
 
 void Exposure::end() {
+  if (came_) {
+    const std::chrono::duration<double, std::nano> time = spent_ + (Clock::now() - *came_);
+    trial().took(way_, time.count() / static_cast<double>(bytes_));
+  }
   board_.end(turn_, others_, pieces_);
 }
 

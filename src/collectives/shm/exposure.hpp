@@ -6,10 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "collectives/shm/board.hpp"
+#include "core/clock.hpp"
 
 namespace kolo::shm {
 
@@ -62,9 +64,11 @@ class Exposure {
   // Where byte `begin` of a rank's region can be read (or, where it is not private, written), while
   // `piece`, which it lies in, is exposed. This rank's own region is always its own memory.
   std::byte* at(int rank, std::size_t piece, std::size_t begin) const;
-  // Whether to store what goes into a staging buffer around the cache: its readers find it in
-  // memory then, for fetching it from the cache of a core far away takes several times as long.
-  bool streams_staged() const;
+  // Whether to store what goes into a staging buffer around the cache. Its readers find it in
+  // memory then, instead of fetching it from this core's cache, and this core need not take the
+  // lines back from theirs. Which is quicker depends on sizes, on the caches, and on how far the
+  // cores are.
+  bool streams_staged() const { return way_ == Trial::kSecond; }
   // Of this rank's own region, which is private: where it lies in the staging buffer.
   std::byte* staged(std::size_t piece, std::size_t begin) const;
 
@@ -80,18 +84,13 @@ class Exposure {
   void end();
 
  private:
-  // From here on, caches that are near do better.
-  static constexpr std::size_t kMuch = 256 << 10;
-
   // Pieces.
   struct Counters {
     std::uint64_t ready = 0;
     std::uint64_t reduced = 0;
     std::uint64_t copied = 0;
-    bool operator==(const Counters&) const = default;
   };
-  // What this rank has seen of another one's line. Nothing else reads the line once that rank has
-  // posted, so that a look which sees a change has fetched it.
+  // What this rank has seen of another one's line.
   struct Peer {
     std::uint64_t bytes = 0;
     std::uint64_t offset = 0;
@@ -99,6 +98,7 @@ class Exposure {
     Counters counters;
   };
 
+  Trial& trial();
   const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
   Counters counters_of(int rank) const;
   bool all_reached(std::uint64_t Counters::*counter, std::size_t pieces);
@@ -117,7 +117,10 @@ class Exposure {
   Unread unread_;
   std::byte* staging_ = nullptr;  // in the arena
   std::size_t staged_ = 0;        // pieces
-  std::size_t seen_ = 0;          // of others_: have posted
+  Trial::Way way_ = Trial::kFirst;
+  Clock::duration spent_{};                // on the first piece, before others have come
+  std::optional<Clock::time_point> came_;  // when all had
+  std::size_t seen_ = 0;                   // of others_: have posted
   bool any_private_ = false;
   std::size_t pieces_ = 1;
 };
