@@ -25,13 +25,24 @@ namespace {
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kBlocks = 4;  // of a thread at once
 constexpr int kAllocateSamples = 20;
-constexpr std::int64_t kBytesInSample = 256 << 20;
+constexpr std::int64_t kBytesInSample = 1 << 30;
 
-void use_all_cores() {
+// The launcher may have bound the rank to one core. Threads take turns on the node's, and do not
+// move. Where that is not allowed, a thread runs where it is.
+void bind_to_core(int thread) {
   cpu_set_t all;
   CPU_ZERO(&all);
   for (int core = 0; core < CPU_SETSIZE; ++core) CPU_SET(core, &all);
-  sched_setaffinity(0, sizeof all, &all);  // where it may not, it runs where it is
+  if (sched_setaffinity(0, sizeof all, &all) != 0 || sched_getaffinity(0, sizeof all, &all) != 0)
+    return;
+  int left = thread % std::max(1, CPU_COUNT(&all));
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (!CPU_ISSET(core, &all) || left-- > 0) continue;
+    CPU_ZERO(&all);
+    CPU_SET(core, &all);
+    sched_setaffinity(0, sizeof all, &all);
+    return;
+  }
 }
 
 // Each thread takes four blocks, writes into each of their pages, and gives them back, round by
@@ -46,7 +57,7 @@ class Allocate final : public Contender {
         bytes_(bytes),
         threads_(threads),
         rounds_(static_cast<int>(std::clamp<std::int64_t>(
-            kBytesInSample / static_cast<std::int64_t>(bytes * kBlocks), 2, 200))) {}
+            kBytesInSample / static_cast<std::int64_t>(bytes * kBlocks), 4, 4096))) {}
 
   std::string name() const override { return name_; }
   void refresh(const Pattern& /*pattern*/) override { overlaps_ = 0; }
@@ -71,7 +82,7 @@ class Allocate final : public Contender {
     std::atomic<bool> begins{false};
     for (int number = 0; number < threads_; ++number) {
       threads.emplace_back([&, number] {
-        use_all_cores();
+        bind_to_core(number);
         round(number);  // its caches have what it needs
         ++here;
         while (!begins) sched_yield();

@@ -13,7 +13,7 @@ namespace kolo {
 struct ArenaStatistics {
   std::size_t capacity = 0;     // bytes it may hold (KOLO_ARENA_BYTES)
   std::size_t allocated = 0;    // bytes in use by tensors and kolo's buffers, rounded up to blocks
-  std::size_t peak = 0;         // the most of that so far
+  std::size_t peak = 0;         // the most of that so far, with what threads kept for themselves
   std::size_t kept = 0;         // bytes that are free and whose memory is kept for the next tensors
   std::size_t allocations = 0;  // since the arena was made
   std::size_t refusals = 0;     // of them: went elsewhere, since room or memory was short

@@ -22,13 +22,13 @@ constexpr std::uint32_t kNewPages = (2 << 20) / Arena::kPage;
 }  // namespace
 
 // A few blocks that this thread has freed, by size. Bounded, so that what one thread allocates and
-// another one frees does not pile up.
+// another one frees does not pile up. What it counts, others read: threads that all wrote to common
+// counters would fetch them from each other for each block.
 class Arena::ThreadCache {
  public:
   ~ThreadCache() {
-    flush();
-    arena_ = nullptr;
-    kept_ = kMostPages;  // what is freed while the thread ends is not kept
+    change_to(nullptr);
+    set_kept(kMostPages);  // what is freed while the thread ends is not kept
   }
 
   // The calling thread's, for this arena.
@@ -44,20 +44,24 @@ class Arena::ThreadCache {
   std::optional<std::uint32_t> take(std::uint32_t pages) {
     Bin* const bin = bin_for(pages);
     if (bin == nullptr || bin->count == 0) return std::nullopt;
-    kept_ -= pages;
-    arena_->cached_pages_.fetch_sub(pages, std::memory_order_relaxed);
+    set_kept(kept() - pages);
     return bin->blocks[--bin->count];
   }
 
   bool keep(std::uint32_t page, std::uint32_t pages) {
     Bin* const bin = bin_for(pages);
-    if (bin == nullptr || bin->count == bin->blocks.size() || kept_ + pages > kMostPages)
+    if (bin == nullptr || bin->count == bin->blocks.size() || kept() + pages > kMostPages)
       return false;
     bin->blocks[bin->count++] = page;
-    kept_ += pages;
-    arena_->cached_pages_.fetch_add(pages, std::memory_order_relaxed);
+    set_kept(kept() + pages);
     return true;
   }
+
+  void count_allocation() { allocations_.store(allocations() + 1, std::memory_order_relaxed); }
+
+  // Any thread.
+  std::uint32_t kept() const { return kept_.load(std::memory_order_relaxed); }
+  std::size_t allocations() const { return allocations_.load(std::memory_order_relaxed); }
 
  private:
   static constexpr std::uint32_t kLargestPages = (1 << 20) / kPage;
@@ -76,26 +80,32 @@ class Arena::ThreadCache {
   }
 
   void change_to(Arena* arena) {
-    flush();
+    leave();
     arena_ = arena;
+    if (arena == nullptr) return;
+    const MutexLock lock(arena->mutex_);
+    arena->caches_.push_back(this);
   }
 
-  void flush() {
+  void leave() {
     if (arena_ == nullptr) return;
+    const MutexLock lock(arena_->mutex_);
     for (Bin& bin : bins_) {
-      while (bin.count > 0) {
-        const std::uint32_t page = bin.blocks[--bin.count];
-        const std::uint32_t pages = arena_->ranges_[page].pages;
-        kept_ -= pages;
-        arena_->cached_pages_.fetch_sub(pages, std::memory_order_relaxed);
-        arena_->return_block(page);
-      }
+      while (bin.count > 0) arena_->give_block(bin.blocks[--bin.count]);
     }
+    set_kept(0);
+    arena_->earlier_allocations_ += allocations();
+    allocations_.store(0, std::memory_order_relaxed);
+    std::erase(arena_->caches_, this);
   }
+
+  void set_kept(std::uint32_t pages) { kept_.store(pages, std::memory_order_relaxed); }
 
   Arena* arena_ = nullptr;
   std::array<Bin, kBins> bins_{};
-  std::uint32_t kept_ = 0;  // pages
+  // Written by this thread alone.
+  std::atomic<std::uint32_t> kept_{0};  // pages
+  std::atomic<std::size_t> allocations_{0};
 };
 
 Arena::Arena(Segment segment, std::uint32_t reserved_pages)
@@ -146,17 +156,17 @@ Arena::List Arena::list_of(std::uint32_t pages) {
 
 void* Arena::allocate(std::size_t bytes, std::size_t leave) {
   if (bytes < kSmallest || closed_.load(std::memory_order_relaxed)) return nullptr;
-  allocations_.fetch_add(1, std::memory_order_relaxed);
+  ThreadCache& cache = ThreadCache::of(*this);
+  cache.count_allocation();
   std::optional<std::uint32_t> page;
   std::uint32_t pages = 0;
-  const std::size_t used = allocated_pages_.load(std::memory_order_relaxed) * kPage;
-  const std::size_t room = std::size_t{pages_ - reserved_pages_} * kPage;
-  if (used + leave <= room && bytes <= room - used - leave) {
+  if (has_room(bytes, leave)) {
     pages = block_pages(bytes);
-    page = ThreadCache::of(*this).take(pages);
+    page = cache.take(pages);
     if (!page) {
       const MutexLock lock(mutex_);
       page = take(pages);
+      if (page) count_taken(pages);
     }
   }
   if (!page) {
@@ -168,28 +178,45 @@ void* Arena::allocate(std::size_t bytes, std::size_t leave) {
     return nullptr;
   }
   ranges_[*page].pages = pages;
-  count_allocated(pages);
   return segment_.data() + std::size_t{*page} * kPage;
 }
 
-void Arena::count_allocated(std::size_t pages) {
-  const std::size_t now = allocated_pages_.fetch_add(pages, std::memory_order_relaxed) + pages;
-  std::size_t peak = peak_pages_.load(std::memory_order_relaxed);
-  while (now > peak && !peak_pages_.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
-  }
+bool Arena::has_room(std::size_t bytes, std::size_t leave) const {
+  const std::size_t room = std::size_t{pages_ - reserved_pages_} * kPage;
+  const auto fits_beside = [&](std::size_t used_pages) {
+    const std::size_t used = used_pages * kPage + leave;
+    return used <= room && bytes <= room - used;
+  };
+  if (fits_beside(taken_pages_.load(std::memory_order_relaxed))) return true;
+  const MutexLock lock(mutex_);
+  return fits_beside(taken_pages_.load(std::memory_order_relaxed) - cached_pages());
+}
+
+void Arena::count_taken(std::uint32_t pages) {
+  const std::size_t now = taken_pages_.load(std::memory_order_relaxed) + pages;
+  taken_pages_.store(now, std::memory_order_relaxed);
+  peak_pages_ = std::max(peak_pages_, now);
+}
+
+std::size_t Arena::cached_pages() const {
+  std::size_t pages = 0;
+  for (const ThreadCache* cache : caches_) pages += cache->kept();
+  return pages;
 }
 
 void Arena::free(void* block) {
   const auto page = static_cast<std::uint32_t>(
       static_cast<std::size_t>(static_cast<std::byte*>(block) - segment_.data()) / kPage);
-  const std::uint32_t pages = ranges_[page].pages;
-  allocated_pages_.fetch_sub(pages, std::memory_order_relaxed);
-  if (!ThreadCache::of(*this).keep(page, pages)) return_block(page);
+  if (ThreadCache::of(*this).keep(page, ranges_[page].pages)) return;
+  const MutexLock lock(mutex_);
+  give_block(page);
 }
 
-void Arena::return_block(std::uint32_t page) {
-  const MutexLock lock(mutex_);
-  give(page, ranges_[page].pages);
+void Arena::give_block(std::uint32_t page) {
+  const std::uint32_t pages = ranges_[page].pages;
+  taken_pages_.store(taken_pages_.load(std::memory_order_relaxed) - pages,
+                     std::memory_order_relaxed);
+  give(page, pages);
 }
 
 // From the smallest list whose ranges are all large enough, or new memory.
@@ -318,12 +345,16 @@ std::size_t Arena::trim() {
 Arena::Statistics Arena::statistics() const {
   Statistics statistics;
   statistics.capacity = std::size_t{pages_ - reserved_pages_} * kPage;
-  statistics.allocated = allocated_pages_.load(std::memory_order_relaxed) * kPage;
-  statistics.peak = peak_pages_.load(std::memory_order_relaxed) * kPage;
-  statistics.allocations = allocations_.load(std::memory_order_relaxed);
   statistics.refusals = refusals_.load(std::memory_order_relaxed);
   const MutexLock lock(mutex_);
-  statistics.kept = (kept_pages_ + cached_pages_.load(std::memory_order_relaxed)) * kPage;
+  const std::size_t cached = cached_pages();
+  // A thread may keep or take one meanwhile.
+  const std::size_t taken = std::max(taken_pages_.load(std::memory_order_relaxed), cached);
+  statistics.allocated = (taken - cached) * kPage;
+  statistics.peak = peak_pages_ * kPage;
+  statistics.kept = (kept_pages_ + cached) * kPage;
+  statistics.allocations = earlier_allocations_;
+  for (const ThreadCache* cache : caches_) statistics.allocations += cache->allocations();
   return statistics;
 }
 

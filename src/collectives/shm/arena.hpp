@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "collectives/shm/segment.hpp"
 #include "core/thread_annotations.hpp"
@@ -27,7 +28,7 @@ class Arena {
   struct Statistics {             // all but the counts in bytes
     std::size_t capacity = 0;     // of address space
     std::size_t allocated = 0;    // in use by the program, as it asked for, rounded up to blocks
-    std::size_t peak = 0;         // the most of that so far
+    std::size_t peak = 0;         // the most of that so far, with what threads kept
     std::size_t kept = 0;         // free, with pages, in threads' caches too
     std::size_t allocations = 0;  // since the start
     std::size_t refusals = 0;     // of them: not served, since memory was short
@@ -104,8 +105,10 @@ class Arena {
   void insert(std::uint32_t page, std::uint32_t pages, bool released) KOLO_REQUIRES(mutex_);
   void remove(std::uint32_t page) KOLO_REQUIRES(mutex_);
   bool populate(std::uint32_t page, std::uint32_t pages) const;
-  void count_allocated(std::size_t pages);
-  void return_block(std::uint32_t page) KOLO_EXCLUDES(mutex_);
+  void give_block(std::uint32_t page) KOLO_REQUIRES(mutex_);
+  bool has_room(std::size_t bytes, std::size_t leave) const KOLO_EXCLUDES(mutex_);
+  void count_taken(std::uint32_t pages) KOLO_REQUIRES(mutex_);
+  std::size_t cached_pages() const KOLO_REQUIRES(mutex_);
 
   const Segment segment_;
   const std::uint32_t reserved_pages_;
@@ -118,11 +121,12 @@ class Arena {
   std::uint32_t doublings_ KOLO_GUARDED_BY(mutex_) = 0;             // bits: eighths_ that have some
   std::uint32_t frontier_ KOLO_GUARDED_BY(mutex_);  // pages from here on were never used
   std::size_t kept_pages_ KOLO_GUARDED_BY(mutex_) = 0;
+  std::size_t peak_pages_ KOLO_GUARDED_BY(mutex_) = 0;
+  std::size_t earlier_allocations_ KOLO_GUARDED_BY(mutex_) = 0;  // of threads that have ended
+  std::vector<ThreadCache*> caches_ KOLO_GUARDED_BY(mutex_);
 
-  std::atomic<std::size_t> allocated_pages_{0};
-  std::atomic<std::size_t> peak_pages_{0};
-  std::atomic<std::size_t> cached_pages_{0};
-  std::atomic<std::size_t> allocations_{0};
+  // In use, or kept by threads. Written under the lock.
+  std::atomic<std::size_t> taken_pages_{0};
   std::atomic<std::size_t> refusals_{0};
   std::atomic<bool> closed_{false};  // a forked child's
 };
