@@ -1,5 +1,6 @@
 // kolo bench allocate: tensors' memory from kolo's arena and from LibTorch's own allocator.
 #include <c10/core/CPUAllocator.h>
+#include <kolo/memory.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -60,7 +61,10 @@ class Allocate final : public Contender {
             kBytesInSample / static_cast<std::int64_t>(bytes * kBlocks), 4, 4096))) {}
 
   std::string name() const override { return name_; }
-  void refresh(const Pattern& /*pattern*/) override { overlaps_ = 0; }
+  void refresh(const Pattern& /*pattern*/) override {
+    overlaps_ = 0;
+    refusals_ = arena_statistics().refusals;
+  }
 
   void run() override {
     if (group_.rank() == 0) work();
@@ -70,8 +74,9 @@ class Allocate final : public Contender {
   std::optional<double> measured_microseconds() const override { return microseconds_; }
 
   std::string check(const Pattern& /*pattern*/) override {
-    if (overlaps_ == 0) return "";
-    return std::to_string(overlaps_) + " pages were somebody else's, too";
+    if (overlaps_ > 0) return std::to_string(overlaps_) + " pages were somebody else's, too";
+    if (arena_statistics().refusals == refusals_) return "";
+    return "the arena had no room: KOLO_ARENA_BYTES or the machine's memory is too small for it";
   }
 
  private:
@@ -80,6 +85,7 @@ class Allocate final : public Contender {
     std::vector<double> ends(static_cast<std::size_t>(threads_));
     std::vector<std::thread> threads;
     std::atomic<bool> begins{false};
+    threads.reserve(ends.size());
     for (int number = 0; number < threads_; ++number) {
       threads.emplace_back([&, number] {
         bind_to_core(number);
@@ -112,7 +118,7 @@ class Allocate final : public Contender {
       ++mark;
       for (std::size_t at = 0; at < bytes_; at += kPage) overlaps += word(block, at) != mark;
     }
-    overlaps_ += overlaps;
+    if (overlaps != 0) overlaps_ += overlaps;
   }
 
   static std::uint32_t& word(const c10::DataPtr& block, std::size_t at) {
@@ -126,6 +132,7 @@ class Allocate final : public Contender {
   const int threads_;
   const int rounds_;
   std::atomic<int> overlaps_{0};
+  std::size_t refusals_ = 0;
   double microseconds_ = 0;  // of a block, on rank 0
 };
 

@@ -42,13 +42,12 @@ Contenders of_one_tensor(Group& group, const Parameter& tensor, Memory memory,
   return contenders;
 }
 
-void add_direct_read(Contenders& contenders, Group& group, std::size_t elements,
-                     const Publish& publish) {
-  if (auto direct = make_direct_read(group, elements)) {
-    contenders.push_back(std::move(direct));
-  } else {
-    publish.note("ranks cannot read each other's memory; contender direct-read is left out");
-  }
+// Whether it could be had.
+bool add_direct_read(Contenders& contenders, Group& group, std::size_t elements) {
+  auto direct = make_direct_read(group, elements);
+  if (direct == nullptr) return false;
+  contenders.push_back(std::move(direct));
+  return true;
 }
 
 Contenders of_gradients(Group& group, const std::vector<Parameter>& parameters, Order order,
@@ -146,13 +145,17 @@ void bench_allreduce(Group& group, const Options& options, const Publish& publis
   rivals.start_gloo(static_cast<std::size_t>(sizes.back()) / sizeof(float));
   rivals.start_horovod();
   rivals.start_tuned_mpi();
+  bool reads_directly = group.size() > 1;
   for (const std::int64_t bytes : sizes) {
     for (const Memory memory : memories) {
       const Parameter tensor{std::to_string(bytes), {bytes / 4}};
       const std::string work = "allreduce/" + tensor.name + "/" + name_of(memory) + "/";
       Contenders contenders = of_one_tensor(group, tensor, memory, "bench." + work, rivals);
-      if (memory == Memory::kPrivate && bytes >= kDirectFrom)
-        add_direct_read(contenders, group, tensor.elements(), publish);
+      if (memory == Memory::kPrivate && bytes >= kDirectFrom && reads_directly) {
+        reads_directly = add_direct_read(contenders, group, tensor.elements());
+        if (!reads_directly)
+          publish.note("ranks cannot read each other's memory; contender direct-read is left out");
+      }
       publish.rows(measure_rows(group, contenders, schedule_of(options, bytes, group.size()),
                                 work + std::to_string(group.size()), bytes));
     }

@@ -11,8 +11,8 @@
 
 namespace kolo::bench {
 
-// Collective. Null where the ranks are not all on one node, or may not read each other's memory (a
-// container's or Yama's rules).
+// Collective, of two ranks and more. Null where the ranks are not all on one node, or may not read
+// each other's memory (a container's or Yama's rules).
 std::unique_ptr<Contender> make_direct_read(Group& group, std::size_t elements);
 
 }  // namespace kolo::bench

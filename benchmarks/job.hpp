@@ -8,9 +8,9 @@
 //     start          started VERSION PID PID ... ; PLACEMENT
 //                                                  (VERSION without blanks; all ranks' processes)
 //     work WORDS     ready                         (what is measured from now on)
-//     run ROUND CALLS    ran MICROSECONDS          (a sample of so many calls in a row, checked:
-//     all
-//                                                  calls, of the slowest rank)
+//     run ROUND CALLS
+//                    ran MICROSECONDS              (a sample of so many calls, checked: the time of
+//                                                  all of them, of the slowest rank)
 //     end            ended
 #pragma once
 

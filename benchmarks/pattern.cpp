@@ -80,18 +80,21 @@ Pattern::Pattern(int rank, int ranks, int round, int calls)
     if (other == rank) mine_ = std::move(values);
   }
   in_place_ = sum_;
-  const auto factor = static_cast<float>(std::pow(ranks, calls - 1));
+  // Beyond most_calls() nothing is promised but that it is a number.
+  const auto factor = static_cast<float>(std::min(std::pow(ranks, calls - 1), 0x1p126));
   for (float& value : in_place_) value *= factor;
 }
 
 int Pattern::most_calls(int ranks, int wanted) {
   int odd = ranks;
   while (odd % 2 == 0) odd /= 2;
-  // float32 has 24 digits, which the odd part of a product needs, and ends at 2^128.
+  // While a value is added up it comes so many times, of which the odd ones need most digits.
+  // float32 has 24 and ends at 2^128.
+  const int most_odd = ranks % 2 == 0 ? ranks - 1 : ranks;
   double digits = 255.0 * ranks;
   double value = digits;
   int calls = 1;
-  while (calls < wanted && digits * odd <= 0x1p24 && value * ranks < 0x1p127) {
+  while (calls < wanted && digits * most_odd <= 0x1p24 && value * ranks < 0x1p127) {
     digits *= odd;
     value *= ranks;
     ++calls;

@@ -46,14 +46,14 @@ std::vector<float> summed_in_place(int ranks, int calls) {
 }
 
 TEST(BenchPattern, SumsInPlaceMayFollowEachOther) {
-  for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 64}) {
+  for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 20, 24, 48, 96, 128}) {
     const int calls = Pattern::most_calls(ranks, 16);
     const Pattern pattern(0, ranks, 3, calls);
     const auto values = summed_in_place(ranks, calls);
     EXPECT_FALSE(pattern.first_difference(values.data(), kCount)) << ranks;
     const auto once = summed_in_place(ranks, 1);
     EXPECT_FALSE(pattern.first_difference_elsewhere(once.data(), kCount)) << ranks;
-    if (ranks == 1) continue;
+    if (ranks == 1 || calls == 1) continue;
     EXPECT_TRUE(pattern.first_difference_elsewhere(values.data(), kCount)) << ranks;
     // One that was left out, and one too many.
     for (const int other : {calls - 1, calls + 1}) {
@@ -67,8 +67,11 @@ TEST(BenchPattern, NoMoreSumsInPlaceThanAreExact) {
   EXPECT_EQ(Pattern::most_calls(1, 16), 16);
   EXPECT_EQ(Pattern::most_calls(2, 16), 16);
   EXPECT_EQ(Pattern::most_calls(2, 1), 1);
-  EXPECT_EQ(Pattern::most_calls(3, 16), 10);    // 255 x 3^10 < 2^24
-  EXPECT_EQ(Pattern::most_calls(4096, 16), 9);  // 255 x 2^108 x 2^12 < 2^128
+  EXPECT_EQ(Pattern::most_calls(3, 16), 10);  // 255 x 3^10 < 2^24
+  EXPECT_EQ(Pattern::most_calls(24, 16), 6);  // 255 x 24 x 3^4 x 23 < 2^24
+  EXPECT_EQ(Pattern::most_calls(128, 16), 16);
+  EXPECT_EQ(Pattern::most_calls(255, 16), 2);
+  EXPECT_EQ(Pattern::most_calls(4096, 16), 1);
   EXPECT_EQ(Pattern::most_calls(65535, 16), 1);
   EXPECT_EQ(Pattern::most_calls(4, 3), 3);
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <future>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -90,6 +91,66 @@ TEST(Arena, GivesPagesBackWhenAsked) {
   EXPECT_EQ(again[5], 0) << "a new page";
   arena->free(again);
   arena->free(kept);
+}
+
+// Frees a block when its thread ends, after all that was made later.
+struct LateFree {
+  ~LateFree() {
+    if (block != nullptr) arena->free(block);
+  }
+  Arena* arena = nullptr;
+  void* block = nullptr;
+};
+
+TEST(Arena, AThreadMayFreeWhileItEnds) {
+  const auto arena = make_arena(64 * kMiB);
+  for (int i = 0; i < 3; ++i) {
+    void* const block = arena->allocate(kMiB);
+    std::thread([&] {
+      thread_local LateFree late;
+      late.arena = arena.get();
+      late.block = block;
+      arena->free(arena->allocate(kMiB));  // from here on this thread keeps blocks
+    }).join();
+    EXPECT_EQ(arena->statistics().allocated, 0U);
+    EXPECT_EQ(arena->statistics().allocations, 2U * (static_cast<unsigned>(i) + 1));
+  }
+}
+
+TEST(Arena, CountsWhatAllThreadsDo) {
+  const auto arena = make_arena(64 * kMiB);
+  const auto other = make_arena(64 * kMiB);
+  constexpr std::size_t kThreads = 4;
+  std::vector<void*> kept(kThreads);
+  std::vector<std::thread> threads;
+  for (void*& mine : kept) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) {
+        mine = arena->allocate(64 << 10);
+        if (i == 50) other->free(other->allocate(64 << 10));
+        if (i < 99) arena->free(mine);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(arena->statistics().allocations, 100 * kThreads);
+  EXPECT_EQ(arena->statistics().allocated, kThreads * (64 << 10));
+  EXPECT_EQ(other->statistics().allocations, kThreads);
+  EXPECT_EQ(other->statistics().allocated, 0U);
+  for (void* block : kept) arena->free(block);
+  EXPECT_EQ(arena->statistics().allocated, 0U);
+}
+
+// What other threads keep is room, too.
+TEST(Arena, RoomIsWhatIsNotInUse) {
+  const auto arena = make_arena(16 * kMiB);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(arena->allocate(kMiB));
+  for (void* block : blocks) arena->free(block);  // this thread keeps them
+  void* const small = arena->allocate(64 << 10, 8 * kMiB);
+  ASSERT_NE(small, nullptr);
+  EXPECT_EQ(arena->allocate(64 << 10, 16 * kMiB), nullptr);
+  arena->free(small);
 }
 
 TEST(Arena, JoinsWhatIsFreeAndSplitsIt) {
@@ -203,6 +264,35 @@ TEST(Arena, AChildChangesNothingOfItsParents) {
   void* const other = arena->allocate(kMiB);
   EXPECT_NE(other, block) << "the child's free() is its own";
   arena->free(other);
+  arena->free(block);
+}
+
+// Whose memory is used for something else there.
+TEST(Arena, AChildForgetsWhatOtherThreadsKeep) {
+  const auto arena = make_arena(16 * kMiB);
+  void* const block = arena->allocate(kMiB);
+  std::promise<void> keeps;
+  std::promise<void> may_end;
+  std::thread keeper([&] {
+    arena->free(arena->allocate(512 << 10));
+    keeps.set_value();
+    may_end.get_future().wait();
+  });
+  keeps.get_future().wait();
+  const std::size_t kept = arena->statistics().kept;
+  arena->before_fork();
+  const pid_t child = fork();
+  if (child == 0) {
+    if (!arena->after_fork_in_child()) _exit(2);
+    const Arena::Statistics now = arena->statistics();
+    if (now.allocations != 2 || now.allocated != kMiB) _exit(3);
+    _exit(now.kept == kept - (512 << 10) ? 0 : 4);
+  }
+  arena->after_fork_in_parent();
+  EXPECT_EQ(exit_code_of(child), 0);
+  EXPECT_EQ(arena->statistics().kept, kept);
+  may_end.set_value();
+  keeper.join();
   arena->free(block);
 }
 

@@ -19,9 +19,35 @@ bool means_lost_peer(int error_class) {
 #endif
 }
 
+#ifdef OMPI_HAVE_MPI_EXT_FTMPI
+// ": the process of rank 3 has ended", or nothing if MPI does not tell.
+std::string failed_ranks(MPI_Comm comm) {
+  MPI_Group failed = MPI_GROUP_NULL;
+  MPI_Group all = MPI_GROUP_NULL;
+  int count = 0;
+  std::string text;
+  if (comm != MPI_COMM_NULL && MPIX_Comm_get_failed(comm, &failed) == MPI_SUCCESS &&
+      MPI_Comm_group(comm, &all) == MPI_SUCCESS && MPI_Group_size(failed, &count) == MPI_SUCCESS) {
+    for (int i = 0; i < count; ++i) {
+      int rank = 0;
+      if (MPI_Group_translate_ranks(failed, 1, &i, all, &rank) != MPI_SUCCESS) continue;
+      text += ": the process of rank " + std::to_string(rank) + " has ended";
+    }
+  }
+  for (MPI_Group* group : {&failed, &all}) {
+    if (*group != MPI_GROUP_NULL) MPI_Group_free(group);  // what failed before is said already
+  }
+  return text;
+}
+#else
+std::string failed_ranks(MPI_Comm /*comm*/) {
+  return "";
+}
+#endif
+
 }  // namespace
 
-Status check_mpi(int code, const char* call) {
+Status check_mpi(int code, const char* call, MPI_Comm comm) {
   if (code == MPI_SUCCESS) return Status::ok();
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
@@ -31,7 +57,7 @@ Status check_mpi(int code, const char* call) {
       " failed: " + (length > 0 ? std::string(text, length) : "MPI error " + std::to_string(code));
   int error_class = code;
   if (MPI_Error_class(code, &error_class) == MPI_SUCCESS && means_lost_peer(error_class)) {
-    return Status::peer_lost(message);
+    return Status::peer_lost(message + failed_ranks(comm));
   }
   return Status::internal(message);
 }

@@ -8,7 +8,7 @@
 namespace kolo {
 
 // Ok for MPI_SUCCESS; else what was called and MPI's own words. A failed or revoked process (ULFM)
-// becomes kPeerLost.
-Status check_mpi(int code, const char* call);
+// becomes kPeerLost, and says which ranks of `comm` have failed.
+Status check_mpi(int code, const char* call, MPI_Comm comm = MPI_COMM_NULL);
 
 }  // namespace kolo

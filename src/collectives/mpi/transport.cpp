@@ -51,7 +51,7 @@ class MpiTransport final : public Transport {
     MPI_Status mpi_status;
     const int code = MPI_Test(&request.mpi, &done, &mpi_status);
     if (code == MPI_SUCCESS && done == 0) return Progress::kWaiting;
-    Status result = check_mpi(code, request.expected == kSending ? "sending" : "receiving");
+    Status result = check_mpi(code, request.expected == kSending ? "sending" : "receiving", comm_);
     if (result.is_ok()) result = check_length(request, mpi_status);
     const int peer = request.peer;
     release(ticket.slot);
@@ -67,7 +67,7 @@ class MpiTransport final : public Transport {
     MPI_Status mpi_status;
     const int code = MPI_Iprobe(MPI_ANY_SOURCE, static_cast<int>(tag), comm_, &found, &mpi_status);
     arrival.reset();
-    if (Status s = check_mpi(code, "MPI_Iprobe"); !s.is_ok() || found == 0) return s;
+    if (Status s = check_mpi(code, "MPI_Iprobe", comm_); !s.is_ok() || found == 0) return s;
     int bytes = 0;
     Status s = check_mpi(MPI_Get_count(&mpi_status, MPI_BYTE, &bytes), "MPI_Get_count");
     if (s.is_ok()) arrival = Arrival{mpi_status.MPI_SOURCE, static_cast<std::size_t>(bytes)};
@@ -102,7 +102,7 @@ class MpiTransport final : public Transport {
                  Ticket& ticket) {
     requests_[slot].peer = peer;
     requests_[slot].expected = expected;
-    Status status = check_mpi(code, call);
+    Status status = check_mpi(code, call, comm_);
     if (status.is_ok()) {
       ticket.slot = slot;
     } else {

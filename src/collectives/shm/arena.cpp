@@ -27,18 +27,30 @@ constexpr std::uint32_t kNewPages = (2 << 20) / Arena::kPage;
 class Arena::ThreadCache {
  public:
   ~ThreadCache() {
-    change_to(nullptr);
-    set_kept(kMostPages);  // what is freed while the thread ends is not kept
+    leave();
+    ended = true;
   }
+  ThreadCache() = default;
+  ThreadCache(const ThreadCache&) = delete;
+  ThreadCache& operator=(const ThreadCache&) = delete;
 
-  // The calling thread's, for this arena.
-  static ThreadCache& of(Arena& arena) {
+  // The calling thread's, for this arena. Null while the thread ends: what is freed then, by
+  // objects that outlive the cache, is not kept.
+  static ThreadCache* of(Arena& arena) {
+    if (ended) return nullptr;
     thread_local ThreadCache cache;
-    if (cache.arena_ != &arena) cache.change_to(&arena);
-    return cache;
+    if (cache.arena_ != &arena) cache.change_to(arena);
+    return &cache;
   }
 
-  static void forget(Arena& arena) { of(arena).change_to(nullptr); }
+  // What of() has given this thread for the arena; null if nothing.
+  static ThreadCache* known_to(const Arena& arena) {
+    return current != nullptr && current->arena_ == &arena ? current : nullptr;
+  }
+
+  static void forget(const Arena& arena) {
+    if (ThreadCache* const cache = known_to(arena)) cache->leave();
+  }
 
   // A page number, or nothing.
   std::optional<std::uint32_t> take(std::uint32_t pages) {
@@ -79,12 +91,12 @@ class Arena::ThreadCache {
     return &bins_[list.doubling * 8 + list.eighth - 8];
   }
 
-  void change_to(Arena* arena) {
+  void change_to(Arena& arena) {
     leave();
-    arena_ = arena;
-    if (arena == nullptr) return;
-    const MutexLock lock(arena->mutex_);
-    arena->caches_.push_back(this);
+    const MutexLock lock(arena.mutex_);
+    arena.caches_.push_back(this);
+    arena_ = &arena;
+    current = this;
   }
 
   void leave() {
@@ -97,9 +109,15 @@ class Arena::ThreadCache {
     arena_->earlier_allocations_ += allocations();
     allocations_.store(0, std::memory_order_relaxed);
     std::erase(arena_->caches_, this);
+    arena_ = nullptr;
+    current = nullptr;
   }
 
   void set_kept(std::uint32_t pages) { kept_.store(pages, std::memory_order_relaxed); }
+
+  // Without destructors, so that they outlive the cache.
+  static thread_local bool ended;
+  static thread_local ThreadCache* current;
 
   Arena* arena_ = nullptr;
   std::array<Bin, kBins> bins_{};
@@ -107,6 +125,9 @@ class Arena::ThreadCache {
   std::atomic<std::uint32_t> kept_{0};  // pages
   std::atomic<std::size_t> allocations_{0};
 };
+
+thread_local bool Arena::ThreadCache::ended = false;
+thread_local Arena::ThreadCache* Arena::ThreadCache::current = nullptr;
 
 Arena::Arena(Segment segment, std::uint32_t reserved_pages)
     : segment_(std::move(segment)),
@@ -156,15 +177,16 @@ Arena::List Arena::list_of(std::uint32_t pages) {
 
 void* Arena::allocate(std::size_t bytes, std::size_t leave) {
   if (bytes < kSmallest || closed_.load(std::memory_order_relaxed)) return nullptr;
-  ThreadCache& cache = ThreadCache::of(*this);
-  cache.count_allocation();
+  ThreadCache* const cache = ThreadCache::of(*this);
+  if (cache != nullptr) cache->count_allocation();
   std::optional<std::uint32_t> page;
   std::uint32_t pages = 0;
   if (has_room(bytes, leave)) {
     pages = block_pages(bytes);
-    page = cache.take(pages);
+    if (cache != nullptr) page = cache->take(pages);
     if (!page) {
       const MutexLock lock(mutex_);
+      if (cache == nullptr) ++earlier_allocations_;
       page = take(pages);
       if (page) count_taken(pages);
     }
@@ -189,7 +211,13 @@ bool Arena::has_room(std::size_t bytes, std::size_t leave) const {
   };
   if (fits_beside(taken_pages_.load(std::memory_order_relaxed))) return true;
   const MutexLock lock(mutex_);
-  return fits_beside(taken_pages_.load(std::memory_order_relaxed) - cached_pages());
+  return fits_beside(pages_in_use());
+}
+
+std::size_t Arena::pages_in_use() const {
+  const std::size_t taken = taken_pages_.load(std::memory_order_relaxed);
+  // A block that goes from one thread to another meanwhile may be counted twice.
+  return taken - std::min(taken, cached_pages());
 }
 
 void Arena::count_taken(std::uint32_t pages) {
@@ -207,7 +235,8 @@ std::size_t Arena::cached_pages() const {
 void Arena::free(void* block) {
   const auto page = static_cast<std::uint32_t>(
       static_cast<std::size_t>(static_cast<std::byte*>(block) - segment_.data()) / kPage);
-  if (ThreadCache::of(*this).keep(page, ranges_[page].pages)) return;
+  ThreadCache* const cache = ThreadCache::of(*this);
+  if (cache != nullptr && cache->keep(page, ranges_[page].pages)) return;
   const MutexLock lock(mutex_);
   give_block(page);
 }
@@ -347,12 +376,9 @@ Arena::Statistics Arena::statistics() const {
   statistics.capacity = std::size_t{pages_ - reserved_pages_} * kPage;
   statistics.refusals = refusals_.load(std::memory_order_relaxed);
   const MutexLock lock(mutex_);
-  const std::size_t cached = cached_pages();
-  // A thread may keep or take one meanwhile.
-  const std::size_t taken = std::max(taken_pages_.load(std::memory_order_relaxed), cached);
-  statistics.allocated = (taken - cached) * kPage;
+  statistics.allocated = pages_in_use() * kPage;
   statistics.peak = peak_pages_ * kPage;
-  statistics.kept = (kept_pages_ + cached) * kPage;
+  statistics.kept = (kept_pages_ + cached_pages()) * kPage;
   statistics.allocations = earlier_allocations_;
   for (const ThreadCache* cache : caches_) statistics.allocations += cache->allocations();
   return statistics;
@@ -361,6 +387,16 @@ Arena::Statistics Arena::statistics() const {
 bool Arena::after_fork_in_child() {
   closed_.store(true, std::memory_order_relaxed);
   const bool done = segment_.make_private();
+  // The other threads are not in the child, and their caches' memory may be used for something
+  // else.
+  ThreadCache* const mine = ThreadCache::known_to(*this);
+  for (const ThreadCache* cache : caches_) {
+    if (cache == mine) continue;
+    earlier_allocations_ += cache->allocations();
+    taken_pages_.store(taken_pages_.load(std::memory_order_relaxed) - cache->kept(),
+                       std::memory_order_relaxed);
+  }
+  std::erase_if(caches_, [&](const ThreadCache* cache) { return cache != mine; });
   mutex_.unlock();
   return done;
 }

@@ -109,6 +109,7 @@ class Arena {
   bool has_room(std::size_t bytes, std::size_t leave) const KOLO_EXCLUDES(mutex_);
   void count_taken(std::uint32_t pages) KOLO_REQUIRES(mutex_);
   std::size_t cached_pages() const KOLO_REQUIRES(mutex_);
+  std::size_t pages_in_use() const KOLO_REQUIRES(mutex_);
 
   const Segment segment_;
   const std::uint32_t reserved_pages_;
@@ -122,7 +123,7 @@ class Arena {
   std::uint32_t frontier_ KOLO_GUARDED_BY(mutex_);  // pages from here on were never used
   std::size_t kept_pages_ KOLO_GUARDED_BY(mutex_) = 0;
   std::size_t peak_pages_ KOLO_GUARDED_BY(mutex_) = 0;
-  std::size_t earlier_allocations_ KOLO_GUARDED_BY(mutex_) = 0;  // of threads that have ended
+  std::size_t earlier_allocations_ KOLO_GUARDED_BY(mutex_) = 0;  // of threads that use it no more
   std::vector<ThreadCache*> caches_ KOLO_GUARDED_BY(mutex_);
 
   // In use, or kept by threads. Written under the lock.

@@ -40,6 +40,7 @@ struct alignas(64) Line {
   std::uint64_t bytes;
   std::uint64_t offset;
   std::uint64_t is_private;
+  std::int64_t posted_at;  // ticks of the clock that a node's processes share
 };
 
 class Board {
@@ -78,9 +79,10 @@ class Board {
   }
 
   // Whether this rank stores into staging buffers through the cache (kFirst) or around it
-  // (kSecond), for collectives that expose about so many bytes.
-  Trial& staging_of(bool reduces, std::size_t bytes) {
-    return staging_[reduces ? 1 : 0][static_cast<std::size_t>(std::bit_width(bytes))];
+  // (kSecond), for collectives that expose about so many bytes. Allreduces, which leave a part of
+  // the region out, are not compared with others.
+  Trial& staging_of(bool leaves_out, std::size_t bytes) {
+    return staging_[leaves_out ? 1 : 0][static_cast<std::size_t>(std::bit_width(bytes))];
   }
 
   // --- the channel of a turn on this rank ---

@@ -58,6 +58,10 @@ Status Exposure::post() {
     stage_one();
     spent_ = Clock::now() - begin;
   }
+  if (region_ != nullptr) {  // else nobody stages anything
+    posted_at_ = Clock::now().time_since_epoch().count();
+    mine_.posted_at = posted_at_;
+  }
   mine_.posted.store(stamp_, std::memory_order_release);
   return Status::ok();
 }
@@ -74,8 +78,8 @@ bool Exposure::all_posted() {
     peer.counters = counters_of(rank);
     any_private_ = any_private_ || peer.is_private;
     pieces_ = std::max(pieces_, pieces_of(peer.bytes));
+    posted_at_ = std::max(posted_at_, line.posted_at);
   }
-  if (staging_ != nullptr && !came_) came_ = Clock::now();
   return true;
 }
 
@@ -143,9 +147,10 @@ bool Exposure::all_reached(std::uint64_t Counters::*counter, std::size_t pieces)
 }
 
 void Exposure::end() {
-  if (came_) {
-    const std::chrono::duration<double, std::nano> time = spent_ + (Clock::now() - *came_);
-    trial().took(way_, time.count() / static_cast<double>(bytes_));
+  if (staging_ != nullptr) {
+    // From when the last one has come: this rank may not have looked at once.
+    const Clock::duration since = Clock::now().time_since_epoch() - Clock::duration(posted_at_);
+    trial().took(way_, static_cast<double>((spent_ + since).count()) / static_cast<double>(bytes_));
   }
   board_.end(turn_, others_, pieces_);
 }

@@ -6,11 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "collectives/shm/board.hpp"
+#include "collectives/shm/trial.hpp"
 #include "core/clock.hpp"
 
 namespace kolo::shm {
@@ -118,9 +118,9 @@ class Exposure {
   std::byte* staging_ = nullptr;  // in the arena
   std::size_t staged_ = 0;        // pieces
   Trial::Way way_ = Trial::kFirst;
-  Clock::duration spent_{};                // on the first piece, before others have come
-  std::optional<Clock::time_point> came_;  // when all had
-  std::size_t seen_ = 0;                   // of others_: have posted
+  Clock::duration spent_{};     // on staging the first piece, before the post
+  std::int64_t posted_at_ = 0;  // of who posted last, of those that were seen
+  std::size_t seen_ = 0;        // of others_: have posted
   bool any_private_ = false;
   std::size_t pieces_ = 1;
 };
