@@ -1,5 +1,6 @@
 #include "benchmarks/train.hpp"
 
+#include <kolo/operations.h>
 #include <kolo/optim/adadelta.h>
 #include <kolo/optimizer.h>
 #include <kolo/parameters.h>
@@ -92,6 +93,33 @@ class KoloTraining final : public Contender {
   DistributedOptimizer<optim::Adadelta> optimizer_;
 };
 
+// As the plain processes, but in kolo's, with its arena, and once in a step each rank waits for the
+// others: what any reduction in each step must take at least.
+class BarrierTraining final : public Contender {
+ public:
+  BarrierTraining(const Ranks& ranks, const TrainingSize& size)
+      : steps_(size.steps),
+        training_(size.batch, ranks.rank()),
+        optimizer_(training_.net()->parameters(), optim::AdadeltaOptions(0.1)) {}
+
+  std::string name() const override { return "barrier"; }
+  void refresh(const Pattern& /*pattern*/) override {}
+  void run() override {
+    for (int i = 0; i < steps_; ++i) {
+      training_.train(optimizer_, 1);
+      kolo::barrier("bench.train.barrier");
+    }
+  }
+  std::string check(const Pattern& /*pattern*/) override {
+    return std::isfinite(training_.loss()) ? "" : "the loss is not finite";
+  }
+
+ private:
+  const int steps_;
+  Training training_;
+  optim::Adadelta optimizer_;
+};
+
 // What those that train alone must agree on: parameters after each sample, of one rank.
 using Fingerprints = std::vector<double>;
 
@@ -148,6 +176,7 @@ Contenders training_contenders(Group& group, const TrainingSize& size, const std
   const auto seen = std::make_shared<Fingerprints>();
   Contenders contenders;
   contenders.push_back(std::make_unique<KoloTraining>(group, size));
+  contenders.push_back(std::make_unique<BarrierTraining>(group, size));
   std::string problem;
   try {
     contenders.push_back(std::make_unique<AloneTraining>("single", alone, group.rank() == 0, seen));

@@ -15,7 +15,8 @@ struct TrainingSize {
   int steps = 10;  // a sample
 };
 
-// "kolo": the ranks train one model. Then, each rank with a child process that is a plain LibTorch
+// "kolo": the ranks train one model. "barrier": they train each its own in the same processes, and
+// wait for each other in each step. Then, each rank with a child process that is a plain LibTorch
 // program: "single": rank 0 alone; "independent": all at the same time, each its own model;
 // "independent-tuned-malloc": the same with a malloc that keeps large blocks. `program` is this
 // one, run with child_words(). Throws RunFailed.
