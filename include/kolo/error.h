@@ -57,6 +57,13 @@ class DataError : public Error {
   using Error::Error;
 };
 
+// A file or folder cannot be made, read or written: it is missing, the disk is full, permission is
+// lacking. Names it, and the system's reason.
+class FileError : public Error {
+ public:
+  using Error::Error;
+};
+
 // The MPI library, the system or kolo itself failed.
 class InternalError : public Error {
  public:

@@ -1,6 +1,7 @@
 // All of kolo but kolo/mpi.h. See README.md for a tour.
 #pragma once
 
+#include <kolo/checkpoint.h>
 #include <kolo/data/mnist.h>
 #include <kolo/data/sampler.h>
 #include <kolo/error.h>

@@ -65,22 +65,18 @@ Rows built_in() {
   constexpr const char* kNo = "not built in";
   std::string cuda = kNo;
   std::string nccl = kNo;
-  std::string hdf5 = kNo;
 #ifdef KOLO_HAS_CUDA
   cuda = "built in";
 #endif
 #ifdef KOLO_HAS_NCCL
   nccl = "built in";
 #endif
-#ifdef KOLO_HAS_HDF5
-  hdf5 = "built in";
-#endif
   return {{"kolo", KOLO_VERSION},
           {"compiler", KOLO_COMPILER},
           {"build type", KOLO_BUILD_TYPE},
           {"CUDA", cuda},
           {"NCCL", nccl},
-          {"HDF5", hdf5}};
+          {"HDF5", KOLO_HDF5_VERSION}};
 }
 
 Machine examine_machine() {

@@ -32,6 +32,8 @@ void throw_if_error(const Status& status) {
       throw TimeoutError(status.message());
     case StatusCode::kData:
       throw DataError(status.message());
+    case StatusCode::kFile:
+      throw FileError(status.message());
     case StatusCode::kInternal:
       break;
   }

@@ -17,7 +17,8 @@ enum class StatusCode : std::uint8_t {
   kPeerLost = 5,
   kTimeout = 6,
   kData = 7,
-  kInternal = 8,
+  kFile = 8,
+  kInternal = 9,  // the last one
 };
 
 class [[nodiscard]] Status {
@@ -37,6 +38,7 @@ class [[nodiscard]] Status {
   static Status peer_lost(std::string m) { return {StatusCode::kPeerLost, std::move(m)}; }
   static Status timeout(std::string m) { return {StatusCode::kTimeout, std::move(m)}; }
   static Status data(std::string m) { return {StatusCode::kData, std::move(m)}; }
+  static Status file(std::string m) { return {StatusCode::kFile, std::move(m)}; }
   static Status internal(std::string m) { return {StatusCode::kInternal, std::move(m)}; }
 
   bool is_ok() const { return failure_ == nullptr; }

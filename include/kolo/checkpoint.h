@@ -1,0 +1,209 @@
+// Checkpoints: the whole state of a training, from which it goes on with the same bits.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <kolo/objects.h>
+#include <torch/arg.h>
+#include <torch/nn/module.h>
+#include <torch/optim/optimizer.h>
+#include <torch/optim/schedulers/lr_scheduler.h>
+#include <torch/optim/schedulers/reduce_on_plateau_scheduler.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace kolo {
+
+// Who writes the file. It is the same file either way, and either way restores it.
+enum class CheckpointWriters : std::uint8_t {
+  RankZero = 0,  // no other rank needs to see the folder
+  AllRanks = 1,  // each its part, at the same time; the folder is on a file system that all share
+};
+
+// What save() does while the last one is still being written.
+enum class CheckpointBusy : std::uint8_t { Wait = 0, Skip = 1 };
+
+struct CheckpointOptions {
+  // Begins the files' names. Checkpoints of different names may share a folder.
+  TORCH_ARG(std::string, name) = "checkpoint";
+  TORCH_ARG(CheckpointWriters, writers) = CheckpointWriters::RankZero;
+  // save() copies the state and returns; a thread writes. Needs the memory of what this rank writes
+  // once more. false: save() returns when the checkpoint is complete.
+  TORCH_ARG(bool, asynchronous) = true;
+  TORCH_ARG(CheckpointBusy, busy) = CheckpointBusy::Wait;
+  // Which checkpoints stay when a new one is complete: the newest so many (0: all), those whose
+  // step is a multiple of keep_every, and the keep_best with the lowest metric (the highest, if
+  // higher_is_better). Checkpoints of later steps than the new one are never removed.
+  TORCH_ARG(std::int64_t, keep_last) = 2;
+  TORCH_ARG(std::int64_t, keep_every) = 0;
+  TORCH_ARG(std::int64_t, keep_best) = 0;
+  TORCH_ARG(bool, higher_is_better) = false;
+};
+
+struct RestoreOptions {
+  // A file; empty: the newest in the folder that is whole.
+  TORCH_ARG(std::string, path) = "";
+  // Tensors that the file lacks, that the program lacks, and of other shape or dtype are an error.
+  // false: they stay as they are, and are listed in what restore() returns.
+  TORCH_ARG(bool, strict) = true;
+};
+
+struct RestoredCheckpoint {
+  std::string path;
+  std::int64_t step = 0;
+  std::optional<double> metric;
+  // Names, of what was added. Empty with `strict`.
+  std::vector<std::string> missing;     // not in the file
+  std::vector<std::string> unexpected;  // only in the file
+  std::vector<std::string> mismatched;  // of other shape or dtype, and how
+};
+
+struct CheckpointMetrics {
+  std::int64_t saved = 0;    // complete
+  std::int64_t skipped = 0;  // with CheckpointBusy::Skip
+  double stall_seconds = 0;  // how long the last save() kept this rank from training
+  double write_seconds = 0;  // from the first byte until the last complete one was on the disk
+  std::int64_t written_bytes = 0;  // by this rank, of the last complete one
+};
+
+namespace detail {
+
+// What Checkpoint::add() takes by an overload of its own, derived classes too.
+template <typename T>
+inline constexpr bool kHasOwnAdd =
+    std::is_base_of_v<torch::nn::Module, T> || std::is_base_of_v<torch::optim::Optimizer, T> ||
+    std::is_base_of_v<torch::optim::LRScheduler, T> ||
+    std::is_base_of_v<torch::optim::ReduceLROnPlateauScheduler, T> ||
+    std::is_base_of_v<at::TensorBase, T> || std::is_same_v<T, std::string>;
+
+template <typename T, typename = void>
+struct SavesAndLoads : std::false_type {};
+template <typename T>
+struct SavesAndLoads<T, std::void_t<decltype(std::declval<const T&>().save(
+                                        std::declval<torch::serialize::OutputArchive&>())),
+                                    decltype(std::declval<T&>().load(
+                                        std::declval<torch::serialize::InputArchive&>()))>>
+    : std::true_type {};
+
+}  // namespace detail
+
+// Saves and restores what was added, under its names, in HDF5 files: docs/checkpoint-format.md.
+//
+//   kolo::Checkpoint checkpoint("runs/mnist");
+//   checkpoint.add("model", *net).add("optimizer", optimizer).add("scheduler", scheduler);
+//   checkpoint.add("sampler", sampler).add("epoch", epoch);
+//   checkpoint.restore();  // goes on, if there is something to go on from
+//   for (; epoch < 9; ++epoch) {
+//     ...
+//     checkpoint.save(epoch);
+//   }
+//
+// Also saved, without being asked for: the random state of each rank (CPU, and CUDA where there is
+// one).
+//
+// The constructor, save(), restore() and wait() are collective over all ranks, which add the same
+// names in the same order. One thread at a time. What is added must outlive the checkpoint.
+//
+// Errors are the same on all ranks, and name the rank that has one: FileError (no room, no
+// permission, not there), DataError (damaged, no checkpoint, of a newer version), MismatchError
+// (ranks have different names; the file does not fit what was added), PeerLostError.
+class Checkpoint {
+ public:
+  // The folder is made when something is saved.
+  explicit Checkpoint(std::string folder, CheckpointOptions options = {});
+  // Waits until what is being written is complete; an error of that is logged.
+  ~Checkpoint();
+  Checkpoint(const Checkpoint&) = delete;
+  Checkpoint& operator=(const Checkpoint&) = delete;
+
+  // --- what is saved ---
+  // Names are not empty and not "kolo" or "random"; none twice (InvalidArgumentError).
+
+  // Parameters and buffers: rank 0's, as all have the same parameters, and buffers that differ are
+  // rank 0's in what is tested and deployed.
+  Checkpoint& add(const std::string& name, torch::nn::Module& module);
+  // Options and state, under the names that the parameters have in the modules which were added,
+  // else by position. Where each rank has a state of its own (Adasum): add_per_rank().
+  Checkpoint& add(const std::string& name, torch::optim::Optimizer& optimizer);
+  Checkpoint& add(const std::string& name, torch::optim::LRScheduler& scheduler);
+  Checkpoint& add(const std::string& name, torch::optim::ReduceLROnPlateauScheduler& scheduler);
+  // A tensor that all ranks have; any strides, any device.
+  Checkpoint& add(const std::string& name, const at::Tensor& tensor);
+  // A value that all ranks have; a text (a configuration, say) may be of any length.
+  Checkpoint& add(const std::string& name, std::string& text);
+  // A number or bool, or a type with LibTorch's save(OutputArchive&) and load(InputArchive&), such
+  // as DistributedSampler.
+  template <typename T, std::enable_if_t<!detail::kHasOwnAdd<T>, bool> = true>
+  Checkpoint& add(const std::string& name, T& object);
+
+  // A tensor of this rank's own: each rank gets its own back. In a job of another number of ranks
+  // those that were there before get theirs, the others keep what they have. Same shape everywhere.
+  Checkpoint& add_per_rank(const std::string& name, const at::Tensor& tensor);
+  Checkpoint& add_per_rank(const std::string& name, torch::optim::Optimizer& optimizer);
+  // This rank's part of a tensor that is spread over the ranks: of the whole, which has `shape`,
+  // what begins at `start` and has the part's own shape. Together the parts are the whole, without
+  // overlap; a rank may have none (an extent of 0). Restoring gives each rank what it then asks
+  // for, however it was cut when it was saved.
+  Checkpoint& add_part(const std::string& name, const at::Tensor& part,
+                       std::vector<std::int64_t> shape, std::vector<std::int64_t> start);
+
+  // --- saving ---
+
+  // Saves under the number of the step (0 or more), instead of an older checkpoint of that step.
+  // Returns whether it did; false: CheckpointBusy::Skip. Throws what went wrong with an earlier
+  // asynchronous save, too, and has saved nothing then.
+  bool save(std::int64_t step, std::optional<double> metric = std::nullopt);
+  // Until what is being written is complete. Throws what went wrong with it.
+  void wait();
+
+  // --- restoring ---
+
+  // Nothing if the folder has no checkpoint of that name. One that is damaged is passed over, with
+  // a warning that says what is wrong and which one is taken. Where it throws, nothing was changed.
+  std::optional<RestoredCheckpoint> restore(const RestoreOptions& options = {});
+
+  // Of this rank.
+  CheckpointMetrics metrics() const;
+
+ private:
+  struct Number {
+    std::function<c10::IValue()> get;
+    std::function<void(const c10::IValue&)> set;
+  };
+  Checkpoint& add_number(const std::string& name, Number number);
+  Checkpoint& add_archive(const std::string& name, detail::Save save, detail::Load load);
+
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+template <typename T, std::enable_if_t<!detail::kHasOwnAdd<T>, bool>>
+Checkpoint& Checkpoint::add(const std::string& name, T& object) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return add_number(name, {[&object] { return c10::IValue(object); },
+                             [&object](const c10::IValue& value) { object = value.toBool(); }});
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return add_number(
+        name, {[&object] { return c10::IValue(static_cast<double>(object)); },
+               [&object](const c10::IValue& value) { object = static_cast<T>(value.toDouble()); }});
+  } else if constexpr (std::is_integral_v<T>) {
+    return add_number(
+        name, {[&object] { return c10::IValue(static_cast<std::int64_t>(object)); },
+               [&object](const c10::IValue& value) { object = static_cast<T>(value.toInt()); }});
+  } else {
+    static_assert(detail::SavesAndLoads<T>::value,
+                  "Checkpoint::add() takes modules (not their holders: write *net), optimizers, "
+                  "schedulers, tensors, numbers, std::string, and types with LibTorch's "
+                  "save(OutputArchive&) const and load(InputArchive&)");
+    return add_archive(
+        name, [&object](torch::serialize::OutputArchive& archive) { object.save(archive); },
+        [&object](torch::serialize::InputArchive& archive) { object.load(archive); });
+  }
+}
+
+}  // namespace kolo

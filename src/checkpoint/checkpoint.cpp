@@ -1,0 +1,369 @@
+#include "kolo/checkpoint.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <ctime>
+#include <thread>
+
+#include "checkpoint/components.hpp"
+#include "checkpoint/restoring.hpp"
+#include "checkpoint/save_job.hpp"
+#include "checkpoint/saving.hpp"
+#include "checkpoint/talk.hpp"
+#include "core/clock.hpp"
+#include "core/log.hpp"
+#include "core/thread_annotations.hpp"
+#include "kolo/error.h"
+#include "kolo/init.h"
+#include "kolo/process_set.h"
+
+namespace kolo {
+namespace {
+
+using checkpoint::About;
+using checkpoint::Added;
+using checkpoint::Capture;
+using checkpoint::FileSystem;
+using checkpoint::Kind;
+using checkpoint::Reader;
+using checkpoint::Request;
+using checkpoint::SaveJob;
+using checkpoint::Spread;
+
+constexpr std::size_t kMostNamed = 20;  // names of tensors in a message
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
+
+std::string speed(std::int64_t bytes, double seconds) {
+  std::array<char, 96> text{};
+  const double megabytes = static_cast<double>(bytes) / 1e6;
+  std::snprintf(text.data(), text.size(), "%.1f MB in %.3f s (%.0f MB/s)", megabytes, seconds,
+                megabytes / std::max(seconds, 1e-9));
+  return text.data();
+}
+
+void append(std::string& text, const char* what, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  text += std::string("; ") + what + ":";
+  for (std::size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) text += " " + names[i];
+  if (names.size() > kMostNamed)
+    text += " and " + std::to_string(names.size() - kMostNamed) + " more";
+}
+
+std::vector<int> all_ranks() {
+  std::vector<int> ranks(static_cast<std::size_t>(size()));
+  for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i] = static_cast<int>(i);
+  return ranks;
+}
+
+// Without its slashes at the end, so that paths in it look as they should.
+std::string trimmed(std::string folder) {
+  if (folder.empty()) throw InvalidArgumentError("checkpoint: the folder's name is empty");
+  while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
+  return folder;
+}
+
+const CheckpointOptions& checked(const CheckpointOptions& options) {
+  if (options.name().empty() || options.name().find('/') != std::string::npos)
+    throw InvalidArgumentError("checkpoint: '" + options.name() +
+                               "' begins no file's name; give one that is not empty and has no /");
+  if (options.keep_last() < 0 || options.keep_every() < 0 || options.keep_best() < 0)
+    throw InvalidArgumentError("checkpoint: keep_last, keep_every and keep_best are 0 or more");
+  return options;
+}
+
+}  // namespace
+
+struct Checkpoint::State {
+  State(std::string where, const CheckpointOptions& chosen)
+      : folder(trimmed(std::move(where))),
+        options(checked(chosen)),
+        shelf(files, folder, options.name(),
+              {options.keep_last(), options.keep_every(), options.keep_best(),
+               options.higher_is_better()}) {
+    if (all_write() && size() > 1) writers = add_process_set(all_ranks());
+  }
+
+  bool all_write() const { return options.writers() == CheckpointWriters::AllRanks; }
+  void add(Added component);
+  Capture capture() const;
+  void write(SaveJob job) KOLO_EXCLUDES(mutex);
+  void join();
+  Status take_failure() KOLO_EXCLUDES(mutex);
+  std::optional<RestoredCheckpoint> restore_from(const checkpoint::Candidate& candidate,
+                                                 bool strict, Status& unreadable);
+
+  const std::string folder;
+  const CheckpointOptions options;
+  FileSystem& files = checkpoint::system_files();
+  checkpoint::ParameterNames parameter_names;
+  std::vector<Added> components;
+  ProcessSet writers;  // all ranks: what writing threads say stays apart from the program's
+  std::uint64_t expected_metadata = 0;
+
+  // Of the writing thread, while there is one.
+  checkpoint::Shelf shelf;
+  checkpoint::Staging staging;
+  std::thread thread;
+
+  Mutex mutex;
+  bool busy KOLO_GUARDED_BY(mutex) = false;
+  Status failure KOLO_GUARDED_BY(mutex);  // of the last save, until someone was told
+  CheckpointMetrics metrics KOLO_GUARDED_BY(mutex);
+};
+
+void Checkpoint::State::add(Added component) {
+  const std::string& name = component->name();
+  const bool is_random = components.empty();  // the constructor's
+  bool is_taken = name.empty() || name == "kolo" || (name == "random" && !is_random);
+  for (const Added& other : components) is_taken = is_taken || other->name() == name;
+  if (is_taken)
+    throw InvalidArgumentError("checkpoint: nothing can be added as '" + name +
+                               "': that name is empty, kolo's own, or was added before");
+  components.push_back(std::move(component));
+}
+
+Capture Checkpoint::State::capture() const {
+  Capture capture;
+  for (const Added& component : components) component->capture(capture);
+  return capture;
+}
+
+void Checkpoint::State::join() {
+  if (thread.joinable()) thread.join();
+}
+
+Status Checkpoint::State::take_failure() {
+  const MutexLock lock(mutex);
+  return std::exchange(failure, Status::ok());
+}
+
+// Writes, and notes how it went.
+void Checkpoint::State::write(SaveJob job) {
+  const Clock::time_point begin = Clock::now();
+  std::int64_t bytes = 0;
+  for (const auto& [piece, data] : job.pieces) bytes += static_cast<std::int64_t>(piece.bytes);
+  const std::string path = job.path;
+  const Status status = checkpoint::run(job, files, shelf, writers);
+  const double seconds = to_seconds(Clock::now() - begin);
+  if (status.is_ok() && bytes > 0) log::info("checkpoint " + path + ": " + speed(bytes, seconds));
+  const MutexLock lock(mutex);
+  busy = false;
+  failure = status;
+  if (!status.is_ok()) return;
+  ++metrics.saved;
+  metrics.write_seconds = seconds;
+  metrics.written_bytes = bytes;
+}
+
+// --- the public class ---
+
+Checkpoint::Checkpoint(std::string folder, CheckpointOptions options)
+    : state_(std::make_unique<State>(std::move(folder), options)) {
+  state_->add(checkpoint::random_component());
+}
+
+Checkpoint::~Checkpoint() {
+  state_->join();
+  const Status status = state_->take_failure();
+  if (!status.is_ok()) log::error("the last checkpoint was not saved: " + status.message());
+}
+
+Checkpoint& Checkpoint::add(const std::string& name, torch::nn::Module& module) {
+  state_->add(checkpoint::module_component(name, module));
+  checkpoint::name_parameters(module, state_->parameter_names);
+  return *this;
+}
+Checkpoint& Checkpoint::add(const std::string& name, torch::optim::Optimizer& optimizer) {
+  state_->add(
+      checkpoint::optimizer_component(name, optimizer, state_->parameter_names, Kind::kTensor));
+  return *this;
+}
+Checkpoint& Checkpoint::add(const std::string& name, torch::optim::LRScheduler& scheduler) {
+  state_->add(checkpoint::scheduler_component(name, scheduler));
+  return *this;
+}
+Checkpoint& Checkpoint::add(const std::string& name,
+                            torch::optim::ReduceLROnPlateauScheduler& scheduler) {
+  state_->add(checkpoint::scheduler_component(name, scheduler));
+  return *this;
+}
+Checkpoint& Checkpoint::add(const std::string& name, const at::Tensor& tensor) {
+  state_->add(checkpoint::tensor_component(name, tensor, {}));
+  return *this;
+}
+Checkpoint& Checkpoint::add(const std::string& name, std::string& text) {
+  state_->add(checkpoint::text_component(name, text));
+  return *this;
+}
+Checkpoint& Checkpoint::add_number(const std::string& name, Number number) {
+  state_->add(checkpoint::number_component(name, std::move(number.get), std::move(number.set)));
+  return *this;
+}
+Checkpoint& Checkpoint::add_archive(const std::string& name, detail::Save save, detail::Load load) {
+  state_->add(checkpoint::archive_component(name, std::move(save), std::move(load)));
+  return *this;
+}
+Checkpoint& Checkpoint::add_per_rank(const std::string& name, const at::Tensor& tensor) {
+  state_->add(checkpoint::tensor_component(name, tensor, {Kind::kPerRank, std::nullopt, {}}));
+  return *this;
+}
+Checkpoint& Checkpoint::add_per_rank(const std::string& name, torch::optim::Optimizer& optimizer) {
+  state_->add(
+      checkpoint::optimizer_component(name, optimizer, state_->parameter_names, Kind::kPerRank));
+  return *this;
+}
+Checkpoint& Checkpoint::add_part(const std::string& name, const at::Tensor& part,
+                                 std::vector<std::int64_t> shape, std::vector<std::int64_t> start) {
+  checkpoint::Box box{std::move(start), part.sizes().vec()};
+  if (!checkpoint::is_within(box, shape))
+    throw InvalidArgumentError("checkpoint: this rank's part of '" + name +
+                               "' is not within the whole: start and shape need a number for each "
+                               "of its dimensions, and start + extent at most the whole's");
+  state_->add(
+      checkpoint::tensor_component(name, part, {Kind::kTensor, std::move(box), std::move(shape)}));
+  return *this;
+}
+
+bool Checkpoint::save(std::int64_t step, std::optional<double> metric) {
+  const Clock::time_point begin = Clock::now();
+  State& state = *state_;
+  if (step < 0)
+    throw InvalidArgumentError("checkpoint: step " + std::to_string(step) + "; give 0 or more");
+  bool busy = false;
+  if (state.options.busy() == CheckpointBusy::Skip) {
+    const MutexLock lock(state.mutex);
+    busy = state.busy;
+  }
+  if (!busy) state.join();
+  Capture capture;
+  Status status = state.take_failure();
+  if (status.is_ok()) status = checkpoint::status_of([&] { capture = state.capture(); });
+  checkpoint::Opening opening = checkpoint::open_save(capture, status, busy);
+  if (opening.someone_is_busy) {
+    const MutexLock lock(state.mutex);
+    ++state.metrics.skipped;
+    return false;
+  }
+  const About about{step, size(), utc_now(), KOLO_VERSION, metric};
+  SaveJob job = checkpoint::prepare_save(
+      std::move(opening), capture, about,
+      {state.all_write(), state.options.asynchronous(), state.expected_metadata}, state.files,
+      state.shelf, state.staging);
+  state.expected_metadata = job.metadata.bytes.size();
+  if (state.options.asynchronous()) {
+    {
+      const MutexLock lock(state.mutex);
+      state.busy = true;
+    }
+    state.thread = std::thread(&State::write, &state, std::move(job));
+  } else {
+    state.write(std::move(job));
+    wait();
+  }
+  const MutexLock lock(state.mutex);
+  state.metrics.stall_seconds = to_seconds(Clock::now() - begin);
+  return true;
+}
+
+void Checkpoint::wait() {
+  state_->join();
+  checkpoint::agree(state_->take_failure(), "checkpoint.wait");
+}
+
+CheckpointMetrics Checkpoint::metrics() const {
+  const MutexLock lock(state_->mutex);
+  return state_->metrics;
+}
+
+std::optional<RestoredCheckpoint> Checkpoint::State::restore_from(
+    const checkpoint::Candidate& candidate, bool strict, Status& unreadable) {
+  std::optional<Reader> reader;
+  std::optional<Request> request;
+  RestoredCheckpoint restored;
+  Status status = checkpoint::status_of([&] {
+    reader.emplace(files, candidate.path, candidate.description);
+    request.emplace(reader->table(), rank());
+    for (const Added& component : components) {
+      component->restore(*request);
+      const auto rest = request->unexpected(checkpoint::join_name({component->name()}));
+      // Of a device that this machine lacks.
+      if (component->name() == "random") continue;
+      restored.unexpected.insert(restored.unexpected.end(), rest.begin(), rest.end());
+    }
+    restored.missing = request->missing();
+    restored.mismatched = request->mismatched();
+    std::string text;
+    append(text, "not in the file", restored.missing);
+    append(text, "not in the program", restored.unexpected);
+    append(text, "of other shape or dtype", restored.mismatched);
+    if (text.empty()) return;
+    text = candidate.path + " does not fit what was added" + text;
+    if (strict) throw MismatchError(text + "; RestoreOptions().strict(false) restores what fits");
+    log::warning("checkpoint: " + text + "; these stay as they are");
+  });
+  checkpoint::agree(status, "checkpoint.fits");
+
+  checkpoint::Fetch fetch(*reader, *request, all_write());
+  status = checkpoint::status_of([&] { fetch.read(); });
+  unreadable = checkpoint::status_of([&] { checkpoint::agree(status, "checkpoint.read"); });
+  if (!unreadable.is_ok()) return std::nullopt;
+  fetch.deliver();
+  status = checkpoint::status_of([&] { request->apply(); });
+  checkpoint::agree(status, "checkpoint.apply");
+
+  const About about = checkpoint::about_of(reader->table());
+  restored.path = candidate.path;
+  restored.step = about.step;
+  restored.metric = about.metric;
+  return restored;
+}
+
+std::optional<RestoredCheckpoint> Checkpoint::restore(const RestoreOptions& options) {
+  State& state = *state_;
+  wait();
+  std::optional<checkpoint::Search> search;  // of rank 0
+  for (;;) {
+    std::optional<checkpoint::Candidate> candidate;
+    Status status;
+    if (rank() == 0) {
+      status = checkpoint::status_of([&] {
+        if (!search && options.path().empty())
+          search.emplace(state.files, state.folder, state.options.name());
+        if (!search) search.emplace(state.files, options.path());
+        candidate = search->next();
+        const std::vector<std::string>& rejected = search->rejected();
+        std::string all;
+        for (const std::string& why : rejected) all += (all.empty() ? "" : "; ") + why;
+        if (!candidate && !rejected.empty())
+          throw DataError(options.path().empty()
+                              ? "no checkpoint in " + state.folder + " can be restored: " + all
+                              : all);
+        if (candidate && !rejected.empty())
+          log::warning("checkpoint: " + all + "; taking " + candidate->path + " instead");
+      });
+    }
+    candidate = checkpoint::share(status, candidate);
+    if (!candidate) return std::nullopt;
+    Status unreadable;
+    std::optional<RestoredCheckpoint> restored =
+        state.restore_from(*candidate, options.strict(), unreadable);
+    if (restored) return restored;
+    const bool may_be_the_file =
+        unreadable.code() == StatusCode::kData || unreadable.code() == StatusCode::kFile;
+    if (!may_be_the_file) throw_if_error(unreadable);
+    if (rank() == 0) search->reject(unreadable.message());
+  }
+}
+
+}  // namespace kolo

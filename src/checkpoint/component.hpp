@@ -1,0 +1,128 @@
+// What is saved and restored is made of components: a module, an optimizer, a number, ... A
+// component says what it has, and takes what it is given; it knows neither files nor other ranks.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "checkpoint/box.hpp"
+#include "checkpoint/table.hpp"
+
+namespace kolo::checkpoint {
+
+// How a tensor is spread over the ranks.
+struct Spread {
+  Kind kind = Kind::kTensor;
+  // Of the whole tensor, with the part that is this rank's; none: all ranks have all of it. For
+  // kPerRank the tensor is the part, and these are not looked at.
+  std::optional<Box> part;
+  std::vector<std::int64_t> shape;
+};
+
+// What this rank has to save.
+class Capture {
+ public:
+  struct Item {
+    std::string name;
+    at::Tensor tensor;
+    Spread spread;
+  };
+
+  void tensor(const std::string& name, const at::Tensor& tensor, Spread spread = {});
+  void value(const std::string& name, Value value);
+  void text(const std::string& name, const std::string& text);  // of any length
+  void bytes(const std::string& name, const std::string& bytes, Kind kind);
+
+  const std::vector<Item>& items() const { return items_; }
+  const std::map<std::string, Value>& values() const { return values_; }
+
+ private:
+  std::vector<Item> items_;
+  std::map<std::string, Value> values_;
+};
+
+// What a component wants of a file. First it says so; when all has been read it is called back, in
+// order: first what may still refuse, then the rest. Nothing of the program changes before.
+class Request {
+ public:
+  Request(const Table& table, int rank);
+
+  // Whether the file has a tensor or value of that name.
+  bool has(const std::string& name) const;
+  const TensorEntry* find(const std::string& name) const;
+  const Value* find_value(const std::string& name) const;
+  // The next parts of all names that begin with `folder` + '/'.
+  std::vector<std::string> names_in(const std::string& folder) const;
+
+  // The tensor is read into `into`, if it is there and fits: else it is noted as missing or
+  // mismatched, and false is returned. Of what each rank has one, nothing is read if this rank was
+  // not there.
+  bool tensor(const std::string& name, const at::Tensor& into, const Spread& spread = {});
+  bool value(const std::string& name, const std::function<void(const Value&)>& apply);
+  bool text(const std::string& name, const std::function<void(const std::string&)>& apply);
+  bool bytes(const std::string& name, Kind kind,
+             const std::function<void(const std::string&)>& apply);
+  void missing(const std::string& name) { missing_.push_back(name); }
+  void mismatched(const std::string& name, const std::string& how);
+  // Called when everything has been read.
+  void first(std::function<void()> apply) { first_.push_back(std::move(apply)); }
+  void then(std::function<void()> apply) { then_.push_back(std::move(apply)); }
+
+  struct Wanted {
+    std::size_t tensor = 0;   // index in the table
+    at::Tensor into;          // undefined: nothing, on this rank
+    std::optional<Box> part;  // of what is in the file; none: all of it
+    bool is_spread = false;   // ranks want different parts
+  };
+  const std::vector<Wanted>& wanted() const { return wanted_; }
+  void apply() const;
+
+  const std::vector<std::string>& missing() const { return missing_; }
+  const std::vector<std::string>& mismatched() const { return mismatched_; }
+  // What is in the file under the folder of a component and was not asked for.
+  std::vector<std::string> unexpected(const std::string& component) const;
+
+ private:
+  const TensorEntry* take(const std::string& name);
+  bool fits(const TensorEntry& entry, const at::Tensor& into, const Spread& spread);
+
+  const Table& table_;  // outlives the request
+  const int rank_;
+  std::map<std::string, std::size_t> tensors_;
+  std::set<std::string> asked_;
+  std::vector<Wanted> wanted_;
+  std::vector<std::function<void()>> first_, then_;
+  std::vector<std::string> missing_, mismatched_;
+};
+
+class Component {
+ public:
+  explicit Component(std::string name) : name_(std::move(name)) {}
+  virtual ~Component() = default;
+  Component(const Component&) = delete;
+  Component& operator=(const Component&) = delete;
+
+  const std::string& name() const { return name_; }
+  virtual void capture(Capture& capture) const = 0;
+  virtual void restore(Request& request) = 0;
+
+ protected:
+  std::string inside(const std::vector<std::string>& parts) const;
+
+ private:
+  const std::string name_;
+};
+
+// Nothing for a dtype that checkpoints do not know.
+std::optional<ElementType> element_type(at::ScalarType dtype);
+at::ScalarType scalar_type(ElementType type);
+
+}  // namespace kolo::checkpoint

@@ -1,0 +1,40 @@
+// What a tensor in a checkpoint is made of. core/types.hpp has what can be reduced, which is less.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kolo::checkpoint {
+
+enum class ElementType : std::uint8_t {
+  kBool = 0,
+  kUint8 = 1,
+  kInt8 = 2,
+  kInt16 = 3,
+  kInt32 = 4,
+  kInt64 = 5,
+  kUint16 = 6,
+  kUint32 = 7,
+  kUint64 = 8,
+  kFloat16 = 9,
+  kBfloat16 = 10,
+  kFloat32 = 11,
+  kFloat64 = 12,
+  kComplex64 = 13,
+  kComplex128 = 14,
+  kFloat8E4m3fn = 15,
+  kFloat8E5m2 = 16,
+};
+inline constexpr int kElementTypeCount = 17;
+
+std::size_t size_of(ElementType type);                             // bytes of one element
+const char* name_of(ElementType type);                             // PyTorch's: "float32"
+std::optional<ElementType> element_type(const std::string& name);  // of name_of()
+
+// How many elements a shape has; nothing if that does not fit 63 bits or an extent is negative.
+std::optional<std::uint64_t> elements_of(const std::vector<std::int64_t>& shape);
+
+}  // namespace kolo::checkpoint

@@ -1,0 +1,322 @@
+// LibTorch's optimizers know their state by the address of each parameter. Here it gets the
+// parameter's name, so that it is found again in another process, and by other tools.
+#include <ATen/ATen.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+
+#include <algorithm>
+#include <set>
+
+#include "checkpoint/components.hpp"
+#include "kolo/optim/adadelta.h"
+
+namespace kolo::checkpoint {
+namespace {
+
+using torch::optim::OptimizerOptions;
+using torch::optim::OptimizerParamState;
+
+// One list of the fields of each optimizer's options and state, which serves saving and restoring:
+// `visit` gets the name and the field.
+template <typename Visit>
+void visit_fields(torch::optim::SGDOptions& o, Visit&& visit) {
+  visit("lr", o.lr());
+  visit("momentum", o.momentum());
+  visit("dampening", o.dampening());
+  visit("weight_decay", o.weight_decay());
+  visit("nesterov", o.nesterov());
+}
+template <typename Visit>
+void visit_fields(torch::optim::SGDParamState& s, Visit&& visit) {
+  visit("momentum_buffer", s.momentum_buffer());
+}
+
+template <typename AdamOptions, typename Visit>
+void visit_adam_options(AdamOptions& o, Visit&& visit) {
+  visit("lr", o.lr());
+  visit("beta1", std::get<0>(o.betas()));
+  visit("beta2", std::get<1>(o.betas()));
+  visit("eps", o.eps());
+  visit("weight_decay", o.weight_decay());
+  visit("amsgrad", o.amsgrad());
+}
+template <typename AdamState, typename Visit>
+void visit_adam_state(AdamState& s, Visit&& visit) {
+  visit("step", s.step());
+  visit("exp_avg", s.exp_avg());
+  visit("exp_avg_sq", s.exp_avg_sq());
+  visit("max_exp_avg_sq", s.max_exp_avg_sq());
+}
+template <typename Visit>
+void visit_fields(torch::optim::AdamOptions& o, Visit&& visit) {
+  visit_adam_options(o, visit);
+}
+template <typename Visit>
+void visit_fields(torch::optim::AdamParamState& s, Visit&& visit) {
+  visit_adam_state(s, visit);
+}
+template <typename Visit>
+void visit_fields(torch::optim::AdamWOptions& o, Visit&& visit) {
+  visit_adam_options(o, visit);
+}
+template <typename Visit>
+void visit_fields(torch::optim::AdamWParamState& s, Visit&& visit) {
+  visit_adam_state(s, visit);
+}
+
+template <typename Visit>
+void visit_fields(torch::optim::RMSpropOptions& o, Visit&& visit) {
+  visit("lr", o.lr());
+  visit("alpha", o.alpha());
+  visit("eps", o.eps());
+  visit("weight_decay", o.weight_decay());
+  visit("momentum", o.momentum());
+  visit("centered", o.centered());
+}
+template <typename Visit>
+void visit_fields(torch::optim::RMSpropParamState& s, Visit&& visit) {
+  visit("step", s.step());
+  visit("square_avg", s.square_avg());
+  visit("momentum_buffer", s.momentum_buffer());
+  visit("grad_avg", s.grad_avg());
+}
+
+template <typename Visit>
+void visit_fields(torch::optim::AdagradOptions& o, Visit&& visit) {
+  visit("lr", o.lr());
+  visit("lr_decay", o.lr_decay());
+  visit("weight_decay", o.weight_decay());
+  visit("initial_accumulator_value", o.initial_accumulator_value());
+  visit("eps", o.eps());
+}
+template <typename Visit>
+void visit_fields(torch::optim::AdagradParamState& s, Visit&& visit) {
+  visit("step", s.step());
+  visit("sum", s.sum());
+}
+
+template <typename Visit>
+void visit_fields(optim::AdadeltaOptions& o, Visit&& visit) {
+  visit("lr", o.lr());
+  visit("rho", o.rho());
+  visit("eps", o.eps());
+  visit("weight_decay", o.weight_decay());
+}
+template <typename Visit>
+void visit_fields(optim::AdadeltaParamState& s, Visit&& visit) {
+  visit("step", s.step());
+  visit("square_avg", s.square_avg());
+  visit("acc_delta", s.acc_delta());
+}
+
+// --- fields on their way out and in ---
+
+struct Out {
+  Capture& capture;
+  const std::string folder;
+  const Kind kind;
+
+  void operator()(const char* name, at::Tensor& field) const {
+    if (field.defined()) capture.tensor(folder + "/" + name, field, {kind, std::nullopt, {}});
+  }
+  void operator()(const char* name, double& field) const {
+    capture.value(folder + "/" + name, field);
+  }
+  void operator()(const char* name, std::int64_t& field) const {
+    capture.value(folder + "/" + name, field);
+  }
+  void operator()(const char* name, bool& field) const {
+    capture.value(folder + "/" + name, field);
+  }
+};
+
+struct In {
+  Request& request;
+  const std::string folder;
+  const at::Tensor parameter;  // undefined for options
+  const Kind kind;
+
+  // Tensors are made as the optimizer's first step makes them. What the file lacks an optimizer may
+  // lack, too (momentum_buffer, max_exp_avg_sq).
+  void operator()(const char* name, at::Tensor& field) const {
+    const std::string path = folder + "/" + name;
+    const TensorEntry* entry = request.find(path);
+    if (entry == nullptr) {
+      request.then([&field] { field = at::Tensor(); });
+      return;
+    }
+    // Of a complex parameter some optimizers keep pairs of real numbers.
+    const bool as_real = parameter.is_complex() && !c10::isComplexType(scalar_type(entry->type));
+    const at::Tensor made = at::zeros_like(as_real ? at::view_as_real(parameter) : parameter,
+                                           at::MemoryFormat::Preserve);
+    if (request.tensor(path, made, {kind, std::nullopt, {}}))
+      request.then([&field, made] { field = made; });
+  }
+  template <typename Number>
+  void operator()(const char* name, Number& field) const {
+    request.value(folder + "/" + name, [&field](const Value& value) {
+      if (const auto* number = std::get_if<Number>(&value)) field = *number;
+    });
+  }
+};
+
+// --- the known optimizers ---
+
+class Family {
+ public:
+  virtual ~Family() = default;
+  virtual bool owns(const OptimizerOptions& options) const = 0;
+  virtual std::unique_ptr<OptimizerParamState> make_state() const = 0;
+  virtual void save(OptimizerOptions& options, const Out& out) const = 0;
+  virtual void save(OptimizerParamState& state, const Out& out) const = 0;
+  virtual void restore(OptimizerOptions& options, const In& in) const = 0;
+  virtual void restore(OptimizerParamState& state, const In& in) const = 0;
+};
+
+template <typename Options, typename State>
+class FamilyOf : public Family {
+ public:
+  bool owns(const OptimizerOptions& options) const override {
+    return dynamic_cast<const Options*>(&options) != nullptr;
+  }
+  std::unique_ptr<OptimizerParamState> make_state() const override {
+    return std::make_unique<State>();
+  }
+  void save(OptimizerOptions& options, const Out& out) const override {
+    visit_fields(static_cast<Options&>(options), out);
+  }
+  void save(OptimizerParamState& state, const Out& out) const override {
+    visit_fields(static_cast<State&>(state), out);
+  }
+  void restore(OptimizerOptions& options, const In& in) const override {
+    visit_fields(static_cast<Options&>(options), in);
+  }
+  void restore(OptimizerParamState& state, const In& in) const override {
+    visit_fields(static_cast<State&>(state), in);
+  }
+};
+
+const std::vector<std::unique_ptr<Family>>& families() {
+  static const auto all = [] {
+    std::vector<std::unique_ptr<Family>> made;
+    made.push_back(
+        std::make_unique<FamilyOf<torch::optim::SGDOptions, torch::optim::SGDParamState>>());
+    made.push_back(
+        std::make_unique<FamilyOf<torch::optim::AdamOptions, torch::optim::AdamParamState>>());
+    made.push_back(
+        std::make_unique<FamilyOf<torch::optim::AdamWOptions, torch::optim::AdamWParamState>>());
+    made.push_back(std::make_unique<
+                   FamilyOf<torch::optim::RMSpropOptions, torch::optim::RMSpropParamState>>());
+    made.push_back(std::make_unique<
+                   FamilyOf<torch::optim::AdagradOptions, torch::optim::AdagradParamState>>());
+    made.push_back(std::make_unique<FamilyOf<optim::AdadeltaOptions, optim::AdadeltaParamState>>());
+    return made;
+  }();
+  return all;
+}
+
+// Null for an optimizer that is not known.
+const Family* family_of(const torch::optim::Optimizer& optimizer) {
+  for (const auto& family : families()) {
+    const auto& groups = optimizer.param_groups();
+    const bool owns_all = std::all_of(groups.begin(), groups.end(), [&](const auto& group) {
+      return family->owns(group.options());
+    });
+    if (!groups.empty() && owns_all) return family.get();
+  }
+  return nullptr;
+}
+
+class OptimizerComponent : public Component {
+ public:
+  OptimizerComponent(const std::string& name, torch::optim::Optimizer& optimizer,
+                     const ParameterNames& names, Kind kind)
+      : Component(name), optimizer_(optimizer), names_(names), kind_(kind) {}
+
+  void capture(Capture& capture) const override {
+    const Family* family = family_of(optimizer_);
+    if (family == nullptr) return capture_unknown(capture);
+    auto& groups = optimizer_.param_groups();
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      family->save(groups[i].options(), {capture, group_folder(i), kind_});
+    for (const auto& [name, parameter] : parameters()) {
+      const auto state = optimizer_.state().find(parameter.unsafeGetTensorImpl());
+      if (state != optimizer_.state().end())
+        family->save(*state->second, {capture, state_folder(name), kind_});
+    }
+  }
+
+  void restore(Request& request) override {
+    const Family* family = family_of(optimizer_);
+    if (family == nullptr) return restore_unknown(request);
+    auto& groups = optimizer_.param_groups();
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      family->restore(groups[i].options(), {request, group_folder(i), {}, kind_});
+    using States = std::vector<std::pair<void*, std::unique_ptr<OptimizerParamState>>>;
+    const auto made = std::make_shared<States>();
+    for (const auto& [name, parameter] : parameters()) {
+      if (request.names_in(state_folder(name)).empty()) continue;  // never stepped
+      made->emplace_back(parameter.unsafeGetTensorImpl(), family->make_state());
+      family->restore(*made->back().second, {request, state_folder(name), parameter, kind_});
+    }
+    request.then([this, made] {
+      optimizer_.state().clear();
+      for (auto& [key, state] : *made) optimizer_.state()[key] = std::move(state);
+    });
+  }
+
+ private:
+  struct Named {
+    std::string name;
+    at::Tensor parameter;
+  };
+
+  // By position where a parameter has no name, or its name is another's, too.
+  std::vector<Named> parameters() const {
+    std::vector<Named> all;
+    std::set<std::string> used;
+    std::size_t position = 0;
+    for (const auto& group : optimizer_.param_groups()) {
+      for (const at::Tensor& parameter : group.params()) {
+        const auto found = names_.find(parameter.unsafeGetTensorImpl());
+        const std::string number = std::to_string(position++);
+        const bool has_name = found != names_.end() && used.insert(found->second).second;
+        all.push_back({has_name ? found->second : number, parameter});
+      }
+    }
+    return all;
+  }
+
+  std::string group_folder(std::size_t index) const {
+    return inside({"groups", std::to_string(index)});
+  }
+  std::string state_folder(const std::string& parameter) const {
+    return inside({"state", parameter});
+  }
+
+  void capture_unknown(Capture& capture) const {
+    capture.bytes(inside({}), detail::to_archive([this](auto& out) { optimizer_.save(out); }),
+                  Kind::kArchive);
+  }
+  void restore_unknown(Request& request) {
+    request.bytes(inside({}), Kind::kArchive, [this](const std::string& bytes) {
+      detail::from_archive(bytes, [this](auto& in) { optimizer_.load(in); });
+    });
+  }
+
+  torch::optim::Optimizer& optimizer_;  // the program's, which outlives the checkpoint
+  const ParameterNames& names_;         // the checkpoint's
+  const Kind kind_;
+};
+
+}  // namespace
+
+Added optimizer_component(const std::string& name, torch::optim::Optimizer& optimizer,
+                          const ParameterNames& names, Kind kind) {
+  return std::make_unique<OptimizerComponent>(name, optimizer, names, kind);
+}
+
+}  // namespace kolo::checkpoint

@@ -1,0 +1,133 @@
+#include "checkpoint/plan.hpp"
+
+#include <algorithm>
+
+#include "core/types.hpp"
+#include "kolo/error.h"
+
+namespace kolo::checkpoint {
+namespace {
+
+// Below this several tensors share a page of the file. Rank 0 writes them all, so that no two
+// machines write the same page, which network file systems bear badly.
+constexpr std::uint64_t kPageBytes = 4096;
+
+std::string described(const Box& box) {
+  return "from " + to_string(box.start) + ", " + to_string(box.extent) + " long";
+}
+
+bool contains(const Box& box, const std::vector<std::int64_t>& shape, std::uint64_t element) {
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    const auto extent = static_cast<std::uint64_t>(shape[d]);
+    const auto at = static_cast<std::int64_t>(element % extent);
+    if (at < box.start[d] || at >= box.start[d] + box.extent[d]) return false;
+    element /= extent;
+  }
+  return true;
+}
+
+void check_overlap(const TensorEntry& entry, const std::vector<Box>& parts) {
+  for (std::size_t left = 0; left < parts.size(); ++left)
+    for (std::size_t right = left + 1; right < parts.size(); ++right)
+      if (overlap(parts[left], parts[right]))
+        throw InvalidArgumentError("checkpoint: ranks " + std::to_string(left) + " and " +
+                                   std::to_string(right) + " both have a part of '" + entry.name +
+                                   "': " + described(parts[left]) + ", and " +
+                                   described(parts[right]) + "; each element belongs to one rank");
+}
+
+}  // namespace
+
+void check_boxes(const Table& table, const Boxes& boxes) {
+  for (std::size_t tensor = 0; tensor < boxes.size(); ++tensor) {
+    const TensorEntry& entry = table.tensors[tensor];
+    const std::vector<Box>& parts = boxes[tensor];
+    if (parts.empty() || entry.kind == Kind::kPerRank) continue;
+    std::uint64_t covered = 0;
+    for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+      if (!is_within(parts[rank], entry.shape))
+        throw InvalidArgumentError("checkpoint: rank " + std::to_string(rank) + "'s part of '" +
+                                   entry.name + "', " + described(parts[rank]) +
+                                   ", is not within the whole tensor, " + to_string(entry.shape));
+      covered += elements_of(parts[rank]);
+    }
+    check_overlap(entry, parts);
+    const std::uint64_t all = elements_of(entry.shape).value_or(0);
+    if (covered != all)
+      throw InvalidArgumentError("checkpoint: the ranks' parts of '" + entry.name + "' have " +
+                                 std::to_string(covered) + " elements, the whole tensor, " +
+                                 to_string(entry.shape) + ", has " + std::to_string(all));
+  }
+}
+
+WritePlan::WritePlan(const Table& table, const Boxes& boxes, bool all_write, int ranks)
+    : table_(table), boxes_(boxes), pieces_(table), writers_(pieces_.count(), 0) {
+  if (all_write) choose_writers(ranks);
+}
+
+// What all have is shared out in equal parts; the rest is written by who has its beginning.
+void WritePlan::choose_writers(int ranks) {
+  std::uint64_t everywhere = 0;
+  for (std::size_t tensor = 0; tensor < boxes_.size(); ++tensor)
+    if (boxes_[tensor].empty()) everywhere += table_.tensors[tensor].bytes();
+  const std::uint64_t share =
+      everywhere / static_cast<std::uint64_t>(ranks) + 1;  // bytes a rank, rounded up
+  std::uint64_t before = 0;
+  for (const std::size_t tensor : pieces_.order()) {
+    const bool is_everywhere = boxes_[tensor].empty();
+    for (std::size_t i = 0; i < pieces_.count(tensor); ++i) {
+      const Piece piece = pieces_.piece(tensor, i);
+      int& writer = writers_[piece.number];
+      if (is_everywhere) {
+        writer = static_cast<int>(before / share);
+        before += piece.bytes;
+      } else {
+        writer = rank_with(tensor, piece.begin);
+      }
+      if (table_.tensors[tensor].bytes() < kPageBytes) writer = 0;
+    }
+  }
+}
+
+int WritePlan::rank_with(std::size_t tensor, std::uint64_t byte) const {
+  const TensorEntry& entry = table_.tensors[tensor];
+  const std::vector<Box>& parts = boxes_[tensor];
+  for (std::size_t rank = 0; rank < parts.size(); ++rank)
+    if (contains(parts[rank], entry.shape, byte / size_of(entry.type)))
+      return static_cast<int>(rank);
+  return 0;
+}
+
+std::vector<Piece> WritePlan::written_by(int rank) const {
+  std::vector<Piece> pieces;
+  for (const std::size_t tensor : pieces_.order()) {
+    for (std::size_t i = 0; i < pieces_.count(tensor); ++i) {
+      const Piece piece = pieces_.piece(tensor, i);
+      if (writer(piece) == rank) pieces.push_back(piece);
+    }
+  }
+  return pieces;
+}
+
+void WritePlan::for_each_transfer(int from,
+                                  const std::function<void(const Transfer&)>& take) const {
+  for (std::size_t tensor = 0; tensor < boxes_.size(); ++tensor) {
+    if (boxes_[tensor].empty()) continue;
+    const TensorEntry& entry = table_.tensors[tensor];
+    const std::uint64_t element = size_of(entry.type);
+    for_each_run(entry.shape, boxes_[tensor][static_cast<std::size_t>(from)], [&](const Run& run) {
+      std::uint64_t at = run.in_tensor * element;
+      std::uint64_t in_box = run.in_box * element;
+      const std::uint64_t end = at + run.elements * element;
+      while (at < end) {
+        const Piece piece = pieces_.containing(tensor, at);
+        const std::uint64_t bytes = std::min(end, piece.begin + piece.bytes) - at;
+        take({piece, writer(piece), at - piece.begin, in_box, bytes});
+        at += bytes;
+        in_box += bytes;
+      }
+    });
+  }
+}
+
+}  // namespace kolo::checkpoint

@@ -1,0 +1,117 @@
+#include <ATen/ATen.h>
+
+#include "checkpoint/components.hpp"
+
+namespace kolo::checkpoint {
+namespace {
+
+class ModuleComponent : public Component {
+ public:
+  ModuleComponent(const std::string& name, torch::nn::Module& module)
+      : Component(name), module_(module) {}
+
+  void capture(Capture& capture) const override {
+    for_each_tensor([&](const std::string& name, const at::Tensor& tensor) {
+      capture.tensor(inside({name}), tensor);
+    });
+  }
+  void restore(Request& request) override {
+    for_each_tensor([&](const std::string& name, const at::Tensor& tensor) {
+      request.tensor(inside({name}), tensor);
+    });
+  }
+
+ private:
+  template <typename Take>
+  void for_each_tensor(Take&& take) const {
+    for (const auto& parameter : module_.named_parameters()) take(parameter.key(), *parameter);
+    for (const auto& buffer : module_.named_buffers())
+      if (buffer->defined()) take(buffer.key(), *buffer);
+  }
+
+  torch::nn::Module& module_;  // the program's, which outlives the checkpoint
+};
+
+class TensorComponent : public Component {
+ public:
+  TensorComponent(const std::string& name, at::Tensor tensor, Spread spread)
+      : Component(name), tensor_(std::move(tensor)), spread_(std::move(spread)) {}
+
+  void capture(Capture& capture) const override { capture.tensor(inside({}), tensor_, spread_); }
+  void restore(Request& request) override { request.tensor(inside({}), tensor_, spread_); }
+
+ private:
+  const at::Tensor tensor_;
+  const Spread spread_;
+};
+
+class TextComponent : public Component {
+ public:
+  TextComponent(const std::string& name, std::string& text) : Component(name), text_(text) {}
+
+  void capture(Capture& capture) const override { capture.text(inside({}), text_); }
+  void restore(Request& request) override {
+    request.text(inside({}), [this](const std::string& text) { text_ = text; });
+  }
+
+ private:
+  std::string& text_;  // the program's, which outlives the checkpoint
+};
+
+class NumberComponent : public Component {
+ public:
+  NumberComponent(const std::string& name, std::function<c10::IValue()> get,
+                  std::function<void(const c10::IValue&)> set)
+      : Component(name), get_(std::move(get)), set_(std::move(set)) {}
+
+  void capture(Capture& capture) const override { capture.value(inside({}), now()); }
+
+  void restore(Request& request) override {
+    const Value* found = request.find_value(inside({}));
+    if (found != nullptr && found->index() != now().index()) {
+      constexpr const char* kTypes[] = {"bool", "int64", "float64", "text", "list", "list"};
+      request.mismatched(inside({}), std::string("the file has ") + kTypes[found->index()] +
+                                         ", the program " + kTypes[now().index()]);
+      return;
+    }
+    request.value(inside({}), [this](const Value& value) {
+      if (const auto* truth = std::get_if<bool>(&value)) set_(*truth);
+      if (const auto* integer = std::get_if<std::int64_t>(&value)) set_(*integer);
+      if (const auto* real = std::get_if<double>(&value)) set_(*real);
+    });
+  }
+
+ private:
+  Value now() const {
+    const c10::IValue value = get_();
+    if (value.isBool()) return value.toBool();
+    if (value.isInt()) return value.toInt();
+    return value.toDouble();
+  }
+
+  const std::function<c10::IValue()> get_;
+  const std::function<void(const c10::IValue&)> set_;
+};
+
+}  // namespace
+
+void name_parameters(const torch::nn::Module& module, ParameterNames& names) {
+  for (const auto& parameter : module.named_parameters())
+    names.emplace(parameter->unsafeGetTensorImpl(), parameter.key());
+}
+
+Added module_component(const std::string& name, torch::nn::Module& module) {
+  return std::make_unique<ModuleComponent>(name, module);
+}
+Added tensor_component(const std::string& name, const at::Tensor& tensor, const Spread& spread) {
+  return std::make_unique<TensorComponent>(name, tensor, spread);
+}
+Added text_component(const std::string& name, std::string& text) {
+  return std::make_unique<TextComponent>(name, text);
+}
+Added number_component(const std::string& name, std::function<c10::IValue()> get,
+                       std::function<void(const c10::IValue&)> set) {
+  return std::make_unique<NumberComponent>(name, std::move(get), std::move(set));
+}
+
+}  // namespace kolo::checkpoint

@@ -1,0 +1,108 @@
+#include "checkpoint/save_job.hpp"
+
+#include <algorithm>
+
+#include "checkpoint/reading.hpp"
+#include "checkpoint/talk.hpp"
+#include "core/log.hpp"
+#include "kolo/objects.h"
+
+namespace kolo::checkpoint {
+namespace {
+
+// What a writer tells rank 0.
+struct Written {
+  Status status;
+  std::vector<PieceSum> sums;
+};
+
+std::string encode(const Written& written) {
+  return detail::join_pieces({encode_status(written.status), raw(written.sums)});
+}
+
+Written decode(const std::string& bytes) {
+  const std::vector<std::string> pieces = detail::split_pieces(bytes);
+  if (pieces.size() != 2) throw DataError("checkpoint: a message between writers makes no sense");
+  return {decode_status(pieces[0]), list_of<PieceSum>(pieces[1])};
+}
+
+// All ranks write: waits until they have.
+void write_together(SaveJob& job, FileSystem& files, const ProcessSet& set) {
+  Written mine;
+  mine.status = status_of([&] { mine.sums = write_pieces(files, job.path, job.pieces); });
+  std::vector<Status> by_rank;
+  std::vector<PieceSum> sums;
+  for (const std::string& bytes :
+       allgather_object(encode(mine), OperationOptions("checkpoint.written").process_set(set))) {
+    Written written = decode(bytes);
+    by_rank.push_back(written.status);
+    sums.insert(sums.end(), written.sums.begin(), written.sums.end());
+  }
+  throw_first(by_rank);
+  if (job.rank == 0) complete_file(files, job.path, std::move(job.metadata), sums, job.piece_count);
+}
+
+void write_alone(SaveJob& job, FileSystem& files, Shelf& shelf) {
+  shelf.prepare();
+  begin_file(files, job.path, job.metadata.file_size);
+  const std::vector<PieceSum> sums = write_pieces(files, job.path, job.pieces);
+  complete_file(files, job.path, std::move(job.metadata), sums, job.piece_count);
+}
+
+}  // namespace
+
+void Shelf::prepare() {
+  files_.make_folder(folder_);
+  remove_partial_files(files_, folder_, name_);
+}
+
+// Of checkpoints that another process has saved.
+void Shelf::learn_metrics(const std::vector<Saved>& all) {
+  if (retention_.best == 0) return;
+  for (const Saved& one : all) {
+    if (metrics_.count(one.step) > 0) continue;
+    std::optional<double>& metric = metrics_[one.step];
+    const Status status =
+        status_of([&] { metric = about_of(Reader(files_, one.path).table()).metric; });
+    if (!status.is_ok()) log::warning("checkpoint: " + status.message());
+  }
+}
+
+void Shelf::saved(std::int64_t step, std::optional<double> metric) {
+  metrics_[step] = metric;
+  const Status status = status_of([&] {
+    const std::vector<Saved> all = list_checkpoints(files_, folder_, name_);
+    learn_metrics(all);
+    std::vector<std::int64_t> steps;
+    std::map<std::int64_t, double> known;
+    for (const Saved& one : all) {
+      steps.push_back(one.step);
+      if (metrics_[one.step]) known[one.step] = *metrics_[one.step];
+    }
+    for (const std::int64_t old : removable(steps, step, known, retention_))
+      files_.remove(path_of(old));
+  });
+  if (!status.is_ok())
+    log::warning("checkpoint: old checkpoints stay where they are: " + status.message());
+}
+
+Status run(SaveJob& job, FileSystem& files, Shelf& shelf, const ProcessSet& set) {
+  Status status = status_of([&] {
+    if (job.all_write) {
+      write_together(job, files, set);
+    } else if (job.rank == 0) {
+      write_alone(job, files, shelf);
+    }
+  });
+  job.pieces.clear();
+  job.held.clear();
+  if (job.rank != 0) return status;
+  if (status.is_ok()) {
+    shelf.saved(job.step, job.metric);
+  } else {
+    abandon_file(files, job.path);
+  }
+  return status;
+}
+
+}  // namespace kolo::checkpoint

@@ -1,0 +1,305 @@
+#include "checkpoint/saving.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <cstring>
+
+#include "checkpoint/header.hpp"
+#include "checkpoint/talk.hpp"
+#include "core/types.hpp"
+#include "kolo/error.h"
+#include "kolo/init.h"
+#include "kolo/objects.h"
+
+namespace kolo::checkpoint {
+namespace {
+
+using Item = Capture::Item;
+using Numbers = std::vector<std::int64_t>;
+
+bool is_rank_zeros(const Item& item) {
+  return item.spread.kind == Kind::kText || item.spread.kind == Kind::kArchive;
+}
+// Whether ranks have different parts of it.
+bool is_spread(const Item& item) {
+  return item.spread.part || item.spread.kind != Kind::kTensor;
+}
+
+std::string described(const Item& item) {
+  std::string text = item.name + " " + c10::toString(item.tensor.scalar_type());
+  if (item.spread.part) return text + " " + to_string(item.spread.shape) + ", a part of it";
+  if (item.spread.kind == Kind::kPerRank) text += " for each rank";
+  return is_rank_zeros(item) ? text : text + " " + to_string(item.tensor.sizes().vec());
+}
+
+// What must be the same on all ranks, a line each.
+std::vector<std::string> listing(const Capture& capture) {
+  std::vector<std::string> lines;
+  for (const Item& item : capture.items()) lines.push_back(described(item));
+  for (const auto& [name, value] : capture.values()) lines.push_back(name);
+  return lines;
+}
+
+std::uint64_t sum_of(const std::vector<std::string>& lines) {
+  const std::string all = detail::join_pieces(lines);
+  return checksum(all.data(), all.size());
+}
+
+// Where a rank's parts lie, in the order of the items.
+std::vector<Numbers> parts_of(const Capture& capture) {
+  std::vector<Numbers> parts;
+  for (const Item& item : capture.items()) {
+    if (!is_spread(item)) continue;
+    if (item.spread.part) parts.push_back(item.spread.part->start);
+    parts.push_back(item.tensor.sizes().vec());
+  }
+  return parts;
+}
+
+struct Hello {
+  Status status;
+  bool busy = false;
+  std::uint64_t sum = 0;
+  std::vector<Numbers> parts;
+};
+
+std::string encode(const Hello& hello) {
+  return detail::join_pieces({encode_status(hello.status), Codec<bool>::encode(hello.busy),
+                              Codec<std::uint64_t>::encode(hello.sum),
+                              Codec<std::vector<Numbers>>::encode(hello.parts)});
+}
+
+Hello decode(const std::string& bytes) {
+  const std::vector<std::string> pieces = detail::split_pieces(bytes);
+  if (pieces.size() != 4) throw DataError("checkpoint: a message between ranks makes no sense");
+  return {decode_status(pieces[0]), Codec<bool>::decode(pieces[1]),
+          Codec<std::uint64_t>::decode(pieces[2]), Codec<std::vector<Numbers>>::decode(pieces[3])};
+}
+
+// Collective.
+[[noreturn]] void tell_difference(const Capture& capture) {
+  const auto by_rank = allgather_object(listing(capture), "checkpoint.listing");
+  const auto line = [&](std::size_t rank, std::size_t i) {
+    return i < by_rank[rank].size() ? by_rank[rank][i] : std::string("nothing more");
+  };
+  for (std::size_t rank = 1; rank < by_rank.size(); ++rank)
+    for (std::size_t i = 0; i < std::max(by_rank[rank].size(), by_rank[0].size()); ++i)
+      if (line(rank, i) != line(0, i))
+        throw MismatchError("checkpoint: ranks have different things to save: rank 0 has " +
+                            line(0, i) + ", rank " + std::to_string(rank) + " " + line(rank, i) +
+                            "; add the same on all ranks, in the same order");
+  throw InternalError("checkpoint: ranks have different things to save, and list the same");
+}
+
+// The whole of a tensor that each rank has one of.
+void add_per_rank(const Item& item, const std::vector<Numbers>& shapes, TensorEntry& entry,
+                  std::vector<Box>& parts) {
+  entry.shape = shapes[0];
+  entry.shape.insert(entry.shape.begin(), static_cast<std::int64_t>(shapes.size()));
+  for (std::size_t rank = 0; rank < shapes.size(); ++rank) {
+    if (shapes[rank] != shapes[0])
+      throw MismatchError("checkpoint: each rank has a '" + item.name + "' of its own, and rank " +
+                          std::to_string(rank) + "'s is " + to_string(shapes[rank]) +
+                          ", rank 0's " + to_string(shapes[0]) + "; they must have one shape");
+    parts.push_back(whole(entry.shape));
+    parts.back().start[0] = static_cast<std::int64_t>(rank);
+    parts.back().extent[0] = 1;
+  }
+}
+
+// Entry and parts of an item; `next` takes the next numbers of each rank's parts.
+template <typename Next>
+void add_entry(const Item& item, Next&& next, Opening& opening) {
+  TensorEntry entry{item.name, *element_type(item.tensor.scalar_type()), item.tensor.sizes().vec(),
+                    item.spread.kind};
+  std::vector<Box> parts;
+  if (item.spread.part) {
+    entry.shape = item.spread.shape;
+    const std::vector<Numbers> starts = next();
+    const std::vector<Numbers> extents = next();
+    for (std::size_t rank = 0; rank < starts.size(); ++rank)
+      parts.push_back({starts[rank], extents[rank]});
+  } else if (item.spread.kind == Kind::kPerRank) {
+    add_per_rank(item, next(), entry, parts);
+  } else if (is_rank_zeros(item)) {
+    entry.shape = next()[0];
+    parts.assign(static_cast<std::size_t>(size()), Box{{0}, {0}});
+    parts[0] = whole(entry.shape);
+  }
+  opening.table.tensors.push_back(std::move(entry));
+  opening.boxes.push_back(std::move(parts));
+}
+
+// --- bytes ---
+
+at::Tensor on_host(const at::Tensor& tensor) {
+  return tensor.resolve_conj().resolve_neg().to(at::kCPU).contiguous();
+}
+
+const unsigned char* bytes_of(const at::Tensor& tensor) {
+  return static_cast<const unsigned char*>(tensor.const_data_ptr());
+}
+
+// What this rank has for the pieces that each rank writes.
+std::vector<at::Tensor> pack(const WritePlan& plan, const std::vector<at::Tensor>& hosts) {
+  std::vector<std::int64_t> bytes(static_cast<std::size_t>(size()));
+  plan.for_each_transfer(rank(), [&](const auto& transfer) {
+    bytes[static_cast<std::size_t>(transfer.to)] += static_cast<std::int64_t>(transfer.bytes);
+  });
+  std::vector<at::Tensor> packed;
+  std::vector<unsigned char*> next;
+  for (const std::int64_t count : bytes) {
+    packed.push_back(at::empty({count}, at::kByte));
+    next.push_back(static_cast<unsigned char*>(packed.back().data_ptr()));
+  }
+  plan.for_each_transfer(rank(), [&](const auto& transfer) {
+    unsigned char*& to = next[static_cast<std::size_t>(transfer.to)];
+    std::memcpy(to, bytes_of(hosts[transfer.piece.tensor]) + transfer.in_box, transfer.bytes);
+    to += transfer.bytes;
+  });
+  return packed;
+}
+
+// `place`: where the data of a piece are, by its number.
+template <typename Place>
+void unpack(const WritePlan& plan, const std::vector<at::Tensor>& received, Place&& place) {
+  for (std::size_t from = 0; from < received.size(); ++from) {
+    const unsigned char* at = bytes_of(received[from]);
+    plan.for_each_transfer(static_cast<int>(from), [&](const auto& transfer) {
+      if (transfer.to != rank()) return;
+      std::memcpy(place(transfer.piece) + transfer.in_piece, at, transfer.bytes);
+      at += transfer.bytes;
+    });
+  }
+}
+
+// Fills job.pieces. Collective.
+void take_data(const WritePlan& plan, const Boxes& boxes, const std::vector<at::Tensor>& hosts,
+               bool copies, Staging& staging, SaveJob& job) {
+  const std::vector<Piece> mine = plan.written_by(rank());
+  const auto is_copied = [&](const Piece& piece) { return copies || !boxes[piece.tensor].empty(); };
+  std::uint64_t room = 0;
+  for (const Piece& piece : mine)
+    if (is_copied(piece)) room += piece.bytes;
+  unsigned char* next = nullptr;
+  const Status status = status_of([&] { next = staging.reserve(room); });
+  agree(status, "checkpoint.memory");
+
+  std::vector<unsigned char*> places(plan.pieces().count(), nullptr);
+  std::vector<Piece> plain;  // to be copied here and now
+  for (const Piece& piece : mine) {
+    const unsigned char* data = nullptr;
+    if (is_copied(piece)) {
+      places[piece.number] = next;
+      data = next;
+      next += piece.bytes;
+      if (boxes[piece.tensor].empty()) plain.push_back(piece);
+    } else {
+      data = bytes_of(hosts[piece.tensor]) + piece.begin;
+    }
+    job.pieces.push_back({piece, data});
+  }
+  at::parallel_for(0, static_cast<std::int64_t>(plain.size()), 1,
+                   [&](std::int64_t begin, std::int64_t end) {
+                     for (std::int64_t i = begin; i < end; ++i) {
+                       const Piece& piece = plain[static_cast<std::size_t>(i)];
+                       std::memcpy(places[piece.number],
+                                   bytes_of(hosts[piece.tensor]) + piece.begin, piece.bytes);
+                     }
+                   });
+  unpack(plan, exchange(pack(plan, hosts)),
+         [&](const Piece& piece) { return places[piece.number]; });
+}
+
+// Of rank 0: what the others must know before they write.
+struct Start {
+  Status status;
+  std::vector<std::uint64_t> offsets;
+};
+
+Start start(Table& table, SaveJob& job, const SaveSettings& settings, FileSystem& files,
+            Shelf& shelf) {
+  Start start;
+  start.status = status_of([&] {
+    job.metadata = make_metadata(table, count_pieces(table), settings.expected_metadata);
+    for (const TensorEntry& entry : table.tensors) start.offsets.push_back(entry.offset);
+    if (!settings.all_write) return;
+    shelf.prepare();
+    begin_file(files, job.path, job.metadata.file_size);
+  });
+  return start;
+}
+
+// Collective.
+void share(Start start, Table& table) {
+  const std::string bytes =
+      broadcast_object(detail::join_pieces({encode_status(start.status), raw(start.offsets)}), 0,
+                       "checkpoint.start");
+  const std::vector<std::string> pieces = detail::split_pieces(bytes);
+  throw_if_error(decode_status(pieces.at(0)));
+  const auto offsets = list_of<std::uint64_t>(pieces.at(1));
+  for (std::size_t i = 0; i < table.tensors.size(); ++i) table.tensors[i].offset = offsets.at(i);
+}
+
+}  // namespace
+
+Opening open_save(const Capture& capture, const Status& before, bool busy) {
+  std::vector<Hello> all;
+  const Hello mine{before, busy, sum_of(listing(capture)), parts_of(capture)};
+  for (const std::string& bytes : allgather_object(encode(mine), "checkpoint.open"))
+    all.push_back(decode(bytes));
+
+  std::vector<Status> statuses;
+  Opening opening;
+  bool all_same = true;
+  for (const Hello& hello : all) {
+    statuses.push_back(hello.status);
+    opening.someone_is_busy = opening.someone_is_busy || hello.busy;
+    all_same = all_same && hello.sum == all[0].sum && hello.parts.size() == all[0].parts.size();
+  }
+  throw_first(statuses);
+  if (opening.someone_is_busy) return opening;
+  if (!all_same) tell_difference(capture);
+
+  std::size_t at = 0;
+  const auto next = [&] {
+    std::vector<Numbers> by_rank;
+    for (const Hello& hello : all) by_rank.push_back(hello.parts[at]);
+    ++at;
+    return by_rank;
+  };
+  for (const Item& item : capture.items()) add_entry(item, next, opening);
+  check_boxes(opening.table, opening.boxes);
+  return opening;
+}
+
+SaveJob prepare_save(Opening opening, const Capture& capture, const About& about,
+                     const SaveSettings& settings, FileSystem& files, Shelf& shelf,
+                     Staging& staging) {
+  Table& table = opening.table;
+  table.values = capture.values();
+  put(about, table);
+  SaveJob job;
+  job.path = shelf.path_of(about.step);
+  job.step = about.step;
+  job.metric = about.metric;
+  job.all_write = settings.all_write;
+  job.rank = rank();
+  share(rank() == 0 ? start(table, job, settings, files, shelf) : Start(), table);
+
+  const WritePlan plan(table, opening.boxes, settings.all_write, size());
+  job.piece_count = plan.pieces().count();
+  std::vector<at::Tensor> hosts(table.tensors.size());
+  for (const Piece& piece : plan.written_by(rank())) {
+    at::Tensor& host = hosts[piece.tensor];
+    if (!host.defined()) host = on_host(capture.items()[piece.tensor].tensor);
+  }
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    if (!opening.boxes[i].empty()) hosts[i] = on_host(capture.items()[i].tensor);
+  take_data(plan, opening.boxes, hosts, settings.copies, staging, job);
+  if (!settings.copies) job.held = std::move(hosts);
+  return job;
+}
+
+}  // namespace kolo::checkpoint

@@ -1,0 +1,100 @@
+#include "checkpoint/talk.hpp"
+
+#include <ATen/ATen.h>
+
+#include "kolo/init.h"
+#include "kolo/objects.h"
+#include "kolo/operations.h"
+
+namespace kolo::checkpoint {
+namespace {
+
+// Operations of more than this go one after the other, so that staging memory stays small.
+constexpr std::int64_t kMostAtOnce = std::int64_t{256} << 20;
+
+at::Tensor bytes_of(const at::Tensor& tensor) {
+  return at::from_blob(tensor.data_ptr(), {static_cast<std::int64_t>(tensor.nbytes())}, at::kByte);
+}
+
+Status with_rank(const Status& status, std::size_t rank) {
+  return {status.code(), "rank " + std::to_string(rank) + ": " + status.message()};
+}
+
+}  // namespace
+
+Status status_of(const std::function<void()>& call) {
+  try {
+    call();
+    return Status::ok();
+  } catch (const InvalidArgumentError& error) {
+    return Status::invalid_argument(error.what());
+  } catch (const MismatchError& error) {
+    return Status::mismatch(error.what());
+  } catch (const DataError& error) {
+    return Status::data(error.what());
+  } catch (const FileError& error) {
+    return Status::file(error.what());
+  } catch (const PeerLostError& error) {
+    return Status::peer_lost(error.what());
+  } catch (const NotInitializedError& error) {
+    return Status::not_initialized(error.what());
+  } catch (const std::bad_alloc&) {
+    return Status::internal("checkpoint: there is not enough memory");
+  } catch (const c10::Error& error) {
+    return Status::internal(std::string("checkpoint: LibTorch: ") + error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return Status::internal(error.what());
+  }
+}
+
+std::string encode_status(const Status& status) {
+  return static_cast<char>('a' + static_cast<int>(status.code())) + status.message();
+}
+
+Status decode_status(const std::string& text) {
+  const int code = text.empty() ? -1 : text[0] - 'a';
+  if (code < 0 || code > static_cast<int>(StatusCode::kInternal))
+    throw DataError("checkpoint: a message between ranks that makes no sense");
+  return {static_cast<StatusCode>(code), text.substr(1)};
+}
+
+void throw_first(const std::vector<Status>& by_rank) {
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    if (by_rank[rank].is_ok()) continue;
+    throw_if_error(by_rank.size() == 1 ? by_rank[rank] : with_rank(by_rank[rank], rank));
+  }
+}
+
+void agree(const Status& mine, const std::string& name, const ProcessSet& set) {
+  std::vector<Status> all;
+  for (const std::string& text :
+       allgather_object(encode_status(mine), OperationOptions(name).process_set(set)))
+    all.push_back(decode_status(text));
+  throw_first(all);
+}
+
+void broadcast_bytes(const std::vector<at::Tensor>& tensors, int root) {
+  std::vector<at::Tensor> group;
+  std::int64_t bytes = 0;
+  const auto send = [&] {
+    if (!group.empty()) grouped_broadcast_(group, root);
+    group.clear();
+    bytes = 0;
+  };
+  for (const at::Tensor& tensor : tensors) {
+    if (tensor.nbytes() == 0) continue;
+    group.push_back(bytes_of(tensor));
+    bytes += static_cast<std::int64_t>(tensor.nbytes());
+    if (bytes >= kMostAtOnce) send();
+  }
+  send();
+}
+
+std::vector<at::Tensor> exchange(const std::vector<at::Tensor>& for_ranks) {
+  std::vector<std::int64_t> splits;
+  for (const at::Tensor& tensor : for_ranks) splits.push_back(tensor.numel());
+  const AlltoallResult result = alltoall(at::cat(for_ranks), splits);
+  return result.output.split_with_sizes(result.received_splits);
+}
+
+}  // namespace kolo::checkpoint
