@@ -1,10 +1,6 @@
 #include "checkpoint/save_job.hpp"
 
-#include <algorithm>
-
-#include "checkpoint/reading.hpp"
 #include "checkpoint/talk.hpp"
-#include "core/log.hpp"
 #include "kolo/objects.h"
 
 namespace kolo::checkpoint {
@@ -50,41 +46,6 @@ void write_alone(SaveJob& job, FileSystem& files, Shelf& shelf) {
 }
 
 }  // namespace
-
-void Shelf::prepare() {
-  files_.make_folder(folder_);
-  remove_partial_files(files_, folder_, name_);
-}
-
-// Of checkpoints that another process has saved.
-void Shelf::learn_metrics(const std::vector<Saved>& all) {
-  if (retention_.best == 0) return;
-  for (const Saved& one : all) {
-    if (metrics_.count(one.step) > 0) continue;
-    std::optional<double>& metric = metrics_[one.step];
-    const Status status =
-        status_of([&] { metric = about_of(Reader(files_, one.path).table()).metric; });
-    if (!status.is_ok()) log::warning("checkpoint: " + status.message());
-  }
-}
-
-void Shelf::saved(std::int64_t step, std::optional<double> metric) {
-  metrics_[step] = metric;
-  const Status status = status_of([&] {
-    const std::vector<Saved> all = list_checkpoints(files_, folder_, name_);
-    learn_metrics(all);
-    std::vector<std::int64_t> steps;
-    std::map<std::int64_t, double> known;
-    for (const Saved& one : all) {
-      steps.push_back(one.step);
-      if (metrics_[one.step]) known[one.step] = *metrics_[one.step];
-    }
-    for (const std::int64_t old : removable(steps, step, known, retention_))
-      files_.remove(path_of(old));
-  });
-  if (!status.is_ok())
-    log::warning("checkpoint: old checkpoints stay where they are: " + status.message());
-}
 
 Status run(SaveJob& job, FileSystem& files, Shelf& shelf, const ProcessSet& set) {
   Status status = status_of([&] {

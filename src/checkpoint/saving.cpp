@@ -3,10 +3,13 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "checkpoint/header.hpp"
 #include "checkpoint/talk.hpp"
+#include "collectives/reduce/combine.hpp"
 #include "core/types.hpp"
 #include "kolo/error.h"
 #include "kolo/init.h"
@@ -174,6 +177,20 @@ void unpack(const WritePlan& plan, const std::vector<at::Tensor>& received, Plac
   }
 }
 
+// Calls `work` for each number below `count`, on as many threads as this rank computes with.
+// (at::parallel_for() works on one, unless the code that calls it is compiled with OpenMP.)
+void in_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
+  constexpr std::size_t kWorthThread = 16;  // pieces
+  const auto most = static_cast<std::size_t>(std::max(at::get_num_threads(), 1));
+  const std::size_t shares = std::clamp<std::size_t>(count / kWorthThread, 1, most);
+  const auto do_share = [&](std::size_t share) {
+    for (std::size_t i = count * share / shares; i < count * (share + 1) / shares; ++i) work(i);
+  };
+  std::vector<std::jthread> others;  // joined in any case
+  for (std::size_t share = 1; share < shares; ++share) others.emplace_back(do_share, share);
+  do_share(0);
+}
+
 // Fills job.pieces. Collective.
 void take_data(const WritePlan& plan, const Boxes& boxes, const std::vector<at::Tensor>& hosts,
                bool copies, Staging& staging, SaveJob& job) {
@@ -200,14 +217,11 @@ void take_data(const WritePlan& plan, const Boxes& boxes, const std::vector<at::
     }
     job.pieces.push_back({piece, data});
   }
-  at::parallel_for(0, static_cast<std::int64_t>(plain.size()), 1,
-                   [&](std::int64_t begin, std::int64_t end) {
-                     for (std::int64_t i = begin; i < end; ++i) {
-                       const Piece& piece = plain[static_cast<std::size_t>(i)];
-                       std::memcpy(places[piece.number],
-                                   bytes_of(hosts[piece.tensor]) + piece.begin, piece.bytes);
-                     }
-                   });
+  in_threads(plain.size(), [&](std::size_t i) {
+    const Piece& piece = plain[i];
+    // Around the cache: nobody reads the copy soon, and what is in the cache is the training's.
+    copy(places[piece.number], bytes_of(hosts[piece.tensor]) + piece.begin, piece.bytes, true);
+  });
   unpack(plan, exchange(pack(plan, hosts)),
          [&](const Piece& piece) { return places[piece.number]; });
 }

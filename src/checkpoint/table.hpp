@@ -13,12 +13,12 @@
 
 namespace kolo::checkpoint {
 
-// What becomes an attribute. Lists have up to kMostListed elements, texts up to kLongestText bytes;
-// more of either goes into a dataset.
+// What becomes an attribute. Lists have up to kMostListed elements, texts up to kLongestText bytes:
+// HDF5 puts an attribute of more than 4 KiB among the data. Longer ones go into a dataset.
 using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int64_t>,
                            std::vector<double>>;
-inline constexpr std::size_t kMostListed = 4096;
-inline constexpr std::size_t kLongestText = 32768;
+inline constexpr std::size_t kMostListed = 256;
+inline constexpr std::size_t kLongestText = 2048;
 
 bool same(const Value& left, const Value& right);  // equal bits, so that NaN equals itself
 std::string to_string(const Value& value);

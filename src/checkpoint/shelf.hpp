@@ -1,0 +1,38 @@
+// Which checkpoints there are, and which stay.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/file_system.hpp"
+#include "checkpoint/folder.hpp"
+
+namespace kolo::checkpoint {
+
+// The checkpoints of one name in a folder, as rank 0 sees them.
+class Shelf {
+ public:
+  Shelf(FileSystem& files, std::string folder, std::string name, Retention retention)
+      : files_(files), folder_(std::move(folder)), name_(std::move(name)), retention_(retention) {}
+
+  std::string path_of(std::int64_t step) const { return folder_ + "/" + file_name(name_, step); }
+  // Before anything is written. Throws FileError.
+  void prepare();
+  // Removes what need not stay, now that this one is complete. What cannot be removed is logged.
+  void saved(std::int64_t step, std::optional<double> metric);
+
+ private:
+  void learn_metrics(const std::vector<Saved>& all);
+
+  FileSystem& files_;  // outlives the shelf
+  const std::string folder_;
+  const std::string name_;
+  const Retention retention_;
+  // Those that were looked at; nothing: it has none, or cannot be read.
+  std::map<std::int64_t, std::optional<double>> metrics_;
+};
+
+}  // namespace kolo::checkpoint
