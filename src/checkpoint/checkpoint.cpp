@@ -100,6 +100,8 @@ struct Checkpoint::State {
   void write(SaveJob job) KOLO_EXCLUDES(mutex);
   void join();
   Status take_failure() KOLO_EXCLUDES(mutex);
+  std::optional<checkpoint::Candidate> find(std::optional<checkpoint::Search>& search);
+  // Nothing if the data cannot be read; `unreadable` says why.
   std::optional<RestoredCheckpoint> restore_from(const checkpoint::Candidate& candidate,
                                                  bool strict, Status& unreadable);
 
@@ -329,41 +331,49 @@ std::optional<RestoredCheckpoint> Checkpoint::State::restore_from(
   return restored;
 }
 
+// The next candidate. Collective; `search`, of rank 0, is made in the first call.
+std::optional<checkpoint::Candidate> Checkpoint::State::find(
+    std::optional<checkpoint::Search>& search) {
+  std::optional<checkpoint::Candidate> candidate;
+  Status status;
+  if (rank() == 0) {
+    status = checkpoint::status_of([&] {
+      if (!search) search.emplace(files, folder, options.name());
+      candidate = search->next();
+      std::string why;
+      for (const std::string& one : search->rejected()) why += (why.empty() ? "" : "; ") + one;
+      if (why.empty()) return;
+      if (!candidate) throw DataError("no checkpoint in " + folder + " can be restored: " + why);
+      log::warning("checkpoint: " + why + "; taking " + candidate->path + " instead");
+    });
+  }
+  return checkpoint::share(status, candidate);
+}
+
 std::optional<RestoredCheckpoint> Checkpoint::restore(const RestoreOptions& options) {
   State& state = *state_;
   wait();
-  std::optional<checkpoint::Search> search;  // of rank 0
-  for (;;) {
+  Status unreadable;
+  if (!options.path().empty()) {
     std::optional<checkpoint::Candidate> candidate;
-    Status status;
-    if (rank() == 0) {
-      status = checkpoint::status_of([&] {
-        if (!search && options.path().empty())
-          search.emplace(state.files, state.folder, state.options.name());
-        if (!search) search.emplace(state.files, options.path());
-        candidate = search->next();
-        const std::vector<std::string>& rejected = search->rejected();
-        std::string all;
-        for (const std::string& why : rejected) all += (all.empty() ? "" : "; ") + why;
-        if (!candidate && !rejected.empty())
-          throw DataError(options.path().empty()
-                              ? "no checkpoint in " + state.folder + " can be restored: " + all
-                              : all);
-        if (candidate && !rejected.empty())
-          log::warning("checkpoint: " + all + "; taking " + candidate->path + " instead");
-      });
-    }
+    const Status status = checkpoint::status_of([&] {
+      if (rank() == 0) candidate = checkpoint::look_at(state.files, options.path());
+    });
     candidate = checkpoint::share(status, candidate);
-    if (!candidate) return std::nullopt;
-    Status unreadable;
-    std::optional<RestoredCheckpoint> restored =
-        state.restore_from(*candidate, options.strict(), unreadable);
+    auto restored = state.restore_from(*candidate, options.strict(), unreadable);
+    throw_if_error(unreadable);
+    return restored;
+  }
+  std::optional<checkpoint::Search> search;
+  while (const std::optional<checkpoint::Candidate> candidate = state.find(search)) {
+    auto restored = state.restore_from(*candidate, options.strict(), unreadable);
     if (restored) return restored;
-    const bool may_be_the_file =
+    const bool is_the_file =
         unreadable.code() == StatusCode::kData || unreadable.code() == StatusCode::kFile;
-    if (!may_be_the_file) throw_if_error(unreadable);
+    if (!is_the_file) throw_if_error(unreadable);
     if (rank() == 0) search->reject(unreadable.message());
   }
+  return std::nullopt;
 }
 
 }  // namespace kolo

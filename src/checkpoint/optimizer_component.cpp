@@ -4,10 +4,13 @@
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
+#include <torch/optim/lbfgs.h>
 #include <torch/optim/rmsprop.h>
 #include <torch/optim/sgd.h>
 
 #include <algorithm>
+#include <deque>
+#include <optional>
 #include <set>
 
 #include "checkpoint/components.hpp"
@@ -112,6 +115,31 @@ void visit_fields(optim::AdadeltaParamState& s, Visit&& visit) {
   visit("acc_delta", s.acc_delta());
 }
 
+template <typename Visit>
+void visit_fields(torch::optim::LBFGSOptions& o, Visit&& visit) {
+  visit("lr", o.lr());
+  visit("max_iter", o.max_iter());
+  visit("max_eval", o.max_eval());
+  visit("tolerance_grad", o.tolerance_grad());
+  visit("tolerance_change", o.tolerance_change());
+  visit("history_size", o.history_size());
+  visit("line_search_fn", o.line_search_fn());
+}
+// Without `al`, which each step fills anew.
+template <typename Visit>
+void visit_fields(torch::optim::LBFGSParamState& s, Visit&& visit) {
+  visit("func_evals", s.func_evals());
+  visit("n_iter", s.n_iter());
+  visit("t", s.t());
+  visit("prev_loss", s.prev_loss());
+  visit.flat("d", s.d());
+  visit.flat("H_diag", s.H_diag());
+  visit.flat("prev_flat_grad", s.prev_flat_grad());
+  visit.list("old_dirs", s.old_dirs());
+  visit.list("old_stps", s.old_stps());
+  visit.list("ro", s.ro());
+}
+
 // --- fields on their way out and in ---
 
 struct Out {
@@ -119,17 +147,21 @@ struct Out {
   const std::string folder;
   const Kind kind;
 
-  void operator()(const char* name, at::Tensor& field) const {
+  void operator()(const char* name, at::Tensor& field) const { flat(name, field); }
+  void flat(const std::string& name, const at::Tensor& field) const {
     if (field.defined()) capture.tensor(folder + "/" + name, field, {kind, std::nullopt, {}});
   }
-  void operator()(const char* name, double& field) const {
+  void list(const char* name, const std::deque<at::Tensor>& field) const {
+    for (std::size_t i = 0; i < field.size(); ++i)
+      flat(std::string(name) + "/" + std::to_string(i), field[i]);
+  }
+  template <typename Number>
+  void operator()(const char* name, Number& field) const {
     capture.value(folder + "/" + name, field);
   }
-  void operator()(const char* name, std::int64_t& field) const {
-    capture.value(folder + "/" + name, field);
-  }
-  void operator()(const char* name, bool& field) const {
-    capture.value(folder + "/" + name, field);
+  template <typename T>
+  void operator()(const char* name, std::optional<T>& field) const {
+    if (field) capture.value(folder + "/" + name, *field);
   }
 };
 
@@ -139,27 +171,52 @@ struct In {
   const at::Tensor parameter;  // undefined for options
   const Kind kind;
 
-  // Tensors are made as the optimizer's first step makes them. What the file lacks an optimizer may
-  // lack, too (momentum_buffer, max_exp_avg_sq).
+  // Like the parameter, as the optimizer's first step makes it. What the file lacks an optimizer
+  // may lack, too (momentum_buffer, max_exp_avg_sq).
   void operator()(const char* name, at::Tensor& field) const {
-    const std::string path = folder + "/" + name;
-    const TensorEntry* entry = request.find(path);
-    if (entry == nullptr) {
-      request.then([&field] { field = at::Tensor(); });
-      return;
-    }
+    const TensorEntry* entry = request.find(folder + "/" + name);
+    if (entry == nullptr) return;
     // Of a complex parameter some optimizers keep pairs of real numbers.
     const bool as_real = parameter.is_complex() && !c10::isComplexType(scalar_type(entry->type));
-    const at::Tensor made = at::zeros_like(as_real ? at::view_as_real(parameter) : parameter,
-                                           at::MemoryFormat::Preserve);
-    if (request.tensor(path, made, {kind, std::nullopt, {}}))
-      request.then([&field, made] { field = made; });
+    take(name, field,
+         at::zeros_like(as_real ? at::view_as_real(parameter) : parameter,
+                        at::MemoryFormat::Preserve));
+  }
+  // Of all parameters, one after the other: what shape it has is known to the file alone.
+  void flat(const std::string& name, at::Tensor& field) const {
+    const TensorEntry* entry = request.find(folder + "/" + name);
+    if (entry == nullptr) return;
+    std::vector<std::int64_t> shape = entry->shape;
+    if (entry->kind == Kind::kPerRank && !shape.empty()) shape.erase(shape.begin());
+    take(name, field, at::zeros(shape, parameter.options().dtype(scalar_type(entry->type))));
+  }
+  void list(const char* name, std::deque<at::Tensor>& field) const {
+    const std::size_t count = request.names_in(folder + "/" + name).size();
+    field.resize(count);
+    for (std::size_t i = 0; i < count; ++i)
+      flat(std::string(name) + "/" + std::to_string(i), field[i]);
   }
   template <typename Number>
   void operator()(const char* name, Number& field) const {
     request.value(folder + "/" + name, [&field](const Value& value) {
       if (const auto* number = std::get_if<Number>(&value)) field = *number;
     });
+  }
+  template <typename T>
+  void operator()(const char* name, std::optional<T>& field) const {
+    if (!request.has(folder + "/" + name)) {
+      request.then([&field] { field.reset(); });
+      return;
+    }
+    request.value(folder + "/" + name, [&field](const Value& value) {
+      if (const auto* found = std::get_if<T>(&value)) field = *found;
+    });
+  }
+
+ private:
+  void take(const std::string& name, at::Tensor& field, const at::Tensor& made) const {
+    if (request.tensor(folder + "/" + name, made, {kind, std::nullopt, {}}))
+      request.then([&field, made] { field = made; });
   }
 };
 
@@ -212,6 +269,8 @@ const std::vector<std::unique_ptr<Family>>& families() {
                    FamilyOf<torch::optim::RMSpropOptions, torch::optim::RMSpropParamState>>());
     made.push_back(std::make_unique<
                    FamilyOf<torch::optim::AdagradOptions, torch::optim::AdagradParamState>>());
+    made.push_back(
+        std::make_unique<FamilyOf<torch::optim::LBFGSOptions, torch::optim::LBFGSParamState>>());
     made.push_back(std::make_unique<FamilyOf<optim::AdadeltaOptions, optim::AdadeltaParamState>>());
     return made;
   }();

@@ -30,15 +30,17 @@ Search::Search(FileSystem& files, const std::string& folder, const std::string& 
     paths_.push_back(std::move(saved.path));
 }
 
+Candidate look_at(FileSystem& files, const std::string& path) {
+  Candidate candidate{path, read_description(files, path)};
+  // What HDF5 does not understand is found here, before any rank counts on the file.
+  parse_metadata(candidate.description.metadata, candidate.description.file_size, path);
+  return candidate;
+}
+
 std::optional<Candidate> Search::next() {
   while (at_ < paths_.size()) {
-    const std::string path = paths_[at_++];
-    Candidate candidate{path, {}};
     try {
-      candidate.description = read_description(files_, path);
-      // HDF5 looks at it here first, where an error only means the next file.
-      parse_metadata(candidate.description.metadata, candidate.description.file_size, path);
-      return candidate;
+      return look_at(files_, paths_[at_++]);
     } catch (const NewerVersionError&) {
       throw;
     } catch (const DataError& error) {

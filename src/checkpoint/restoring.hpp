@@ -19,11 +19,9 @@ struct Candidate {
   Description description;
 };
 
-// Rank 0's search: through the given path alone, or through a folder's checkpoints of a name, the
-// newest first.
+// Rank 0's search through a folder's checkpoints of a name, the newest first.
 class Search {
  public:
-  Search(FileSystem& files, std::string path) : files_(files), paths_{std::move(path)} {}
   Search(FileSystem& files, const std::string& folder, const std::string& name);
 
   // Nothing if there are no more. Those with a wrong description are passed over. Throws
@@ -40,6 +38,9 @@ class Search {
   std::size_t at_ = 0;
   std::vector<std::string> rejected_;
 };
+
+// Throws as read_description().
+Candidate look_at(FileSystem& files, const std::string& path);
 
 // Collective. Rank 0's status and candidate, everywhere; the status' exception is thrown.
 std::optional<Candidate> share(const Status& status, const std::optional<Candidate>& candidate);

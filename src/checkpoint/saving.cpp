@@ -24,10 +24,6 @@ using Numbers = std::vector<std::int64_t>;
 bool is_rank_zeros(const Item& item) {
   return item.spread.kind == Kind::kText || item.spread.kind == Kind::kArchive;
 }
-// Whether ranks have different parts of it.
-bool is_spread(const Item& item) {
-  return item.spread.part || item.spread.kind != Kind::kTensor;
-}
 
 std::string described(const Item& item) {
   std::string text = item.name + " " + c10::toString(item.tensor.scalar_type());
@@ -53,9 +49,8 @@ std::uint64_t sum_of(const std::vector<std::string>& lines) {
 std::vector<Numbers> parts_of(const Capture& capture) {
   std::vector<Numbers> parts;
   for (const Item& item : capture.items()) {
-    if (!is_spread(item)) continue;
     if (item.spread.part) parts.push_back(item.spread.part->start);
-    parts.push_back(item.tensor.sizes().vec());
+    if (item.spread.part || is_rank_zeros(item)) parts.push_back(item.tensor.sizes().vec());
   }
   return parts;
 }
@@ -95,20 +90,15 @@ Hello decode(const std::string& bytes) {
   throw InternalError("checkpoint: ranks have different things to save, and list the same");
 }
 
-// The whole of a tensor that each rank has one of.
-void add_per_rank(const Item& item, const std::vector<Numbers>& shapes, TensorEntry& entry,
-                  std::vector<Box>& parts) {
-  entry.shape = shapes[0];
-  entry.shape.insert(entry.shape.begin(), static_cast<std::int64_t>(shapes.size()));
-  for (std::size_t rank = 0; rank < shapes.size(); ++rank) {
-    if (shapes[rank] != shapes[0])
-      throw MismatchError("checkpoint: each rank has a '" + item.name + "' of its own, and rank " +
-                          std::to_string(rank) + "'s is " + to_string(shapes[rank]) +
-                          ", rank 0's " + to_string(shapes[0]) + "; they must have one shape");
-    parts.push_back(whole(entry.shape));
-    parts.back().start[0] = static_cast<std::int64_t>(rank);
-    parts.back().extent[0] = 1;
+// A tensor that each rank has one of: a row each.
+std::vector<Box> rows_of(const std::vector<std::int64_t>& shape) {
+  std::vector<Box> rows;
+  for (std::int64_t rank = 0; rank < shape[0]; ++rank) {
+    rows.push_back(whole(shape));
+    rows.back().start[0] = rank;
+    rows.back().extent[0] = 1;
   }
+  return rows;
 }
 
 // Entry and parts of an item; `next` takes the next numbers of each rank's parts.
@@ -124,7 +114,8 @@ void add_entry(const Item& item, Next&& next, Opening& opening) {
     for (std::size_t rank = 0; rank < starts.size(); ++rank)
       parts.push_back({starts[rank], extents[rank]});
   } else if (item.spread.kind == Kind::kPerRank) {
-    add_per_rank(item, next(), entry, parts);
+    entry.shape.insert(entry.shape.begin(), size());
+    parts = rows_of(entry.shape);
   } else if (is_rank_zeros(item)) {
     entry.shape = next()[0];
     parts.assign(static_cast<std::size_t>(size()), Box{{0}, {0}});

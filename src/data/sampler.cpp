@@ -56,10 +56,18 @@ struct Setting {
 
 std::vector<Setting> settings_of(const data::ShardOptions& options) {
   return {{"dataset_size", static_cast<std::int64_t>(options.dataset_size)},
-          {"num_replicas", static_cast<std::int64_t>(options.num_replicas)},
           {"shuffle", options.shuffle ? 1 : 0},
           {"seed", static_cast<std::int64_t>(options.seed)},
           {"drop_last", options.drop_last ? 1 : 0}};
+}
+
+// Where a rank of another number of ranks goes on: together they have handed out the beginning of
+// the epoch's order. Rounded down, so that no sample is left out.
+std::uint64_t position_among(const data::ShardOptions& now, std::uint64_t position,
+                             std::uint64_t replicas) {
+  const std::uint64_t share = data::shard_size(now.dataset_size, now.num_replicas, now.drop_last);
+  const bool is_over = position == data::shard_size(now.dataset_size, replicas, now.drop_last);
+  return is_over ? share : std::min(share, position * replicas / now.num_replicas);
 }
 
 std::int64_t read_number(torch::serialize::InputArchive& archive, const std::string& name) {
@@ -120,6 +128,8 @@ void DistributedSampler::save(torch::serialize::OutputArchive& archive) const {
   for (const Setting& setting : settings_of(state_->options)) {
     archive.write(setting.name, c10::IValue(setting.value));
   }
+  archive.write("num_replicas",
+                c10::IValue(static_cast<std::int64_t>(state_->options.num_replicas)));
   archive.write("epoch", c10::IValue(static_cast<std::int64_t>(state_->epoch)));
   archive.write("position", c10::IValue(static_cast<std::int64_t>(state_->position)));
 }
@@ -134,12 +144,19 @@ void DistributedSampler::load(torch::serialize::InputArchive& archive) {
                                "; make it with the same, or use set_epoch() to begin an epoch");
   }
   const auto epoch = static_cast<std::uint64_t>(read_number(archive, "epoch"));
-  const auto position = static_cast<std::uint64_t>(read_number(archive, "position"));
-  if (position > state_->share_size()) {
+  const auto saved = static_cast<std::uint64_t>(read_number(archive, "position"));
+  const std::int64_t replicas = read_number(archive, "num_replicas");
+  const data::ShardOptions& options = state_->options;
+  if (replicas < 1 ||
+      saved > data::shard_size(options.dataset_size, static_cast<std::size_t>(replicas),
+                               options.drop_last)) {
     throw DataError("DistributedSampler: the archive is damaged: position " +
-                    std::to_string(position) + " in an epoch of " +
-                    std::to_string(state_->share_size()) + " samples");
+                    std::to_string(saved) + " in an epoch of " +
+                    std::to_string(options.dataset_size) + " samples for " +
+                    std::to_string(replicas) + " ranks");
   }
+  const std::uint64_t position =
+      position_among(options, saved, static_cast<std::uint64_t>(replicas));
   state_->begin(epoch, position);
   state_->fresh = position < state_->share_size();
 }

@@ -54,7 +54,9 @@ TEST(Box, RunsAreTheElementsInOrder) {
       next_in_box += run.elements;
       EXPECT_GT(run.elements, 0);
       // Two runs with nothing between them would be one.
-      if (last_end) { EXPECT_GT(run.in_tensor, *last_end); }
+      if (last_end) {
+        EXPECT_GT(run.in_tensor, *last_end);
+      }
       last_end = run.in_tensor + run.elements;
       for (std::uint64_t i = 0; i < run.elements; ++i) from_runs.push_back(run.in_tensor + i);
     });

@@ -66,7 +66,9 @@ TEST_F(Damage, ThousandTruncations) {
     const std::string error =
         error_of(Bytes(whole_.begin(), whole_.begin() + static_cast<std::ptrdiff_t>(size)));
     EXPECT_THAT(error, HasSubstr(path_)) << "cut to " << size;
-    if (size > kHeaderBytes) { EXPECT_THAT(error, HasSubstr("it was cut off")); }
+    if (size > kHeaderBytes) {
+      EXPECT_THAT(error, HasSubstr("it was cut off"));
+    }
   }
 }
 

@@ -49,9 +49,8 @@ class MemoryFiles : public FileSystem {
     for (const std::string& name : all) {
       const auto now = names_.find(name);
       const auto before_it = names_on_disk_.find(name);
-      const bool has_changed =
-          now == names_.end() || before_it == names_on_disk_.end() ||
-          now->second != before_it->second;
+      const bool has_changed = now == names_.end() || before_it == names_on_disk_.end() ||
+                               now->second != before_it->second;
       if (!has_changed || chance()) {
         if (now != names_.end()) left.insert(*now);
       } else if (before_it != names_on_disk_.end()) {

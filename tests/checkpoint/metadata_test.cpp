@@ -73,8 +73,8 @@ TEST(Metadata, ValuesOfEveryType) {
 
 TEST(Metadata, NamesOfEveryKind) {
   Table table;
-  for (const std::string part : {"a/b", "100%", "%2F", ".", "..", "", "weight with spaces", "\303\274",
-                                 "%", "/", "a\tb", "kolo"})
+  for (const std::string part : {"a/b", "100%", "%2F", ".", "..", "", "weight with spaces",
+                                 "\303\274", "%", "/", "a\tb", "kolo"})
     table.tensors.push_back({join_name({"model", part}), ElementType::kUint8, {1}});
   const Table back = there_and_back(table);
   expect_same(table, back);
@@ -91,7 +91,9 @@ TEST(Metadata, LieInFrontOfTheDataWhichAreAligned) {
     for (const TensorEntry& entry : table.tensors) {
       if (entry.bytes() == 0) continue;
       EXPECT_GE(entry.offset, metadata.bytes.size());
-      if (entry.bytes() >= 4096) { EXPECT_EQ(entry.offset % 4096, 0); }
+      if (entry.bytes() >= 4096) {
+        EXPECT_EQ(entry.offset % 4096, 0);
+      }
       last = std::max(last, entry.offset + entry.bytes());
     }
     last = std::max<std::uint64_t>(last, metadata.bytes.size());

@@ -44,8 +44,8 @@ std::vector<Box> cut(const std::vector<std::int64_t>& shape, std::size_t dimensi
                      std::minstd_rand& random) {
   std::vector<std::int64_t> borders = {0, shape[dimension]};
   while (static_cast<int>(borders.size()) <= ranks)
-    borders.push_back(static_cast<std::int64_t>(
-        random() % static_cast<std::uint64_t>(shape[dimension] + 1)));
+    borders.push_back(
+        static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(shape[dimension] + 1)));
   std::sort(borders.begin(), borders.end());
   std::vector<Box> parts;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -62,9 +62,9 @@ State make_state(int ranks, bool is_spread, std::minstd_rand& random) {
   const std::vector<std::vector<std::int64_t>> shapes = {
       {700, 1000}, {3}, {1000, 700}, {}, {5, 0, 3}, {2, 900, 300}, {1100}, {300, 3000}};
   for (std::size_t i = 0; i < shapes.size(); ++i) {
-    state.table.tensors.push_back(
-        {"t" + std::to_string(i), i % 2 == 0 ? ElementType::kFloat32 : ElementType::kBfloat16,
-         shapes[i]});
+    state.table.tensors.push_back({"t" + std::to_string(i),
+                                   i % 2 == 0 ? ElementType::kFloat32 : ElementType::kBfloat16,
+                                   shapes[i]});
     const bool is_cut = is_spread && i % 3 != 1 && !shapes[i].empty();
     state.boxes.push_back(is_cut ? cut(shapes[i], i % shapes[i].size(), ranks, random)
                                  : std::vector<Box>());
@@ -92,8 +92,8 @@ void save(FileSystem& files, const std::string& path, State state, bool all_writ
     std::vector<Bytes> parts(state.boxes.size());
     for (std::size_t i = 0; i < parts.size(); ++i)
       if (!state.boxes[i].empty())
-        parts[i] = part_of(state.table.tensors[i], i,
-                           state.boxes[i][static_cast<std::size_t>(from)]);
+        parts[i] =
+            part_of(state.table.tensors[i], i, state.boxes[i][static_cast<std::size_t>(from)]);
     plan.for_each_transfer(from, [&](const WritePlan::Transfer& transfer) {
       const Piece& piece = transfer.piece;
       EXPECT_EQ(transfer.to, plan.writer(piece));

@@ -29,8 +29,8 @@ TEST(Folder, NamesAndSteps) {
 
 TEST(Folder, WhatStays) {
   const std::vector<std::int64_t> steps = {10, 20, 30, 40, 50, 60};
-  const std::map<std::int64_t, double> metrics = {
-      {10, 0.1}, {20, 0.5}, {30, 0.3}, {40, std::nan("")}, {50, 0.3}, {60, 0.9}};
+  const std::map<std::int64_t, double> metrics = {{10, 0.1},          {20, 0.5}, {30, 0.3},
+                                                  {40, std::nan("")}, {50, 0.3}, {60, 0.9}};
   EXPECT_THAT(removable(steps, 60, metrics, {.last = 0, .best = 1}), IsEmpty());
   EXPECT_THAT(removable(steps, 60, metrics, {.last = 2}), UnorderedElementsAre(10, 20, 30, 40));
   EXPECT_THAT(removable(steps, 60, metrics, {.last = 1, .every = 30}),
@@ -52,7 +52,8 @@ TEST(Shelf, KeepsTheLastAndTheBestAcrossProcesses) {
     // Their metric is step % 7: 5, 3, 1, 6.
     for (const std::int64_t step : {5, 10, 15, 20}) save_small(files, shelf, step);
   }
-  Shelf shelf(files, "f", "c", {.last = 1, .best = 1});  // another process: metrics are in the files
+  Shelf shelf(files, "f", "c",
+              {.last = 1, .best = 1});  // another process: metrics are in the files
   save_small(files, shelf, 25);
   EXPECT_THAT(files.list("f"), UnorderedElementsAre(file_name("c", 15), file_name("c", 25)));
 }
@@ -60,8 +61,8 @@ TEST(Shelf, KeepsTheLastAndTheBestAcrossProcesses) {
 TEST(Shelf, TakesAwayOnlyItsOwn) {
   MemoryFiles files;
   files.make_folder("f");
-  for (const char* name : {"f/c-000000001.h5.partial", "f/d-000000001.h5.partial", "f/c-000000001.h5",
-                           "f/d-000000001.h5", "f/notes.txt", "f/c-1.h5"})
+  for (const char* name : {"f/c-000000001.h5.partial", "f/d-000000001.h5.partial",
+                           "f/c-000000001.h5", "f/d-000000001.h5", "f/notes.txt", "f/c-1.h5"})
     files.set_content(name, {1});
   Shelf shelf(files, "f", "c", {.last = 1});
   save_small(files, shelf, 2);
@@ -72,7 +73,8 @@ TEST(Shelf, TakesAwayOnlyItsOwn) {
 TEST(Folder, ListsNewestFirst) {
   MemoryFiles files;
   files.make_folder("f");
-  for (const std::int64_t step : {3, 1000000000, 7}) files.set_content("f/" + file_name("c", step), {});
+  for (const std::int64_t step : {3, 1000000000, 7})
+    files.set_content("f/" + file_name("c", step), {});
   std::vector<std::int64_t> steps;
   for (const Saved& saved : list_checkpoints(files, "f", "c")) steps.push_back(saved.step);
   EXPECT_THAT(steps, ElementsAre(1000000000, 7, 3));

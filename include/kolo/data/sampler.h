@@ -70,13 +70,15 @@ class DistributedSampler : public torch::data::samplers::Sampler<std::vector<std
   std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override;
 
   // Saves epoch and position, so that a run goes on in the middle of an epoch. They are the same on
-  // all ranks: what one rank saved, every rank may load. Data loaders with workers ask for batches
+  // all ranks: what one rank saved, every rank may load, also among another number of ranks: then
+  // the position is such that together they have handed out as much of the epoch, and so fewer than
+  // num_replicas samples come twice. Data loaders with workers ask for batches
   // ahead of the program, and the position counts these; such a program saves between epochs.
   void save(torch::serialize::OutputArchive& archive) const override;
 
   // Throws DataError if the archive holds no such sampler, InvalidArgumentError if it was saved
-  // with another dataset size, num_replicas, shuffle, seed or drop_last, so that its position would
-  // mean other samples. In both cases nothing changes.
+  // with another dataset size, shuffle, seed or drop_last, so that its position would mean other
+  // samples. In both cases nothing changes.
   void load(torch::serialize::InputArchive& archive) override;
 
  private:
