@@ -12,7 +12,7 @@ int train(const mnist::Options& options) {
   kolo::init();
   if (options.threads > 0) torch::set_num_threads(options.threads);
   mnist::Training training(options);
-  training.run();
+  if (!training.run()) return kolo::kRequeueExitCode;
   training.save();
   return 0;
 }

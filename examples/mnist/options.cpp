@@ -41,6 +41,12 @@ std::optional<Options> parse(int argc, char** argv) {
   add("out", po::value(&o.out)->default_value(o.out), "where rank 0 saves the weights");
   add("metrics", po::value(&o.metrics),
       "write loss, accuracy and images/s by rank to this CSV file");
+  add("checkpoint", po::value(&o.checkpoint),
+      "save the whole state to this folder after each epoch, and on SIGTERM or SIGUSR1 at the end "
+      "of the step; then the exit code is 75");
+  add("resume", po::bool_switch(&o.resume), "go on from the newest checkpoint, if there is one");
+  add("stop-after", po::value(&o.stop_after)->default_value(o.stop_after),
+      "stop after so many epochs of this run, as on a signal (0: no)");
   add("progress", po::bool_switch(&o.progress), "show a progress line on standard error");
 
   po::variables_map values;
@@ -54,6 +60,10 @@ std::optional<Options> parse(int argc, char** argv) {
     at_least<std::int64_t>(values, name, 1);
   }
   at_least(values, "threads", 0);
+  at_least<std::int64_t>(values, "stop-after", 0);
+  if (o.checkpoint.empty() && (o.resume || o.stop_after > 0)) {
+    throw po::error("--resume and --stop-after need --checkpoint DIR");
+  }
   if (o.device != "cpu") {
     throw po::error("--device " + o.device +
                     ": this build of kolo works on CPUs; use --device cpu");

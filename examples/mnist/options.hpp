@@ -20,6 +20,9 @@ struct Options {
   std::string out = "mnist_cnn.pt";
   std::string metrics;
   bool progress = false;
+  std::string checkpoint;       // folder; empty: none
+  bool resume = false;          // go on from its newest one
+  std::int64_t stop_after = 0;  // epochs of this run; 0: no limit
 };
 
 // Empty if the program has nothing more to do (--help). Throws boost::program_options::error for

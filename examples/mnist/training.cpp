@@ -1,6 +1,7 @@
 #include "training.hpp"
 
 #include <cstdio>
+#include <stdexcept>
 
 namespace mnist {
 namespace {
@@ -46,31 +47,68 @@ Training::Training(const Options& options)
   torch::manual_seed(options.seed + static_cast<std::uint64_t>(kolo::rank()) + 1);
 }
 
-void Training::run() {
-  for (std::int64_t epoch = 1; epoch <= options_.epochs; ++epoch) {
-    train_epoch(epoch);
-    test(epoch);
-    scheduler_.step();
+void Training::begin_or_resume() {
+  if (options_.checkpoint.empty()) return;
+  kolo::catch_stop_signals();
+  checkpoint_.emplace(options_.checkpoint);
+  checkpoint_->add("model", *net_).add("optimizer", optimizer_).add("scheduler", scheduler_);
+  checkpoint_->add("sampler", sampler_).add("epoch", epoch_).add("step", step_);
+  if (options_.resume) {
+    const auto restored = checkpoint_->restore();
+    if (restored && kolo::rank() == 0) std::printf("Resumed from %s\n", restored->path.c_str());
+  } else if (checkpoint_->newest_step()) {
+    throw std::runtime_error(options_.checkpoint +
+                             " holds checkpoints; add --resume to go on from them, or give another "
+                             "folder");
   }
-  progress_.clear();
-  if (kolo::rank() == 0) std::printf("Total time: %.2f sec\n", seconds_since(begin_));
 }
 
-void Training::train_epoch(std::int64_t epoch) {
+void Training::checkpoint() {
+  if (checkpoint_) checkpoint_->save(step_);
+}
+
+bool Training::run() {
+  begin_or_resume();
+  const std::int64_t last =
+      options_.stop_after > 0 ? epoch_ + options_.stop_after - 1 : options_.epochs;
+  bool stops = false;
+  while (epoch_ <= options_.epochs && !stops) {
+    if (train_epoch(epoch_)) {
+      test(epoch_);
+      scheduler_.step();
+      ++epoch_;
+      stops =
+          epoch_ <= options_.epochs && (epoch_ > last || (checkpoint_ && kolo::stop_requested()));
+    } else {
+      stops = true;
+    }
+    checkpoint();
+  }
+  if (checkpoint_) checkpoint_->wait();
+  progress_.clear();
+  if (kolo::rank() == 0) std::printf("Total time: %.2f sec\n", seconds_since(begin_));
+  return !stops;
+}
+
+bool Training::train_epoch(std::int64_t epoch) {
   net_->train();
   sampler_.set_epoch(static_cast<std::uint64_t>(epoch));
+  // More than 0 if this goes on in the middle of an epoch.
+  std::int64_t batch = static_cast<std::int64_t>(sampler_.position()) / options_.batch_size;
   auto loader = torch::data::make_data_loader(
       train_set_.map(torch::data::transforms::Normalize<>(kMean, kDeviation))
           .map(torch::data::transforms::Stack<>()),
       sampler_, torch::data::DataLoaderOptions(static_cast<std::size_t>(options_.batch_size)));
   interval_begin_ = std::chrono::steady_clock::now();
   interval_images_ = 0;
-  std::int64_t batch = 0;
   for (const auto& example : *loader) {
     const double loss = train_batch(example);
     interval_images_ += example.data.size(0);
+    ++step_;
     report_batch(epoch, batch++, loss);
+    if (checkpoint_ && batch < steps_per_epoch_ && kolo::stop_requested()) return false;
   }
+  return true;
 }
 
 double Training::train_batch(const torch::data::Example<>& batch) {

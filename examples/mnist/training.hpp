@@ -2,6 +2,8 @@
 
 #include <kolo/kolo.h>
 
+#include <optional>
+
 #include "metrics.hpp"
 #include "net.hpp"
 #include "options.hpp"
@@ -13,12 +15,16 @@ class Training {
  public:
   explicit Training(const Options& options);
 
-  void run();
+  // Returns whether it is done; false: it was asked to stop, and has saved its state.
+  bool run();
   // Rank 0 saves the weights.
   void save();
 
  private:
-  void train_epoch(std::int64_t epoch);
+  void begin_or_resume();
+  void checkpoint();
+  // Until the end of the epoch; false: asked to stop before.
+  bool train_epoch(std::int64_t epoch);
   double train_batch(const torch::data::Example<>& batch);
   void report_batch(std::int64_t epoch, std::int64_t batch, double loss);
   void test(std::int64_t epoch);
@@ -32,6 +38,10 @@ class Training {
   Net net_;
   kolo::DistributedOptimizer<kolo::optim::Adadelta> optimizer_;
   torch::optim::StepLR scheduler_;
+  std::optional<kolo::Checkpoint> checkpoint_;
+  // Where the training is: in which epoch, after how many steps in all.
+  std::int64_t epoch_ = 1;
+  std::int64_t step_ = 0;
   Metrics metrics_;
   ProgressLine progress_;
   std::chrono::steady_clock::time_point interval_begin_;

@@ -167,6 +167,10 @@ class Checkpoint {
   // a warning that says what is wrong and which one is taken. Where it throws, nothing was changed.
   std::optional<RestoredCheckpoint> restore(const RestoreOptions& options = {});
 
+  // Collective. The step of the newest file of this name in the folder, whole or not; nothing if
+  // there is none. For programs that begin anew, which must not mix their checkpoints with others'.
+  std::optional<std::int64_t> newest_step();
+
   // Of this rank.
   CheckpointMetrics metrics() const;
 

@@ -13,4 +13,5 @@
 #include <kolo/optimizer.h>
 #include <kolo/parameters.h>
 #include <kolo/process_set.h>
+#include <kolo/stop.h>
 #include <kolo/types.h>

@@ -283,6 +283,19 @@ void Checkpoint::wait() {
   checkpoint::agree(state_->take_failure(), "checkpoint.wait");
 }
 
+std::optional<std::int64_t> Checkpoint::newest_step() {
+  std::int64_t newest = -1;
+  const Status status = checkpoint::status_of([&] {
+    if (rank() != 0 || !state_->files.has_folder(state_->folder)) return;
+    const auto all =
+        checkpoint::list_checkpoints(state_->files, state_->folder, state_->options.name());
+    if (!all.empty()) newest = all.front().step;
+  });
+  checkpoint::agree(status, "checkpoint.newest");
+  newest = broadcast_object(newest, 0, "checkpoint.newest_step");
+  return newest < 0 ? std::nullopt : std::optional(newest);
+}
+
 CheckpointMetrics Checkpoint::metrics() const {
   const MutexLock lock(state_->mutex);
   return state_->metrics;

@@ -161,8 +161,9 @@ int run_command(const Arguments& arguments) {
     if (found.error != 0) return refuse_program(options.program.front(), found);
   }
   if (options.verbose) tell_plan(request, plan);
-  return supervise(
-      plan, {{!options.no_prefix, options.timestamp, options.verbose}, options.timeout_seconds});
+  return supervise(plan, {{!options.no_prefix, options.timestamp, options.verbose},
+                          options.timeout_seconds,
+                          options.stop_seconds});
 }
 
 }  // namespace kolo::cli

@@ -71,6 +71,7 @@ RunOptions from_values(const po::variables_map& values) {
   options.mpirun = text("mpirun");
   options.mpi_args = text("mpi-args");
   options.timeout_seconds = values["timeout"].as<double>();
+  options.stop_seconds = values["stop-timeout"].as<double>();
   return options;
 }
 
@@ -82,6 +83,9 @@ void check_values(const RunOptions& options) {
   if (options.threads_per_rank < 0) throw UsageError("--threads-per-rank must be at least 0");
   if (!(options.timeout_seconds >= 0) || !std::isfinite(options.timeout_seconds)) {
     throw UsageError("--timeout must be a number of seconds, or 0 for none");
+  }
+  if (!(options.stop_seconds >= 0) || !std::isfinite(options.stop_seconds)) {
+    throw UsageError("--stop-timeout must be a number of seconds, or 0 for none");
   }
   if (options.program.empty()) {
     throw UsageError("no program given; usage: kolo run -np N [options] program [arguments]");
@@ -112,6 +116,9 @@ po::options_description run_option_table() {
   add("timestamp", po::bool_switch(), "begin each line with the time");
   add("timeout", po::value<double>()->default_value(0, "0")->value_name("SECONDS"),
       "end the job after this time, with exit code 124 (0: never)");
+  add("stop-timeout", po::value<double>()->default_value(120, "120")->value_name("SECONDS"),
+      "after SIGTERM, which ranks get as SIGUSR1, how long they may take to save and end (0: end "
+      "them at once)");
   add("allow-run-as-root", po::bool_switch(), "run although you are root");
   add("mpirun", po::value<std::string>()->value_name("PATH"),
       "the launcher (default: KOLO_MPIRUN, the one kolo was built with, or mpirun on PATH)");

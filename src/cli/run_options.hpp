@@ -24,6 +24,7 @@ struct RunOptions {
   std::string mpirun;
   std::string mpi_args;
   double timeout_seconds = 0;
+  double stop_seconds = 0;
   std::vector<std::string> program;  // with its arguments
 };
 

@@ -52,6 +52,7 @@ class Supervisor {
   void reap();
   void check_deadlines();
   void end_job();
+  void ask_to_stop();
   void finish_output();
   bool is_over() const;
   int conclude();
@@ -71,7 +72,7 @@ class Supervisor {
   bool failed_before_ = false;  // a rank had failed by itself when it came
   bool timed_out_ = false;
   bool ending_ = false;  // the launcher was told to end the job
-  std::optional<Clock::time_point> failed_at_, timeout_at_, end_at_, kill_at_;
+  std::optional<Clock::time_point> failed_at_, timeout_at_, end_at_, stop_at_, kill_at_;
   Clock::time_point drain_until_;
 };
 
@@ -137,6 +138,13 @@ void Supervisor::end_job() {
   kill_at_ = Clock::now() + seconds(kEndSeconds);
 }
 
+// A launcher kills its ranks a moment after a SIGTERM. SIGUSR1 it passes on: programs that catch it
+// save their state and end, others end by it.
+void Supervisor::ask_to_stop() {
+  if (!status_) ::kill(launcher_, SIGUSR1);
+  stop_at_ = Clock::now() + seconds(options_.stop_seconds);
+}
+
 void Supervisor::on_signal(int number) {
   if (number == SIGCHLD) {
     reap();
@@ -147,7 +155,12 @@ void Supervisor::on_signal(int number) {
   } else if (stopped_by_ == 0) {
     stopped_by_ = number;
     failed_before_ = output_.has_failure();
-    if (!ending_) end_job();
+    if (ending_) return;
+    if (number == SIGTERM && options_.stop_seconds > 0) {
+      ask_to_stop();
+    } else {
+      end_job();
+    }
   } else {
     kill_at_ = Clock::now();  // asked for twice
   }
@@ -177,6 +190,10 @@ void Supervisor::check_deadlines() {
     end_job();
   }
   if (passed(end_at_) && !ending_ && !status_) end_job();
+  if (passed(stop_at_) && !ending_ && !status_) {
+    output_.say("the job did not stop by itself; it is ended");
+    end_job();
+  }
   if (passed(kill_at_)) {
     output_.say("the job did not end when told to; it is killed");
     kill_descendants();
@@ -189,7 +206,7 @@ void Supervisor::check_deadlines() {
 
 int Supervisor::poll_timeout() const {
   std::optional<Clock::time_point> first = output_.next_deadline();
-  for (const auto& deadline : {timeout_at_, end_at_, kill_at_}) {
+  for (const auto& deadline : {timeout_at_, end_at_, stop_at_, kill_at_}) {
     if (deadline && (!first || *deadline < *first)) first = deadline;
   }
   if (status_ && (!first || drain_until_ < *first)) first = drain_until_;
@@ -238,6 +255,11 @@ int Supervisor::conclude() {
   const int launcher_code =
       WIFSIGNALED(*status_) ? 128 + WTERMSIG(*status_) : WEXITSTATUS(*status_);
   const std::optional<Verdict> cause = verdict(output_.record());
+  if (!timed_out_ && cause && cause->exit_code == kRequeueExitCode) {
+    output_.say("the job has saved its state and asks to be started again (exit code " +
+                std::to_string(kRequeueExitCode) + ")");
+    return kRequeueExitCode;
+  }
   if (timed_out_ || (stopped_by_ != 0 && !(failed_before_ && cause))) {
     const std::string why = timed_out_ ? "the time limit of --timeout has passed"
                                        : "received " + signal_name(stopped_by_);

@@ -9,9 +9,11 @@ namespace kolo::cli {
 struct JobOptions {
   OutputOptions output;
   double timeout_seconds = 0;  // 0: none
+  double stop_seconds = 120;   // how long ranks may take to save and end after SIGTERM
 };
 
 inline constexpr int kTimeoutExitCode = 124;  // as of timeout(1)
+inline constexpr int kRequeueExitCode = 75;   // see kolo/stop.h
 
 // Starts the launcher, shows the ranks' output, passes signals on, and names the rank that failed
 // first. Returns the job's exit code. When it returns, nothing of the job is left on this host
