@@ -12,6 +12,7 @@ using Arguments = std::vector<std::string>;
 int run_command(const Arguments& arguments);
 int doctor_command(const Arguments& arguments);
 int bench_command(const Arguments& arguments);
+int checkpoint_command(const Arguments& arguments);
 int help_command(const Arguments& arguments);
 
 void show_usage();

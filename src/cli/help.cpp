@@ -17,11 +17,13 @@ constexpr const char* kUsage =
     "Usage: kolo COMMAND [options]\n\n"
     "Distributed training for LibTorch programs in C++, over MPI.\n\n"
     "Commands:\n"
-    "  run     start a program on several ranks (kolorun is the same)\n"
-    "  doctor  what was built in, what this machine has, and what is wrong with it\n"
-    "  bench   measure collectives against plain MPI\n"
-    "  help    this; 'kolo help config' lists all settings of the environment,\n"
-    "          'kolo help horovod' says what Horovod's calls, options and variables are here\n\n"
+    "  run         start a program on several ranks (kolorun is the same)\n"
+    "  doctor      what was built in, what this machine has, and what is wrong with it\n"
+    "  bench       measure collectives against plain MPI\n"
+    "  checkpoint  list, show, verify, compare and convert checkpoints\n"
+    "  help        this; 'kolo help config' lists all settings of the environment,\n"
+    "              'kolo help horovod' says what Horovod's calls, options and variables are "
+    "here\n\n"
     "'kolo COMMAND --help' explains a command; 'kolo --version' shows the version.\n";
 
 void show_settings() {
@@ -61,9 +63,12 @@ int help_command(const Arguments& arguments) {
     return doctor_command({"--help"});
   } else if (arguments.size() == 1 && arguments[0] == "bench") {
     return bench_command({"--help"});
+  } else if (arguments.size() == 1 && arguments[0] == "checkpoint") {
+    return checkpoint_command({"--help"});
   } else {
     throw UsageError("no help on '" + arguments.back() +
-                     "'; topics: run, doctor, bench, config [--markdown], horovod [--markdown]");
+                     "'; topics: run, doctor, bench, checkpoint, config [--markdown], horovod "
+                     "[--markdown]");
   }
   return 0;
 }

@@ -1,0 +1,23 @@
+// `kolo checkpoint ...`: becomes kolo-checkpoint, which lies beside this program.
+#include <unistd.h>
+
+#include <cerrno>
+#include <stdexcept>
+#include <system_error>
+
+#include "cli/commands.hpp"
+#include "cli/system.hpp"
+
+namespace kolo::cli {
+
+int checkpoint_command(const Arguments& arguments) {
+  const std::string program = own_directory() + "/kolo-checkpoint";
+  std::vector<const char*> words = {program.c_str()};
+  for (const std::string& word : arguments) words.push_back(word.c_str());
+  words.push_back(nullptr);
+  ::execv(program.c_str(), const_cast<char* const*>(words.data()));
+  throw std::runtime_error("cannot start " + program + ": " +
+                           std::generic_category().message(errno));
+}
+
+}  // namespace kolo::cli

@@ -1,0 +1,87 @@
+#include "tools/contents.hpp"
+
+#include <memory>
+
+#include "checkpoint/file_system.hpp"
+#include "checkpoint/metadata.hpp"
+#include "checkpoint/pieces.hpp"
+#include "checkpoint/reading.hpp"
+#include "checkpoint/writing.hpp"
+#include "kolo/error.h"
+
+namespace kolo::tools {
+
+using namespace checkpoint;
+
+Contents read_checkpoint(const std::string& path, const std::string& component) {
+  Reader reader(system_files(), path);
+  Contents contents;
+  for (std::size_t i = 0; i < reader.table().tensors.size(); ++i) {
+    const TensorEntry& entry = reader.table().tensors[i];
+    const std::vector<std::string> parts = split_name(entry.name);
+    if (parts.size() != 2 || parts[0] != component || entry.kind != Kind::kTensor) continue;
+    NamedTensor tensor{parts[1], entry.type, entry.shape,
+                       std::vector<unsigned char>(entry.bytes())};
+    reader.read(i, tensor.bytes.data());
+    contents.tensors.push_back(std::move(tensor));
+  }
+  if (contents.tensors.empty())
+    throw InvalidArgumentError(path + " has no tensors under '" + component +
+                               "'; `kolo checkpoint info` shows what it has, --component chooses");
+  return contents;
+}
+
+void write_checkpoint(const std::string& path, const std::string& component,
+                      const Contents& contents) {
+  Table table;
+  for (const NamedTensor& tensor : contents.tensors)
+    table.tensors.push_back({join_name({component, tensor.name}), tensor.type, tensor.shape});
+  for (const auto& [name, text] : contents.notes)
+    if (text.size() <= kLongestText) table.values[join_name({"notes", name})] = text;
+  put({0, 1, "", KOLO_VERSION, std::nullopt}, table);
+
+  FileSystem& files = system_files();
+  const Metadata metadata = make_metadata(table, count_pieces(table));
+  const Pieces pieces(table);
+  std::vector<PieceData> data;
+  for (const std::size_t tensor : pieces.order())
+    for (std::size_t i = 0; i < pieces.count(tensor); ++i) {
+      const Piece piece = pieces.piece(tensor, i);
+      data.push_back({piece, contents.tensors[tensor].bytes.data() + piece.begin});
+    }
+  try {
+    begin_file(files, path, metadata.file_size);
+    complete_file(files, path, metadata, write_pieces(files, path, data), pieces.count());
+  } catch (const Error&) {
+    abandon_file(files, path);
+    throw;
+  }
+}
+
+std::vector<unsigned char> read_file(const std::string& path) {
+  const std::unique_ptr<File> file = system_files().open_to_read(path);
+  std::vector<unsigned char> bytes(file->size());
+  bytes.resize(file->read(0, bytes.data(), bytes.size()));
+  return bytes;
+}
+
+void write_file(const std::string& path, const std::vector<std::vector<unsigned char>>& parts) {
+  FileSystem& files = system_files();
+  try {
+    const std::unique_ptr<File> file = files.create(partial_path(path));
+    std::uint64_t at = 0;
+    for (const std::vector<unsigned char>& part : parts) {
+      file->write(at, part.data(), part.size());
+      at += part.size();
+    }
+    file->sync();
+    file->close();
+    files.rename(partial_path(path), path);
+    files.sync_folder(folder_of(path));
+  } catch (const Error&) {
+    abandon_file(files, path);
+    throw;
+  }
+}
+
+}  // namespace kolo::tools

@@ -1,0 +1,55 @@
+// kolo-convert FROM TO COMPONENT, which kolo-checkpoint starts: conversions that need LibTorch.
+#include <exception>
+#include <iostream>
+
+#include "tools/contents.hpp"
+#include "tools/convert.hpp"
+#include "tools/safetensors.hpp"
+#include "tools/torch_archives.hpp"
+
+namespace {
+
+using namespace kolo::tools;
+
+Contents read(const std::string& path, const std::string& component) {
+  switch (format_of(path)) {
+    case Format::kCheckpoint:
+      return read_checkpoint(path, component);
+    case Format::kSafetensors:
+      return parse_safetensors(read_file(path), path);
+    case Format::kTorch:
+      break;
+  }
+  return read_torch(path);
+}
+
+void write(const std::string& path, const std::string& component, const Contents& contents) {
+  switch (format_of(path)) {
+    case Format::kCheckpoint:
+      return write_checkpoint(path, component, contents);
+    case Format::kSafetensors:
+      return write_file(path, make_safetensors(contents));
+    case Format::kTorch:
+      break;
+  }
+  write_torch(path, contents);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::cerr << "kolo-convert: use `kolo checkpoint convert FROM TO`\n";
+    return 2;
+  }
+  try {
+    const Contents contents = read(argv[1], argv[3]);
+    write(argv[2], argv[3], contents);
+    std::cout << contents.tensors.size() << " tensors from " << argv[1] << " to " << argv[2]
+              << "\n";
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << "kolo checkpoint convert: " << error.what() << "\n";
+    return 2;
+  }
+}

@@ -1,0 +1,137 @@
+#include "tools/torch_archives.hpp"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/jit/serialization/pickle.h>
+#include <torch/serialize/input-archive.h>
+#include <torch/serialize/output-archive.h>
+
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "checkpoint/component.hpp"
+#include "kolo/error.h"
+
+namespace kolo::tools {
+namespace {
+
+using torch::serialize::InputArchive;
+using torch::serialize::OutputArchive;
+
+std::string joined(const std::string& prefix, const std::string& key) {
+  return prefix.empty() ? key : prefix + "." + key;
+}
+
+void take(const std::string& name, const c10::IValue& value, Contents& contents) {
+  if (value.isTensor()) {
+    const at::Tensor& tensor = value.toTensor();
+    if (!tensor.defined() || tensor.layout() != at::kStrided) return;
+    const auto type = checkpoint::element_type(tensor.scalar_type());
+    if (!type)
+      throw DataError("'" + name + "' has dtype " + c10::toString(tensor.scalar_type()) +
+                      ", which checkpoints do not have");
+    const at::Tensor host = tensor.detach().to(at::kCPU).contiguous();
+    const auto* bytes = static_cast<const unsigned char*>(host.const_data_ptr());
+    contents.tensors.push_back({name, *type, host.sizes().vec(),
+                                std::vector<unsigned char>(bytes, bytes + host.nbytes())});
+  } else if (value.isGenericDict()) {
+    for (const auto& entry : value.toGenericDict())
+      take(joined(name, entry.key().isString() ? entry.key().toStringRef()
+                                               : std::to_string(entry.key().toInt())),
+           entry.value(), contents);
+  } else if (value.isString()) {
+    contents.notes[name] = value.toStringRef();
+  } else if (value.isInt()) {
+    contents.notes[name] = std::to_string(value.toInt());
+  } else if (value.isDouble()) {
+    contents.notes[name] = std::to_string(value.toDouble());
+  }
+}
+
+void take(const std::string& prefix, InputArchive& archive, Contents& contents) {
+  for (const std::string& key : archive.keys()) {
+    c10::IValue value;
+    archive.read(key, value);
+    if (value.isObject()) {
+      InputArchive inner;
+      archive.read(key, inner);
+      take(joined(prefix, key), inner, contents);
+    } else {
+      take(joined(prefix, key), value, contents);
+    }
+  }
+}
+
+// Names as a tree: "conv1.weight" is "weight" in "conv1".
+struct Node {
+  std::map<std::string, Node> inner;
+  at::Tensor tensor;
+};
+
+void write(const Node& node, OutputArchive& archive) {
+  for (const auto& [key, child] : node.inner) {
+    if (child.tensor.defined()) {
+      archive.write(key, child.tensor);
+      continue;
+    }
+    OutputArchive nested(archive.compilation_unit());
+    write(child, nested);
+    archive.write(key, nested);
+  }
+}
+
+}  // namespace
+
+Contents read_torch(const std::string& path) {
+  const std::vector<unsigned char> bytes = read_file(path);
+  Contents contents;
+  std::string why;
+  try {
+    InputArchive archive;
+    archive.load_from(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    take("", archive, contents);
+    return contents;
+  } catch (const c10::Error& error) {
+    why = error.what_without_backtrace();
+  }
+  try {
+    contents = {};
+    take("", torch::jit::pickle_load({bytes.begin(), bytes.end()}), contents);
+    return contents;
+  } catch (const c10::Error& error) {
+    throw DataError(path + " is neither an archive of torch::save (" + why +
+                    ") nor tensors in dictionaries of Python's torch.save (" +
+                    error.what_without_backtrace() + ")");
+  }
+}
+
+void write_torch(const std::string& path, const Contents& contents) {
+  Node root;
+  for (const NamedTensor& tensor : contents.tensors) {
+    Node* node = &root;
+    for (std::size_t at = 0; at != std::string::npos;) {
+      const std::size_t dot = tensor.name.find('.', at);
+      node = &node->inner[tensor.name.substr(at, dot - at)];
+      at = dot == std::string::npos ? dot : dot + 1;
+      if (node->tensor.defined())
+        throw InvalidArgumentError("'" + tensor.name + "' is within another tensor's name");
+    }
+    if (!node->inner.empty())
+      throw InvalidArgumentError("'" + tensor.name + "' is a tensor and holds others");
+    node->tensor =
+        at::empty(tensor.shape, at::TensorOptions().dtype(checkpoint::scalar_type(tensor.type)));
+    if (!tensor.bytes.empty())
+      std::memcpy(node->tensor.data_ptr(), tensor.bytes.data(), tensor.bytes.size());
+  }
+  std::vector<std::vector<unsigned char>> parts(1);
+  OutputArchive archive;
+  write(root, archive);
+  archive.save_to([&](const void* data, std::size_t size) {
+    const auto* from = static_cast<const unsigned char*>(data);
+    parts[0].insert(parts[0].end(), from, from + size);
+    return size;
+  });
+  write_file(path, parts);
+}
+
+}  // namespace kolo::tools
