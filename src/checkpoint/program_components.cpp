@@ -14,6 +14,7 @@ class ModuleComponent : public Component {
     for_each_tensor([&](const std::string& name, const at::Tensor& tensor) {
       capture.tensor(inside({name}), tensor);
     });
+    capture.text(modules_name(name()), empty_modules());
   }
   void restore(Request& request) override {
     for_each_tensor([&](const std::string& name, const at::Tensor& tensor) {
@@ -27,6 +28,18 @@ class ModuleComponent : public Component {
     for (const auto& parameter : module_.named_parameters()) take(parameter.key(), *parameter);
     for (const auto& buffer : module_.named_buffers())
       if (buffer->defined()) take(buffer.key(), *buffer);
+  }
+
+  // Submodules without tensors, a line each. Nothing is restored of them, but LibTorch's archives
+  // have them, and so have what `kolo checkpoint convert` makes of this.
+  std::string empty_modules() const {
+    std::string names;
+    for (const auto& entry : module_.named_modules(std::string(), false)) {
+      const torch::nn::Module& one = *entry.value();
+      if (one.named_parameters().is_empty() && one.named_buffers().is_empty())
+        names += entry.key() + "\n";
+    }
+    return names;
   }
 
   torch::nn::Module& module_;  // the program's, which outlives the checkpoint

@@ -134,6 +134,10 @@ std::vector<std::string> split_name(const std::string& path) {
   }
 }
 
+std::string modules_name(const std::string& component) {
+  return join_name({"kolo", "modules", component});
+}
+
 void put(const About& about, Table& table) {
   table.values[kStep] = about.step;
   table.values[kRanks] = about.ranks;

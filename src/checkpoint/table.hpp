@@ -53,6 +53,9 @@ struct Table {
 std::string join_name(const std::vector<std::string>& parts);
 std::vector<std::string> split_name(const std::string& path);  // the inverse
 
+// The text that lists a module's submodules without tensors, by the component's name.
+std::string modules_name(const std::string& component);
+
 // What a checkpoint says of itself. In a table these are values whose paths begin with "kolo/".
 struct About {
   std::int64_t step = 0;

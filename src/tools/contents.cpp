@@ -13,6 +13,23 @@ namespace kolo::tools {
 
 using namespace checkpoint;
 
+namespace {
+
+// As a value or, if it is long, as a dataset.
+std::string text_of(Reader& reader, const std::string& name) {
+  const Table& table = reader.table();
+  const auto value = table.values.find(name);
+  if (value != table.values.end())
+    if (const auto* text = std::get_if<std::string>(&value->second)) return *text;
+  const TensorEntry* entry = table.find(name);
+  if (entry == nullptr || entry->kind != Kind::kText) return "";
+  std::string text(entry->bytes(), '\0');
+  reader.read(static_cast<std::size_t>(entry - table.tensors.data()), text.data());
+  return text;
+}
+
+}  // namespace
+
 Contents read_checkpoint(const std::string& path, const std::string& component) {
   Reader reader(system_files(), path);
   Contents contents;
@@ -28,6 +45,8 @@ Contents read_checkpoint(const std::string& path, const std::string& component) 
   if (contents.tensors.empty())
     throw InvalidArgumentError(path + " has no tensors under '" + component +
                                "'; `kolo checkpoint info` shows what it has, --component chooses");
+  const std::string modules = text_of(reader, modules_name(component));
+  if (!modules.empty()) contents.notes[kModulesNote] = modules;
   return contents;
 }
 
@@ -36,8 +55,11 @@ void write_checkpoint(const std::string& path, const std::string& component,
   Table table;
   for (const NamedTensor& tensor : contents.tensors)
     table.tensors.push_back({join_name({component, tensor.name}), tensor.type, tensor.shape});
-  for (const auto& [name, text] : contents.notes)
-    if (text.size() <= kLongestText) table.values[join_name({"notes", name})] = text;
+  for (const auto& [name, text] : contents.notes) {
+    if (text.size() > kLongestText) continue;
+    table.values[name == kModulesNote ? modules_name(component) : join_name({"notes", name})] =
+        text;
+  }
   put({0, 1, "", KOLO_VERSION, std::nullopt}, table);
 
   FileSystem& files = system_files();

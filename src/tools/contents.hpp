@@ -17,6 +17,9 @@ struct NamedTensor {
   std::vector<unsigned char> bytes;  // row-major, little endian
 };
 
+// The note that lists submodules without tensors, a line each, which LibTorch's archives have, too.
+inline constexpr const char* kModulesNote = "kolo.modules";
+
 struct Contents {
   std::vector<NamedTensor> tensors;
   std::map<std::string, std::string> notes;  // texts beside the tensors

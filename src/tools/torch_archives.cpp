@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <sstream>
 
 #include "checkpoint/component.hpp"
 #include "kolo/error.h"
@@ -68,6 +69,18 @@ struct Node {
   at::Tensor tensor;
 };
 
+// The node of a name; nothing if that is within a tensor.
+Node* find(Node& root, const std::string& name) {
+  Node* node = &root;
+  for (std::size_t at = 0; at != std::string::npos;) {
+    if (node->tensor.defined()) return nullptr;
+    const std::size_t dot = name.find('.', at);
+    node = &node->inner[name.substr(at, dot - at)];
+    at = dot == std::string::npos ? dot : dot + 1;
+  }
+  return node;
+}
+
 void write(const Node& node, OutputArchive& archive) {
   for (const auto& [key, child] : node.inner) {
     if (child.tensor.defined()) {
@@ -85,43 +98,44 @@ void write(const Node& node, OutputArchive& archive) {
 Contents read_torch(const std::string& path) {
   const std::vector<unsigned char> bytes = read_file(path);
   Contents contents;
-  std::string why;
   try {
     InputArchive archive;
     archive.load_from(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     take("", archive, contents);
     return contents;
-  } catch (const c10::Error& error) {
-    why = error.what_without_backtrace();
+  } catch (const c10::Error&) {
+    contents = {};  // perhaps Python has written it
   }
   try {
-    contents = {};
     take("", torch::jit::pickle_load({bytes.begin(), bytes.end()}), contents);
     return contents;
   } catch (const c10::Error& error) {
-    throw DataError(path + " is neither an archive of torch::save (" + why +
-                    ") nor tensors in dictionaries of Python's torch.save (" +
-                    error.what_without_backtrace() + ")");
+    const std::string all = error.what_without_backtrace();
+    throw DataError(
+        path +
+        " is neither an archive of torch::save nor tensors in plain dictionaries of "
+        "Python's torch.save, which LibTorch can read; in Python, "
+        "torch.save(dict(model.state_dict()), path) makes such a file. LibTorch says: " +
+        all.substr(0, all.find('\n')));
   }
 }
 
 void write_torch(const std::string& path, const Contents& contents) {
   Node root;
   for (const NamedTensor& tensor : contents.tensors) {
-    Node* node = &root;
-    for (std::size_t at = 0; at != std::string::npos;) {
-      const std::size_t dot = tensor.name.find('.', at);
-      node = &node->inner[tensor.name.substr(at, dot - at)];
-      at = dot == std::string::npos ? dot : dot + 1;
-      if (node->tensor.defined())
-        throw InvalidArgumentError("'" + tensor.name + "' is within another tensor's name");
-    }
-    if (!node->inner.empty())
-      throw InvalidArgumentError("'" + tensor.name + "' is a tensor and holds others");
+    Node* const node = find(root, tensor.name);
+    if (node == nullptr || node->tensor.defined() || !node->inner.empty())
+      throw InvalidArgumentError("'" + tensor.name +
+                                 "' is within another tensor's name, or holds one");
     node->tensor =
         at::empty(tensor.shape, at::TensorOptions().dtype(checkpoint::scalar_type(tensor.type)));
     if (!tensor.bytes.empty())
       std::memcpy(node->tensor.data_ptr(), tensor.bytes.data(), tensor.bytes.size());
+  }
+  const auto modules = contents.notes.find(kModulesNote);
+  if (modules != contents.notes.end()) {
+    std::istringstream lines(modules->second);
+    for (std::string line; std::getline(lines, line);) find(root, line);
   }
   std::vector<std::vector<unsigned char>> parts(1);
   OutputArchive archive;
