@@ -58,12 +58,11 @@ class MemoryFiles : public FileSystem {
       }
     }
     // A rename never leaves a file without any name: the old one or the new one lasts.
-    for (const auto& [name, node] : names_) {
-      const bool had_name = std::any_of(names_on_disk_.begin(), names_on_disk_.end(),
-                                        [&](const auto& one) { return one.second == node; });
-      const bool has_name = std::any_of(left.begin(), left.end(),
-                                        [&](const auto& one) { return one.second == node; });
-      if (had_name && !has_name) left[name] = node;
+    for (const auto& named : names_) {
+      const auto is_same = [&](const auto& one) { return one.second == named.second; };
+      const bool had_name = std::any_of(names_on_disk_.begin(), names_on_disk_.end(), is_same);
+      const bool has_name = std::any_of(left.begin(), left.end(), is_same);
+      if (had_name && !has_name) left.insert(named);
     }
     for (auto& [name, node] : left) {
       const bool is_older = chance();
