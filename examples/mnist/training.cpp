@@ -106,7 +106,8 @@ bool Training::train_epoch(std::int64_t epoch) {
     interval_images_ += example.data.size(0);
     ++step_;
     report_batch(epoch, batch++, loss);
-    if (checkpoint_ && batch < steps_per_epoch_ && kolo::stop_requested()) return false;
+    const bool is_over = sampler_.position() >= sampler_.size();
+    if (checkpoint_ && !is_over && kolo::stop_requested()) return false;
   }
   return true;
 }

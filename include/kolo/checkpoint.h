@@ -107,7 +107,8 @@ struct SavesAndLoads<T, std::void_t<decltype(std::declval<const T&>().save(
 // one).
 //
 // The constructor, save(), restore() and wait() are collective over all ranks, which add the same
-// names in the same order. One thread at a time. What is added must outlive the checkpoint.
+// names in the same order. One thread at a time. What is added must outlive the checkpoint, and
+// shutdown() comes after wait() or the destructor.
 //
 // Errors are the same on all ranks, and name the rank that has one: FileError (no room, no
 // permission, not there), DataError (damaged, no checkpoint, of a newer version), MismatchError
@@ -115,7 +116,7 @@ struct SavesAndLoads<T, std::void_t<decltype(std::declval<const T&>().save(
 class Checkpoint {
  public:
   // The folder is made when something is saved.
-  explicit Checkpoint(std::string folder, CheckpointOptions options = {});
+  explicit Checkpoint(std::string folder, const CheckpointOptions& options = {});
   // Waits until what is being written is complete; an error of that is logged.
   ~Checkpoint();
   Checkpoint(const Checkpoint&) = delete;

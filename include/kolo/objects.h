@@ -178,13 +178,15 @@ template <typename T>
 struct Codec<std::vector<T>> {
   static std::string encode(const std::vector<T>& list) {
     std::vector<std::string> pieces;
+    pieces.reserve(list.size());
     for (const T& item : list) pieces.push_back(Codec<T>::encode(item));
     return detail::join_pieces(pieces);
   }
   static std::vector<T> decode(const std::string& bytes) {
+    const std::vector<std::string> pieces = detail::split_pieces(bytes);
     std::vector<T> list;
-    for (const std::string& piece : detail::split_pieces(bytes))
-      list.push_back(Codec<T>::decode(piece));
+    list.reserve(pieces.size());
+    for (const std::string& piece : pieces) list.push_back(Codec<T>::decode(piece));
     return list;
   }
 };

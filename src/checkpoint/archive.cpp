@@ -76,11 +76,12 @@ using Part = std::function<void(OutputArchive&)>;
 std::vector<Part> request_parts(Request& request, const std::string& folder) {
   std::vector<Part> parts;
   for (const std::string& part : request.names_in(folder)) {
-    const std::string name = folder + "/" + part;
+    std::string name = folder;
+    name.append("/").append(part);
     const std::string key = split_name(part)[0];
     if (const TensorEntry* entry = request.find(name)) {
       const at::Tensor into = at::empty(entry->shape, scalar_type(entry->type));
-      if (request.tensor(name, into, {entry->kind, std::nullopt, {}}))
+      if (request.tensor(name, into, {entry->kind, std::nullopt, {}}, true))
         parts.push_back([key, into](OutputArchive& archive) { archive.write(key, into); });
     } else if (const Value* value = request.find_value(name)) {
       request.value(name, [](const Value&) {});

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <ctime>
+#include <system_error>
 #include <thread>
 
 #include "checkpoint/components.hpp"
@@ -74,9 +75,10 @@ std::string trimmed(std::string folder) {
 }
 
 const CheckpointOptions& checked(const CheckpointOptions& options) {
-  if (options.name().empty() || options.name().find('/') != std::string::npos)
+  if (options.name().empty() || options.name().find('/') != std::string::npos) {
     throw InvalidArgumentError("checkpoint: '" + options.name() +
                                "' begins no file's name; give one that is not empty and has no /");
+  }
   if (options.keep_last() < 0 || options.keep_every() < 0 || options.keep_best() < 0)
     throw InvalidArgumentError("checkpoint: keep_last, keep_every and keep_best are 0 or more");
   return options;
@@ -97,7 +99,8 @@ struct Checkpoint::State {
   bool all_write() const { return options.writers() == CheckpointWriters::AllRanks; }
   void add(Added component);
   Capture capture() const;
-  void write(SaveJob job) KOLO_EXCLUDES(mutex);
+  void start(const std::shared_ptr<SaveJob>& job) KOLO_EXCLUDES(mutex);
+  void write(SaveJob& job) KOLO_EXCLUDES(mutex);
   void join();
   Status take_failure() KOLO_EXCLUDES(mutex);
   std::optional<checkpoint::Candidate> find(std::optional<checkpoint::Search>& search);
@@ -129,9 +132,10 @@ void Checkpoint::State::add(Added component) {
   const bool is_random = components.empty();  // the constructor's
   bool is_taken = name.empty() || name == "kolo" || (name == "random" && !is_random);
   for (const Added& other : components) is_taken = is_taken || other->name() == name;
-  if (is_taken)
+  if (is_taken) {
     throw InvalidArgumentError("checkpoint: nothing can be added as '" + name +
                                "': that name is empty, kolo's own, or was added before");
+  }
   components.push_back(std::move(component));
 }
 
@@ -150,8 +154,22 @@ Status Checkpoint::State::take_failure() {
   return std::exchange(failure, Status::ok());
 }
 
+// In a thread or, if the system gives none, at once: the other ranks may count on this one.
+void Checkpoint::State::start(const std::shared_ptr<SaveJob>& job) {
+  {
+    const MutexLock lock(mutex);
+    busy = true;
+  }
+  try {
+    thread = std::thread([this, job] { write(*job); });
+  } catch (const std::system_error& error) {
+    log::warning(std::string("checkpoint: no thread to write with: ") + error.what());
+    write(*job);
+  }
+}
+
 // Writes, and notes how it went.
-void Checkpoint::State::write(SaveJob job) {
+void Checkpoint::State::write(SaveJob& job) {
   const Clock::time_point begin = Clock::now();
   std::int64_t bytes = 0;
   for (const auto& [piece, data] : job.pieces) bytes += static_cast<std::int64_t>(piece.bytes);
@@ -170,7 +188,7 @@ void Checkpoint::State::write(SaveJob job) {
 
 // --- the public class ---
 
-Checkpoint::Checkpoint(std::string folder, CheckpointOptions options)
+Checkpoint::Checkpoint(std::string folder, const CheckpointOptions& options)
     : state_(std::make_unique<State>(std::move(folder), options)) {
   state_->add(checkpoint::random_component());
 }
@@ -228,10 +246,11 @@ Checkpoint& Checkpoint::add_per_rank(const std::string& name, torch::optim::Opti
 Checkpoint& Checkpoint::add_part(const std::string& name, const at::Tensor& part,
                                  std::vector<std::int64_t> shape, std::vector<std::int64_t> start) {
   checkpoint::Box box{std::move(start), part.sizes().vec()};
-  if (!checkpoint::is_within(box, shape))
+  if (!checkpoint::is_within(box, shape)) {
     throw InvalidArgumentError("checkpoint: this rank's part of '" + name +
                                "' is not within the whole: start and shape need a number for each "
                                "of its dimensions, and start + extent at most the whole's");
+  }
   state_->add(
       checkpoint::tensor_component(name, part, {Kind::kTensor, std::move(box), std::move(shape)}));
   return *this;
@@ -258,19 +277,21 @@ bool Checkpoint::save(std::int64_t step, std::optional<double> metric) {
     return false;
   }
   const About about{step, size(), utc_now(), KOLO_VERSION, metric};
-  SaveJob job = checkpoint::prepare_save(
-      std::move(opening), capture, about,
-      {state.all_write(), state.options.asynchronous(), state.expected_metadata}, state.files,
-      state.shelf, state.staging);
-  state.expected_metadata = job.metadata.bytes.size();
+  auto job = std::make_shared<SaveJob>();
+  try {
+    *job = checkpoint::prepare_save(
+        std::move(opening), capture, about,
+        {state.all_write(), state.options.asynchronous(), state.expected_metadata}, state.files,
+        state.shelf, state.staging);
+  } catch (...) {
+    if (rank() == 0) checkpoint::abandon_file(state.files, state.shelf.path_of(step));
+    throw;
+  }
+  state.expected_metadata = job->metadata.bytes.size();
   if (state.options.asynchronous()) {
-    {
-      const MutexLock lock(state.mutex);
-      state.busy = true;
-    }
-    state.thread = std::thread(&State::write, &state, std::move(job));
+    state.start(job);
   } else {
-    state.write(std::move(job));
+    state.write(*job);
     wait();
   }
   const MutexLock lock(state.mutex);
@@ -328,14 +349,17 @@ std::optional<RestoredCheckpoint> Checkpoint::State::restore_from(
     log::warning("checkpoint: " + text + "; these stay as they are");
   });
   checkpoint::agree(status, "checkpoint.fits");
+  checkpoint::agree_on(request->listing(), "want different things of " + candidate.path);
 
   checkpoint::Fetch fetch(*reader, *request, all_write());
   status = checkpoint::status_of([&] { fetch.read(); });
   unreadable = checkpoint::status_of([&] { checkpoint::agree(status, "checkpoint.read"); });
   if (!unreadable.is_ok()) return std::nullopt;
-  fetch.deliver();
-  status = checkpoint::status_of([&] { request->apply(); });
+  fetch.deliver(/*early=*/true);
+  status = checkpoint::status_of([&] { request->apply_first(); });
   checkpoint::agree(status, "checkpoint.apply");
+  fetch.deliver(/*early=*/false);
+  request->apply_rest();
 
   const About about = checkpoint::about_of(reader->table());
   restored.path = candidate.path;

@@ -51,13 +51,15 @@ std::string Component::inside(const std::vector<std::string>& parts) const {
 void Capture::tensor(const std::string& name, const at::Tensor& tensor, Spread spread) {
   if (!tensor.defined())
     throw InvalidArgumentError("checkpoint: the tensor '" + name + "' is undefined");
-  if (tensor.layout() != at::kStrided)
+  if (tensor.layout() != at::kStrided) {
     throw InvalidArgumentError("checkpoint: the tensor '" + name +
                                "' is sparse; add its indices and values");
-  if (!element_type(tensor.scalar_type()))
+  }
+  if (!element_type(tensor.scalar_type())) {
     throw InvalidArgumentError("checkpoint: the tensor '" + name + "' is of dtype " +
                                c10::toString(tensor.scalar_type()) +
                                ", which checkpoints do not have");
+  }
   items_.push_back({name, tensor.detach(), std::move(spread)});
 }
 
@@ -99,9 +101,10 @@ std::vector<std::string> Request::names_in(const std::string& folder) const {
   std::set<std::string> names;
   const std::string begin = folder + "/";
   const auto collect = [&](const auto& map) {
-    for (auto at = map.lower_bound(begin); at != map.end() && at->first.starts_with(begin); ++at)
+    for (auto at = map.lower_bound(begin); at != map.end() && at->first.starts_with(begin); ++at) {
       names.insert(
           at->first.substr(begin.size(), at->first.find('/', begin.size()) - begin.size()));
+    }
   };
   collect(tensors_);
   collect(table_.values);
@@ -135,10 +138,11 @@ bool Request::fits(const TensorEntry& entry, const at::Tensor& into, const Sprea
   return false;
 }
 
-bool Request::tensor(const std::string& name, const at::Tensor& into, const Spread& spread) {
+bool Request::tensor(const std::string& name, const at::Tensor& into, const Spread& spread,
+                     bool is_early) {
   const TensorEntry* entry = take(name);
   if (entry == nullptr || !fits(*entry, into, spread)) return false;
-  Wanted wanted{tensors_.at(name), into.detach(), spread.part, spread.part.has_value()};
+  Wanted wanted{tensors_.at(name), into.detach(), spread.part, spread.part.has_value(), is_early};
   if (spread.kind == Kind::kPerRank) {
     wanted.is_spread = true;
     if (rank_ >= entry->shape[0]) {
@@ -184,7 +188,7 @@ bool Request::bytes(const std::string& name, Kind kind,
     return false;
   }
   const at::Tensor into = at::empty(entry->shape, at::kByte);
-  wanted_.push_back({tensors_.at(name), into, std::nullopt, false});
+  wanted_.push_back({tensors_.at(name), into, std::nullopt, false, true});
   first([apply, into] {
     apply(std::string(static_cast<const char*>(into.const_data_ptr()),
                       static_cast<std::size_t>(into.numel())));
@@ -192,9 +196,22 @@ bool Request::bytes(const std::string& name, Kind kind,
   return true;
 }
 
-void Request::apply() const {
+void Request::apply_first() const {
   for (const auto& call : first_) call();
+}
+
+void Request::apply_rest() const {
   for (const auto& call : then_) call();
+}
+
+std::vector<std::string> Request::listing() const {
+  std::vector<std::string> lines;
+  lines.reserve(wanted_.size());
+  for (const Wanted& wanted : wanted_) {
+    lines.push_back(table_.tensors[wanted.tensor].name);
+    lines.back() += wanted.is_spread ? " in parts" : "";
+  }
+  return lines;
 }
 
 std::vector<std::string> Request::unexpected(const std::string& component) const {

@@ -49,8 +49,8 @@ class Capture {
   std::map<std::string, Value> values_;
 };
 
-// What a component wants of a file. First it says so; when all has been read it is called back, in
-// order: first what may still refuse, then the rest. Nothing of the program changes before.
+// What a component wants of a file. First it says so; when all has been read it is called back:
+// first what may still refuse, then the rest. Nothing else of the program changes before.
 class Request {
  public:
   Request(const Table& table, int rank);
@@ -65,11 +65,23 @@ class Request {
   // The tensor is read into `into`, if it is there and fits: else it is noted as missing or
   // mismatched, and false is returned. Of what each rank has one, nothing is read if this rank was
   // not there.
-  bool tensor(const std::string& name, const at::Tensor& into, const Spread& spread = {});
+  // `is_early`: a part of what first() needs; `into` is no tensor of the program's.
+  bool tensor(const std::string& name, const at::Tensor& into, const Spread& spread = {},
+              bool is_early = false);
   bool value(const std::string& name, const std::function<void(const Value&)>& apply);
   bool text(const std::string& name, const std::function<void(const std::string&)>& apply);
   bool bytes(const std::string& name, Kind kind,
              const std::function<void(const std::string&)>& apply);
+  // A value of this type alone; of another one it is noted as mismatched.
+  template <typename T>
+  bool value_of(const std::string& name, const std::function<void(const T&)>& apply) {
+    const Value* found = find_value(name);
+    if (found != nullptr && !std::holds_alternative<T>(*found)) {
+      mismatched(name, "a value of another type");
+      return false;
+    }
+    return value(name, [apply](const Value& given) { apply(std::get<T>(given)); });
+  }
   void missing(const std::string& name) { missing_.push_back(name); }
   void mismatched(const std::string& name, const std::string& how);
   // Called when everything has been read.
@@ -81,9 +93,13 @@ class Request {
     at::Tensor into;          // undefined: nothing, on this rank
     std::optional<Box> part;  // of what is in the file; none: all of it
     bool is_spread = false;   // ranks want different parts
+    bool is_early = false;    // before first() is called
   };
   const std::vector<Wanted>& wanted() const { return wanted_; }
-  void apply() const;
+  void apply_first() const;
+  void apply_rest() const;
+  // What ranks must have in common, for delivering is collective.
+  std::vector<std::string> listing() const;
 
   const std::vector<std::string>& missing() const { return missing_; }
   const std::vector<std::string>& mismatched() const { return mismatched_; }

@@ -12,6 +12,10 @@ namespace {
 constexpr const char* kSuffix = ".h5";
 constexpr std::size_t kDigits = 9;  // so that names sort as steps do
 
+std::string inside(const std::string& folder, const std::string& file) {
+  return std::string(folder).append("/").append(file);
+}
+
 }  // namespace
 
 std::string file_name(const std::string& name, std::int64_t step) {
@@ -41,9 +45,10 @@ std::optional<std::int64_t> step_of(const std::string& file, const std::string& 
 std::vector<Saved> list_checkpoints(FileSystem& files, const std::string& folder,
                                     const std::string& name) {
   std::vector<Saved> all;
-  for (const std::string& file : files.list(folder))
+  for (const std::string& file : files.list(folder)) {
     if (const std::optional<std::int64_t> step = step_of(file, name))
-      all.push_back({*step, folder + "/" + file});
+      all.push_back({*step, inside(folder, file)});
+  }
   std::sort(all.begin(), all.end(),
             [](const Saved& left, const Saved& right) { return left.step > right.step; });
   return all;
@@ -51,9 +56,10 @@ std::vector<Saved> list_checkpoints(FileSystem& files, const std::string& folder
 
 void remove_partial_files(FileSystem& files, const std::string& folder, const std::string& name) {
   const std::string suffix = partial_path("");
-  for (const std::string& file : files.list(folder))
+  for (const std::string& file : files.list(folder)) {
     if (file.ends_with(suffix) && step_of(file.substr(0, file.size() - suffix.size()), name))
-      files.remove(folder + "/" + file);
+      files.remove(inside(folder, file));
+  }
 }
 
 std::vector<std::int64_t> removable(const std::vector<std::int64_t>& steps, std::int64_t saved,

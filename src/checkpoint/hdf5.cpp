@@ -10,9 +10,10 @@ std::string last_error() {
   H5Ewalk2(
       H5E_DEFAULT, H5E_WALK_UPWARD,
       [](unsigned position, const H5E_error2_t* entry, void* to) -> herr_t {
-        if (position == 0)
+        if (position == 0) {
           *static_cast<std::string*>(to) =
               std::string(entry->func_name) + ": " + (entry->desc == nullptr ? "" : entry->desc);
+        }
         return 0;
       },
       &text);

@@ -88,9 +88,10 @@ Types::Types() {
 
 // Of several with the same form the first one, which is uint8.
 std::optional<ElementType> Types::find(hid_t stored) const {
-  for (int i = 0; i < kElementTypeCount; ++i)
+  for (int i = 0; i < kElementTypeCount; ++i) {
     if (H5Tequal(stored, types_[static_cast<std::size_t>(i)].get()) > 0)
       return static_cast<ElementType>(i);
+  }
   return std::nullopt;
 }
 

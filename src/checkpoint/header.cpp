@@ -35,9 +35,10 @@ bool begins_with(const HeaderBytes& bytes, const char* text, std::size_t size) {
 
 std::string what_it_is(const HeaderBytes& bytes) {
   if (begins_with(bytes, "\211HDF\r\n\032\n", 8)) return "an HDF5 file that kolo has not written";
-  if (begins_with(bytes, "PK\003\004", 4))
+  if (begins_with(bytes, "PK\003\004", 4)) {
     return "a zip archive, as torch::save writes it; `kolo checkpoint convert` makes a checkpoint "
            "of one";
+  }
   for (const unsigned char byte : bytes)
     if (byte != 0) return "something else, or damaged at its beginning";
   return "a file that begins with zeros: its writing was not finished, or it is damaged";

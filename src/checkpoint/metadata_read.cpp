@@ -27,10 +27,11 @@ class Mapping {
   Mapping(const std::vector<unsigned char>& metadata, std::uint64_t size, const std::string& path)
       : size_(std::max<std::uint64_t>(size, metadata.size())) {
     data_ = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (data_ == MAP_FAILED || ::mprotect(data_, metadata.size(), PROT_READ | PROT_WRITE) != 0)
+    if (data_ == MAP_FAILED || ::mprotect(data_, metadata.size(), PROT_READ | PROT_WRITE) != 0) {
       throw FileError("cannot read " + path + ": no address space for its " +
                       std::to_string(size_) + " bytes: " + std::generic_category().message(errno) +
                       "; is there a limit (ulimit -v)?");
+    }
     std::memcpy(data_, metadata.data(), metadata.size());
   }
   ~Mapping() {
@@ -156,9 +157,10 @@ void Parser::dataset(hid_t id, const std::string& path) {
   const Id space(H5Dget_space(id), "H5Dget_space");
   const int dimensions = checked(H5Sget_simple_extent_ndims(space.get()), "H5Sget_simple_extent");
   std::vector<hsize_t> extents(static_cast<std::size_t>(dimensions));
-  if (dimensions > 0)
+  if (dimensions > 0) {
     checked(H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr),
             "H5Sget_simple_extent_dims");
+  }
   entry.shape.assign(extents.begin(), extents.end());
 
   const std::optional<std::uint64_t> elements = elements_of(entry.shape);

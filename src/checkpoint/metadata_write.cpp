@@ -221,28 +221,32 @@ void check_value(const std::string& path, const Value& value) {
   if (const auto* text = std::get_if<std::string>(&value)) {
     size = text->size();
     most = kLongestText;
-    if (!text->empty() && text->back() == '\0')
+    if (!text->empty() && text->back() == '\0') {
       throw InvalidArgumentError("checkpoint: the text '" + path +
                                  "' ends with a zero byte, which would be lost");
+    }
   } else if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&value)) {
     size = integers->size();
   } else if (const auto* reals = std::get_if<std::vector<double>>(&value)) {
     size = reals->size();
   }
-  if (size > most)
+  if (size > most) {
     throw InvalidArgumentError("checkpoint: the value '" + path + "' has " + std::to_string(size) +
                                (most == kLongestText ? " bytes" : " elements") + ", and at most " +
                                std::to_string(most) + " can be kept as a value; give a tensor");
+  }
 }
 
 void check_tensor(const TensorEntry& entry) {
-  if (entry.shape.size() > H5S_MAX_RANK)
+  if (entry.shape.size() > H5S_MAX_RANK) {
     throw InvalidArgumentError("checkpoint: the tensor '" + entry.name + "' has " +
                                std::to_string(entry.shape.size()) + " dimensions; HDF5 has up to " +
                                std::to_string(H5S_MAX_RANK));
-  if (!elements_of(entry.shape))
+  }
+  if (!elements_of(entry.shape)) {
     throw InvalidArgumentError("checkpoint: the tensor '" + entry.name +
                                "' has an impossible shape");
+  }
 }
 
 // HDF5 would say that too, in its own words.
@@ -261,9 +265,10 @@ void check_names(const Table& table) {
   for (const auto& [path, what] : names) {
     for (std::size_t at = path.find('/'); at != std::string::npos; at = path.find('/', at + 1)) {
       const auto found = names.find(path.substr(0, at));
-      if (found != names.end())
+      if (found != names.end()) {
         throw InvalidArgumentError("checkpoint: '" + found->first + "' is " + found->second +
                                    " and cannot hold '" + path + "'");
+      }
     }
   }
 }
@@ -303,10 +308,11 @@ Metadata make_metadata(Table& table, std::uint64_t checksums, std::uint64_t expe
   if (skeleton == nullptr || !is_in_front(*skeleton, block)) {
     block = kFirstGuess;
     while (!is_in_front(*(skeleton = build(table, sums, block)), block)) {
-      if (block >= kMostMetadata)
+      if (block >= kMostMetadata) {
         throw InvalidArgumentError("checkpoint: " + std::to_string(table.tensors.size()) +
                                    " tensors and " + std::to_string(table.values.size()) +
                                    " values are more than a checkpoint can describe");
+      }
       block *= 2;
     }
     block = rounded_up(skeleton->image().size() - kHeaderBytes);

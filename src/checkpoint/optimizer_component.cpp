@@ -198,19 +198,16 @@ struct In {
   }
   template <typename Number>
   void operator()(const char* name, Number& field) const {
-    request.value(folder + "/" + name, [&field](const Value& value) {
-      if (const auto* number = std::get_if<Number>(&value)) field = *number;
-    });
+    request.value_of<Number>(folder + "/" + name,
+                             [&field](const Number& number) { field = number; });
   }
   template <typename T>
   void operator()(const char* name, std::optional<T>& field) const {
-    if (!request.has(folder + "/" + name)) {
+    if (request.has(folder + "/" + name)) {
+      request.value_of<T>(folder + "/" + name, [&field](const T& found) { field = found; });
+    } else {
       request.then([&field] { field.reset(); });
-      return;
     }
-    request.value(folder + "/" + name, [&field](const Value& value) {
-      if (const auto* found = std::get_if<T>(&value)) field = *found;
-    });
   }
 
  private:

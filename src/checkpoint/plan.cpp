@@ -27,13 +27,16 @@ bool contains(const Box& box, const std::vector<std::int64_t>& shape, std::uint6
 }
 
 void check_overlap(const TensorEntry& entry, const std::vector<Box>& parts) {
-  for (std::size_t left = 0; left < parts.size(); ++left)
-    for (std::size_t right = left + 1; right < parts.size(); ++right)
-      if (overlap(parts[left], parts[right]))
+  for (std::size_t left = 0; left < parts.size(); ++left) {
+    for (std::size_t right = left + 1; right < parts.size(); ++right) {
+      if (overlap(parts[left], parts[right])) {
         throw InvalidArgumentError("checkpoint: ranks " + std::to_string(left) + " and " +
                                    std::to_string(right) + " both have a part of '" + entry.name +
                                    "': " + described(parts[left]) + ", and " +
                                    described(parts[right]) + "; each element belongs to one rank");
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -45,18 +48,20 @@ void check_boxes(const Table& table, const Boxes& boxes) {
     if (parts.empty() || entry.kind == Kind::kPerRank) continue;
     std::uint64_t covered = 0;
     for (std::size_t rank = 0; rank < parts.size(); ++rank) {
-      if (!is_within(parts[rank], entry.shape))
+      if (!is_within(parts[rank], entry.shape)) {
         throw InvalidArgumentError("checkpoint: rank " + std::to_string(rank) + "'s part of '" +
                                    entry.name + "', " + described(parts[rank]) +
                                    ", is not within the whole tensor, " + to_string(entry.shape));
+      }
       covered += elements_of(parts[rank]);
     }
     check_overlap(entry, parts);
     const std::uint64_t all = elements_of(entry.shape).value_or(0);
-    if (covered != all)
+    if (covered != all) {
       throw InvalidArgumentError("checkpoint: the ranks' parts of '" + entry.name + "' have " +
                                  std::to_string(covered) + " elements, the whole tensor, " +
                                  to_string(entry.shape) + ", has " + std::to_string(all));
+    }
   }
 }
 
@@ -92,9 +97,10 @@ void WritePlan::choose_writers(int ranks) {
 int WritePlan::rank_with(std::size_t tensor, std::uint64_t byte) const {
   const TensorEntry& entry = table_.tensors[tensor];
   const std::vector<Box>& parts = boxes_[tensor];
-  for (std::size_t rank = 0; rank < parts.size(); ++rank)
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
     if (contains(parts[rank], entry.shape, byte / size_of(entry.type)))
       return static_cast<int>(rank);
+  }
   return 0;
 }
 
@@ -107,6 +113,13 @@ std::vector<Piece> WritePlan::written_by(int rank) const {
     }
   }
   return pieces;
+}
+
+bool WritePlan::writes(int rank, std::size_t tensor) const {
+  for (std::size_t i = 0; i < pieces_.count(tensor); ++i) {
+    if (writer(pieces_.piece(tensor, i)) == rank) return true;
+  }
+  return false;
 }
 
 void WritePlan::for_each_transfer(int from,

@@ -33,6 +33,8 @@ class WritePlan {
   int writer(const Piece& piece) const { return writers_[piece.number]; }
   // In the order of the file.
   std::vector<Piece> written_by(int rank) const;
+  // Whether a rank writes any piece of a tensor.
+  bool writes(int rank, std::size_t tensor) const;
 
   // A part of a rank's box that is in one piece, in bytes.
   struct Transfer {

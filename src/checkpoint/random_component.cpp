@@ -20,10 +20,11 @@ std::vector<Source> sources() {
   std::vector<Source> all = {{"cpu", context.defaultGenerator(at::kCPU)}};
   if (!at::Context::hasCUDA()) return all;
   for (int device = 0; device < static_cast<int>(at::detail::getCUDAHooks().deviceCount());
-       ++device)
+       ++device) {
     all.push_back(
         {"cuda" + std::to_string(device),
          context.defaultGenerator(at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device)))});
+  }
   return all;
 }
 
@@ -37,9 +38,10 @@ class RandomComponent : public Component {
   RandomComponent() : Component("random") {}
 
   void capture(Capture& capture) const override {
-    for (Source& source : sources())
+    for (Source& source : sources()) {
       capture.tensor(inside({source.name}), state_of(source.generator),
                      {Kind::kPerRank, std::nullopt, {}});
+    }
   }
 
   // A device that was not there before keeps its state: another machine may have other ones.
@@ -47,11 +49,12 @@ class RandomComponent : public Component {
     for (Source& source : sources()) {
       if (!request.has(inside({source.name}))) continue;
       const at::Tensor state = state_of(source.generator).clone();
-      if (request.tensor(inside({source.name}), state, {Kind::kPerRank, std::nullopt, {}}))
+      if (request.tensor(inside({source.name}), state, {Kind::kPerRank, std::nullopt, {}})) {
         request.then([source, state]() mutable {
           const std::scoped_lock<std::mutex> lock(source.generator.mutex());
           source.generator.set_state(state);
         });
+      }
     }
   }
 };

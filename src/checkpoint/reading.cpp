@@ -53,9 +53,10 @@ Reader::Reader(FileSystem& files, std::string path, const Description& descripti
       table_(parse_metadata(description.metadata, description.file_size, path_)),
       pieces_(table_),
       checksums_(description.checksums) {
-  if (pieces_.count() != checksums_.size())
+  if (pieces_.count() != checksums_.size()) {
     damaged(path_, "it has " + std::to_string(checksums_.size()) + " checksums for " +
                        std::to_string(pieces_.count()) + " pieces");
+  }
 }
 
 void Reader::read_piece(const Piece& piece, unsigned char* to) {

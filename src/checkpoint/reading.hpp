@@ -26,7 +26,7 @@ Description read_description(FileSystem& files, const std::string& path);
 
 class Reader {
  public:
-  Reader(FileSystem& files, std::string path)
+  Reader(FileSystem& files, const std::string& path)
       : Reader(files, path, read_description(files, path)) {}
   // Takes what another rank has read. The file is opened when the first tensor is read.
   Reader(FileSystem& files, std::string path, const Description& description);

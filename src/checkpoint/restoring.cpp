@@ -100,29 +100,30 @@ void Fetch::read() {
   }
 }
 
-void Fetch::deliver() {
+void Fetch::deliver(bool early) {
   const at::NoGradGuard no_grad;
-  deliver_whole();
-  deliver_parts();
+  deliver_whole(early);
+  deliver_parts(early);
 }
 
 // Straight into the program's tensors where these are plain memory.
-void Fetch::deliver_whole() {
+void Fetch::deliver_whole(bool early) {
   for (int root = 0; root < (all_read_ ? size() : 1); ++root) {
     std::vector<at::Tensor> sent;
     std::vector<std::pair<at::Tensor, at::Tensor>> to_copy;  // from, to
     for (std::size_t i = 0; i < staged_.size(); ++i) {
       const Request::Wanted& wanted = request_.wanted()[i];
-      if (wanted.is_spread || reader_of(i) != root) continue;
+      if (wanted.is_early != early || wanted.is_spread || reader_of(i) != root) continue;
       at::Tensor& staged = staged_[i];
       if (takes_bytes(wanted.into)) {
         if (staged.defined())
           std::memcpy(wanted.into.data_ptr(), staged.data_ptr(), staged.nbytes());
         sent.push_back(wanted.into);
       } else {
-        if (!staged.defined())
+        if (!staged.defined()) {
           staged = at::empty(wanted.into.sizes(), wanted.into.options().device(at::kCPU),
                              at::MemoryFormat::Contiguous);
+        }
         sent.push_back(staged);
         to_copy.emplace_back(staged, wanted.into);
       }
@@ -133,10 +134,10 @@ void Fetch::deliver_whole() {
   }
 }
 
-void Fetch::deliver_parts() {
+void Fetch::deliver_parts(bool early) {
   for (std::size_t i = 0; i < staged_.size(); ++i) {
     const Request::Wanted& wanted = request_.wanted()[i];
-    if (!wanted.is_spread) continue;
+    if (wanted.is_early != early || !wanted.is_spread) continue;
     const TensorEntry& entry = reader_.table().tensors[wanted.tensor];
     at::Tensor& staged = staged_[i];
     if (!all_read_) {
@@ -147,10 +148,12 @@ void Fetch::deliver_parts() {
     }
     if (!wanted.into.defined()) continue;
     at::Tensor part = staged;
-    if (!all_read_)
-      for (std::size_t d = 0; d < wanted.part->start.size(); ++d)
+    if (!all_read_) {
+      for (std::size_t d = 0; d < wanted.part->start.size(); ++d) {
         part = part.narrow(static_cast<std::int64_t>(d), wanted.part->start[d],
                            wanted.part->extent[d]);
+      }
+    }
     at::Tensor into = wanted.into;
     into.copy_(part.reshape(into.sizes()));
     staged.reset();

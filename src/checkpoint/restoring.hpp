@@ -52,14 +52,15 @@ class Fetch {
 
   // Not collective: what this rank reads, into memory of its own. Throws what Reader throws.
   void read();
-  // Collective, after read() on all ranks: fills the tensors that were asked for.
-  void deliver();
+  // Collective, after read() on all ranks: fills the tensors that were asked for, those that are
+  // early or the others.
+  void deliver(bool early);
 
  private:
   bool is_mine(std::size_t wanted) const;
   int reader_of(std::size_t wanted) const;
-  void deliver_whole();
-  void deliver_parts();
+  void deliver_whole(bool early);
+  void deliver_parts(bool early);
 
   Reader& reader_;  // both outlive it
   const Request& request_;

@@ -40,11 +40,6 @@ std::vector<std::string> listing(const Capture& capture) {
   return lines;
 }
 
-std::uint64_t sum_of(const std::vector<std::string>& lines) {
-  const std::string all = detail::join_pieces(lines);
-  return checksum(all.data(), all.size());
-}
-
 // Where a rank's parts lie, in the order of the items.
 std::vector<Numbers> parts_of(const Capture& capture) {
   std::vector<Numbers> parts;
@@ -58,36 +53,19 @@ std::vector<Numbers> parts_of(const Capture& capture) {
 struct Hello {
   Status status;
   bool busy = false;
-  std::uint64_t sum = 0;
   std::vector<Numbers> parts;
 };
 
 std::string encode(const Hello& hello) {
   return detail::join_pieces({encode_status(hello.status), Codec<bool>::encode(hello.busy),
-                              Codec<std::uint64_t>::encode(hello.sum),
                               Codec<std::vector<Numbers>>::encode(hello.parts)});
 }
 
 Hello decode(const std::string& bytes) {
   const std::vector<std::string> pieces = detail::split_pieces(bytes);
-  if (pieces.size() != 4) throw DataError("checkpoint: a message between ranks makes no sense");
+  if (pieces.size() != 3) throw DataError("checkpoint: a message between ranks makes no sense");
   return {decode_status(pieces[0]), Codec<bool>::decode(pieces[1]),
-          Codec<std::uint64_t>::decode(pieces[2]), Codec<std::vector<Numbers>>::decode(pieces[3])};
-}
-
-// Collective.
-[[noreturn]] void tell_difference(const Capture& capture) {
-  const auto by_rank = allgather_object(listing(capture), "checkpoint.listing");
-  const auto line = [&](std::size_t rank, std::size_t i) {
-    return i < by_rank[rank].size() ? by_rank[rank][i] : std::string("nothing more");
-  };
-  for (std::size_t rank = 1; rank < by_rank.size(); ++rank)
-    for (std::size_t i = 0; i < std::max(by_rank[rank].size(), by_rank[0].size()); ++i)
-      if (line(rank, i) != line(0, i))
-        throw MismatchError("checkpoint: ranks have different things to save: rank 0 has " +
-                            line(0, i) + ", rank " + std::to_string(rank) + " " + line(rank, i) +
-                            "; add the same on all ranks, in the same order");
-  throw InternalError("checkpoint: ranks have different things to save, and list the same");
+          Codec<std::vector<Numbers>>::decode(pieces[2])};
 }
 
 // A tensor that each rank has one of: a row each.
@@ -182,39 +160,37 @@ void in_threads(std::size_t count, const std::function<void(std::size_t)>& work)
   do_share(0);
 }
 
-// Fills job.pieces. Collective.
-void take_data(const WritePlan& plan, const Boxes& boxes, const std::vector<at::Tensor>& hosts,
-               bool copies, Staging& staging, SaveJob& job) {
+// Where the data of pieces are that are not the program's own.
+using Places = std::vector<unsigned char*>;
+
+// Fills job.pieces. What this rank has itself is copied, with `copies`, or referred to.
+Places take_own(const WritePlan& plan, const Boxes& boxes, const std::vector<at::Tensor>& hosts,
+                bool copies, Staging& staging, SaveJob& job) {
   const std::vector<Piece> mine = plan.written_by(rank());
   const auto is_copied = [&](const Piece& piece) { return copies || !boxes[piece.tensor].empty(); };
   std::uint64_t room = 0;
-  for (const Piece& piece : mine)
-    if (is_copied(piece)) room += piece.bytes;
-  unsigned char* next = nullptr;
-  const Status status = status_of([&] { next = staging.reserve(room); });
-  agree(status, "checkpoint.memory");
+  for (const Piece& piece : mine) room += is_copied(piece) ? piece.bytes : 0;
+  unsigned char* next = staging.reserve(room);
 
-  std::vector<unsigned char*> places(plan.pieces().count(), nullptr);
+  Places places(plan.pieces().count(), nullptr);
   std::vector<Piece> plain;  // to be copied here and now
+  job.pieces.reserve(mine.size());
   for (const Piece& piece : mine) {
-    const unsigned char* data = nullptr;
-    if (is_copied(piece)) {
-      places[piece.number] = next;
-      data = next;
-      next += piece.bytes;
-      if (boxes[piece.tensor].empty()) plain.push_back(piece);
-    } else {
-      data = bytes_of(hosts[piece.tensor]) + piece.begin;
+    if (!is_copied(piece)) {
+      job.pieces.push_back({piece, bytes_of(hosts[piece.tensor]) + piece.begin});
+      continue;
     }
-    job.pieces.push_back({piece, data});
+    places[piece.number] = next;
+    job.pieces.push_back({piece, next});
+    next += piece.bytes;
+    if (boxes[piece.tensor].empty()) plain.push_back(piece);
   }
   in_threads(plain.size(), [&](std::size_t i) {
     const Piece& piece = plain[i];
     // Around the cache: nobody reads the copy soon, and what is in the cache is the training's.
     copy(places[piece.number], bytes_of(hosts[piece.tensor]) + piece.begin, piece.bytes, true);
   });
-  unpack(plan, exchange(pack(plan, hosts)),
-         [&](const Piece& piece) { return places[piece.number]; });
+  return places;
 }
 
 // Of rank 0: what the others must know before they write.
@@ -228,7 +204,9 @@ Start start(Table& table, SaveJob& job, const SaveSettings& settings, FileSystem
   Start start;
   start.status = status_of([&] {
     job.metadata = make_metadata(table, count_pieces(table), settings.expected_metadata);
+    start.offsets.reserve(table.tensors.size());
     for (const TensorEntry& entry : table.tensors) start.offsets.push_back(entry.offset);
+    shelf.look();
     if (!settings.all_write) return;
     shelf.prepare();
     begin_file(files, job.path, job.metadata.file_size);
@@ -237,7 +215,7 @@ Start start(Table& table, SaveJob& job, const SaveSettings& settings, FileSystem
 }
 
 // Collective.
-void share(Start start, Table& table) {
+void share(const Start& start, Table& table) {
   const std::string bytes =
       broadcast_object(detail::join_pieces({encode_status(start.status), raw(start.offsets)}), 0,
                        "checkpoint.start");
@@ -251,25 +229,24 @@ void share(Start start, Table& table) {
 
 Opening open_save(const Capture& capture, const Status& before, bool busy) {
   std::vector<Hello> all;
-  const Hello mine{before, busy, sum_of(listing(capture)), parts_of(capture)};
+  const Hello mine{before, busy, parts_of(capture)};
   for (const std::string& bytes : allgather_object(encode(mine), "checkpoint.open"))
     all.push_back(decode(bytes));
 
   std::vector<Status> statuses;
   Opening opening;
-  bool all_same = true;
   for (const Hello& hello : all) {
     statuses.push_back(hello.status);
     opening.someone_is_busy = opening.someone_is_busy || hello.busy;
-    all_same = all_same && hello.sum == all[0].sum && hello.parts.size() == all[0].parts.size();
   }
   throw_first(statuses);
   if (opening.someone_is_busy) return opening;
-  if (!all_same) tell_difference(capture);
+  agree_on(listing(capture), "have different things to save");
 
   std::size_t at = 0;
   const auto next = [&] {
     std::vector<Numbers> by_rank;
+    by_rank.reserve(all.size());
     for (const Hello& hello : all) by_rank.push_back(hello.parts[at]);
     ++at;
     return by_rank;
@@ -296,13 +273,18 @@ SaveJob prepare_save(Opening opening, const Capture& capture, const About& about
   const WritePlan plan(table, opening.boxes, settings.all_write, size());
   job.piece_count = plan.pieces().count();
   std::vector<at::Tensor> hosts(table.tensors.size());
-  for (const Piece& piece : plan.written_by(rank())) {
-    at::Tensor& host = hosts[piece.tensor];
-    if (!host.defined()) host = on_host(capture.items()[piece.tensor].tensor);
-  }
-  for (std::size_t i = 0; i < hosts.size(); ++i)
-    if (!opening.boxes[i].empty()) hosts[i] = on_host(capture.items()[i].tensor);
-  take_data(plan, opening.boxes, hosts, settings.copies, staging, job);
+  std::vector<at::Tensor> packed;
+  Places places;
+  const Status status = status_of([&] {
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      const bool is_needed = !opening.boxes[i].empty() || plan.writes(rank(), i);
+      if (is_needed) hosts[i] = on_host(capture.items()[i].tensor);
+    }
+    places = take_own(plan, opening.boxes, hosts, settings.copies, staging, job);
+    packed = pack(plan, hosts);
+  });
+  agree(status, "checkpoint.copy");
+  unpack(plan, exchange(packed), [&](const Piece& piece) { return places[piece.number]; });
   if (!settings.copies) job.held = std::move(hosts);
   return job;
 }

@@ -58,9 +58,8 @@ class SchedulerComponent : public Component {
   }
   // The learning rate itself is the optimizer's.
   void restore(Request& request) override {
-    request.value(inside({"step_count"}), [this](const Value& value) {
-      if (const auto* count = std::get_if<std::int64_t>(&value))
-        scheduler_.*StepCount::kMember = static_cast<unsigned>(*count);
+    request.value_of<std::int64_t>(inside({"step_count"}), [this](std::int64_t count) {
+      scheduler_.*StepCount::kMember = static_cast<unsigned>(count);
     });
   }
 
@@ -81,9 +80,8 @@ class PlateauComponent : public Component {
     capture.value(inside({"num_bad_epochs"}), std::int64_t{scheduler_.*Reach<BadEpochs>::member});
   }
   void restore(Request& request) override {
-    request.value(inside({"best"}), [this](const Value& value) {
-      if (const auto* best = std::get_if<double>(&value))
-        scheduler_.*Reach<Best>::member = static_cast<float>(*best);
+    request.value_of<double>(inside({"best"}), [this](double best) {
+      scheduler_.*Reach<Best>::member = static_cast<float>(best);
     });
     count(request, "cooldown_counter", Reach<CooldownCounter>::member);
     count(request, "last_epoch", Reach<LastEpoch>::member);
@@ -92,9 +90,8 @@ class PlateauComponent : public Component {
 
  private:
   void count(Request& request, const char* key, int Plateau::*member) {
-    request.value(inside({key}), [this, member](const Value& value) {
-      if (const auto* number = std::get_if<std::int64_t>(&value))
-        scheduler_.*member = static_cast<int>(*number);
+    request.value_of<std::int64_t>(inside({key}), [this, member](std::int64_t number) {
+      scheduler_.*member = static_cast<int>(number);
     });
   }
 

@@ -11,14 +11,13 @@ void Shelf::prepare() {
   remove_partial_files(files_, folder_, name_);
 }
 
-// Of checkpoints that another process has saved.
-void Shelf::learn_metrics(const std::vector<Saved>& all) {
-  if (retention_.best == 0) return;
-  for (const Saved& one : all) {
+void Shelf::look() {
+  if (retention_.best == 0 || !files_.has_folder(folder_)) return;
+  for (const Saved& one : list_checkpoints(files_, folder_, name_)) {
     if (metrics_.count(one.step) > 0) continue;
-    std::optional<double>& metric = metrics_[one.step];
     try {
-      metric = about_of(Reader(files_, one.path).table()).metric;
+      const std::optional<double> metric = about_of(Reader(files_, one.path).table()).metric;
+      metrics_[one.step] = metric;
     } catch (const Error& error) {
       log::warning(std::string("checkpoint: ") + error.what());
     }
@@ -28,16 +27,18 @@ void Shelf::learn_metrics(const std::vector<Saved>& all) {
 void Shelf::saved(std::int64_t step, std::optional<double> metric) {
   metrics_[step] = metric;
   try {
-    const std::vector<Saved> all = list_checkpoints(files_, folder_, name_);
-    learn_metrics(all);
     std::vector<std::int64_t> steps;
     std::map<std::int64_t, double> known;
-    for (const Saved& one : all) {
+    for (const Saved& one : list_checkpoints(files_, folder_, name_)) {
+      const auto found = metrics_.find(one.step);
+      // It may be the best one.
+      if (retention_.best > 0 && found == metrics_.end()) continue;
       steps.push_back(one.step);
-      if (metrics_[one.step]) known[one.step] = *metrics_[one.step];
+      if (found != metrics_.end() && found->second) known[one.step] = *found->second;
     }
-    for (const std::int64_t old : removable(steps, step, known, retention_))
+    for (const std::int64_t old : removable(steps, step, known, retention_)) {
       files_.remove(path_of(old));
+    }
   } catch (const Error& error) {
     log::warning(std::string("checkpoint: old ones stay where they are: ") + error.what());
   }

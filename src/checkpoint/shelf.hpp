@@ -19,19 +19,20 @@ class Shelf {
       : files_(files), folder_(std::move(folder)), name_(std::move(name)), retention_(retention) {}
 
   std::string path_of(std::int64_t step) const { return folder_ + "/" + file_name(name_, step); }
+  // Learns the metrics of what other processes have saved, for `best`. It calls HDF5, so the
+  // program's thread calls it, before the save. What cannot be read is logged, and stays.
+  void look();
   // Before anything is written. Throws FileError.
   void prepare();
   // Removes what need not stay, now that this one is complete. What cannot be removed is logged.
   void saved(std::int64_t step, std::optional<double> metric);
 
  private:
-  void learn_metrics(const std::vector<Saved>& all);
-
   FileSystem& files_;  // outlives the shelf
   const std::string folder_;
   const std::string name_;
   const Retention retention_;
-  // Those that were looked at; nothing: it has none, or cannot be read.
+  // Of those that could be read; nothing: it has none.
   std::map<std::int64_t, std::optional<double>> metrics_;
 };
 

@@ -28,10 +28,12 @@ void catch_stop_signals() {
   action.sa_handler = note_signal;
   action.sa_flags = SA_RESTART;  // nothing that waits in a system call notices
   sigemptyset(&action.sa_mask);
-  for (const int number : {SIGTERM, SIGUSR1})
-    if (::sigaction(number, &action, nullptr) != 0)
+  for (const int number : {SIGTERM, SIGUSR1}) {
+    if (::sigaction(number, &action, nullptr) != 0) {
       throw InternalError("catch_stop_signals: sigaction failed: " +
                           std::generic_category().message(errno));
+    }
+  }
 }
 
 bool stop_requested() {

@@ -69,9 +69,10 @@ class SystemFile : public File {
     }
     // Instead of when the program asks for a sync or memory is short. Only a hint: errors come back
     // from sync().
-    if (offset - begin >= kStartsDisk)
+    if (offset - begin >= kStartsDisk) {
       ::sync_file_range(descriptor_, static_cast<off_t>(begin), static_cast<off_t>(offset - begin),
                         SYNC_FILE_RANGE_WRITE);
+    }
   }
 
   std::size_t read(std::uint64_t offset, void* data, std::size_t size) override {
@@ -169,7 +170,8 @@ class SystemFiles : public FileSystem {
     if (stream == nullptr) fail("list", folder, errno);
     std::vector<std::string> names;
     errno = 0;
-    while (const dirent* entry = ::readdir(stream)) {
+    // Safe: no other thread has this stream.
+    while (const dirent* entry = ::readdir(stream)) {  // NOLINT(concurrency-mt-unsafe)
       const std::string name = entry->d_name;
       if (name != "." && name != "..") names.push_back(name);
       errno = 0;

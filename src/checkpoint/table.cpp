@@ -1,13 +1,13 @@
 #include "checkpoint/table.hpp"
 
-#include <cstring>
+#include <bit>
 #include <sstream>
 
 namespace kolo::checkpoint {
 namespace {
 
 bool same_bits(double left, double right) {
-  return std::memcmp(&left, &right, sizeof left) == 0;
+  return std::bit_cast<std::uint64_t>(left) == std::bit_cast<std::uint64_t>(right);
 }
 
 template <typename T>

@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
+#include "checkpoint/header.hpp"
 #include "kolo/init.h"
 #include "kolo/objects.h"
 #include "kolo/operations.h"
@@ -67,10 +70,31 @@ void throw_first(const std::vector<Status>& by_rank) {
 
 void agree(const Status& mine, const std::string& name, const ProcessSet& set) {
   std::vector<Status> all;
-  for (const std::string& text :
-       allgather_object(encode_status(mine), OperationOptions(name).process_set(set)))
-    all.push_back(decode_status(text));
+  const auto texts = allgather_object(encode_status(mine), OperationOptions(name).process_set(set));
+  all.reserve(texts.size());
+  for (const std::string& text : texts) all.push_back(decode_status(text));
   throw_first(all);
+}
+
+void agree_on(const std::vector<std::string>& lines, const std::string& what) {
+  const std::string all = detail::join_pieces(lines);
+  const std::vector<std::uint64_t> sums =
+      allgather_object(checksum(all.data(), all.size()), "checkpoint.lines");
+  if (std::all_of(sums.begin(), sums.end(), [&](std::uint64_t sum) { return sum == sums[0]; }))
+    return;
+  const auto by_rank = allgather_object(lines, "checkpoint.listing");
+  const auto line = [&](std::size_t rank, std::size_t i) {
+    return i < by_rank[rank].size() ? by_rank[rank][i] : std::string("nothing more");
+  };
+  for (std::size_t rank = 1; rank < by_rank.size(); ++rank) {
+    for (std::size_t i = 0; i < std::max(by_rank[rank].size(), by_rank[0].size()); ++i) {
+      if (line(rank, i) == line(0, i)) continue;
+      throw MismatchError("checkpoint: ranks " + what + ": rank 0 has " + line(0, i) + ", rank " +
+                          std::to_string(rank) + " " + line(rank, i) +
+                          "; add the same on all ranks, in the same order");
+    }
+  }
+  throw InternalError("checkpoint: ranks " + what + ", and list the same");
 }
 
 void broadcast_bytes(const std::vector<at::Tensor>& tensors, int root) {
@@ -92,6 +116,7 @@ void broadcast_bytes(const std::vector<at::Tensor>& tensors, int root) {
 
 std::vector<at::Tensor> exchange(const std::vector<at::Tensor>& for_ranks) {
   std::vector<std::int64_t> splits;
+  splits.reserve(for_ranks.size());
   for (const at::Tensor& tensor : for_ranks) splits.push_back(tensor.numel());
   const AlltoallResult result = alltoall(at::cat(for_ranks), splits);
   return result.output.split_with_sizes(result.received_splits);

@@ -35,6 +35,10 @@ Status decode_status(const std::string& text);  // throws DataError
 void agree(const Status& mine, const std::string& name, const ProcessSet& set = {});
 void throw_first(const std::vector<Status>& by_rank);
 
+// Collective. Throws MismatchError, which names the first difference, where ranks have different
+// lines. `what`: "have different things to save".
+void agree_on(const std::vector<std::string>& lines, const std::string& what);
+
 // Collective. The bytes of contiguous tensors in memory that the CPU sees, from rank `root`, in
 // place.
 void broadcast_bytes(const std::vector<at::Tensor>& tensors, int root);

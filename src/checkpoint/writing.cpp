@@ -42,9 +42,10 @@ void complete_file(FileSystem& files, const std::string& path, Metadata metadata
     checksums[sum.number] = sum.checksum;
     ++found;
   }
-  if (found != pieces)
+  if (found != pieces) {
     throw InternalError("checkpoint " + path + ": " + std::to_string(pieces - found) + " of " +
                         std::to_string(pieces) + " pieces were not written");
+  }
 
   const std::size_t checksums_bytes = checksums.size() * sizeof checksums[0];
   Header header;

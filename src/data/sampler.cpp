@@ -158,7 +158,9 @@ void DistributedSampler::load(torch::serialize::InputArchive& archive) {
   const std::uint64_t position =
       position_among(options, saved, static_cast<std::uint64_t>(replicas));
   state_->begin(epoch, position);
-  state_->fresh = position < state_->share_size();
+  // Unless the epoch was over; that nothing is left here of one that was not ends it at once.
+  state_->fresh = saved < data::shard_size(options.dataset_size, static_cast<std::size_t>(replicas),
+                                           options.drop_last);
 }
 
 }  // namespace kolo

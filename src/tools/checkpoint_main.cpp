@@ -93,10 +93,11 @@ int convert(const Words& words) {
 int run(const Words& words) {
   using namespace kolo::tools;
   const auto expect = [&](std::size_t paths) {
-    if (words.paths.size() != paths)
+    if (words.paths.size() != paths) {
       throw UsageError("'" + words.command + "' takes " + std::to_string(paths) +
                        (paths == 1 ? " path" : " paths") + ", not " +
                        std::to_string(words.paths.size()));
+    }
   };
   if (words.command == "ls") return expect(1), list(words.paths[0], std::cout);
   if (words.command == "info") return expect(1), info(words.paths[0], std::cout);

@@ -42,9 +42,10 @@ Contents read_checkpoint(const std::string& path, const std::string& component) 
     reader.read(i, tensor.bytes.data());
     contents.tensors.push_back(std::move(tensor));
   }
-  if (contents.tensors.empty())
+  if (contents.tensors.empty()) {
     throw InvalidArgumentError(path + " has no tensors under '" + component +
                                "'; `kolo checkpoint info` shows what it has, --component chooses");
+  }
   const std::string modules = text_of(reader, modules_name(component));
   if (!modules.empty()) contents.notes[kModulesNote] = modules;
   return contents;
@@ -66,11 +67,12 @@ void write_checkpoint(const std::string& path, const std::string& component,
   const Metadata metadata = make_metadata(table, count_pieces(table));
   const Pieces pieces(table);
   std::vector<PieceData> data;
-  for (const std::size_t tensor : pieces.order())
+  for (const std::size_t tensor : pieces.order()) {
     for (std::size_t i = 0; i < pieces.count(tensor); ++i) {
       const Piece piece = pieces.piece(tensor, i);
       data.push_back({piece, contents.tensors[tensor].bytes.data() + piece.begin});
     }
+  }
   try {
     begin_file(files, path, metadata.file_size);
     complete_file(files, path, metadata, write_pieces(files, path, data), pieces.count());

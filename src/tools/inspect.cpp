@@ -61,9 +61,10 @@ bool verify_file(const std::string& path, std::ostream& out) {
         is_whole = false;
       }
     }
-    if (is_whole)
+    if (is_whole) {
       out << "whole    " << path << ": " << reader.table().tensors.size() << " tensors, "
           << megabytes(reader.file_size()) << "\n";
+    }
     return is_whole;
   } catch (const Error& error) {
     out << "damaged  " << error.what() << "\n";
@@ -209,9 +210,10 @@ int info(const std::string& path, std::ostream& out) {
   for (const auto& [name, value] : reader.table().values)
     if (!is_about_itself(name)) out << "  " << name << " = " << to_string(value) << "\n";
   out << "\ntensors\n";
-  for (const TensorEntry& entry : reader.table().tensors)
+  for (const TensorEntry& entry : reader.table().tensors) {
     out << "  " << entry.name << "  " << name_of(entry.type) << to_string(entry.shape)
         << kind_of(entry) << "\n";
+  }
   return 0;
 }
 

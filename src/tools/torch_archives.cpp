@@ -28,18 +28,20 @@ void take(const std::string& name, const c10::IValue& value, Contents& contents)
     const at::Tensor& tensor = value.toTensor();
     if (!tensor.defined() || tensor.layout() != at::kStrided) return;
     const auto type = checkpoint::element_type(tensor.scalar_type());
-    if (!type)
+    if (!type) {
       throw DataError("'" + name + "' has dtype " + c10::toString(tensor.scalar_type()) +
                       ", which checkpoints do not have");
+    }
     const at::Tensor host = tensor.detach().to(at::kCPU).contiguous();
     const auto* bytes = static_cast<const unsigned char*>(host.const_data_ptr());
     contents.tensors.push_back({name, *type, host.sizes().vec(),
                                 std::vector<unsigned char>(bytes, bytes + host.nbytes())});
   } else if (value.isGenericDict()) {
-    for (const auto& entry : value.toGenericDict())
+    for (const auto& entry : value.toGenericDict()) {
       take(joined(name, entry.key().isString() ? entry.key().toStringRef()
                                                : std::to_string(entry.key().toInt())),
            entry.value(), contents);
+    }
   } else if (value.isString()) {
     contents.notes[name] = value.toStringRef();
   } else if (value.isInt()) {
@@ -124,9 +126,10 @@ void write_torch(const std::string& path, const Contents& contents) {
   Node root;
   for (const NamedTensor& tensor : contents.tensors) {
     Node* const node = find(root, tensor.name);
-    if (node == nullptr || node->tensor.defined() || !node->inner.empty())
+    if (node == nullptr || node->tensor.defined() || !node->inner.empty()) {
       throw InvalidArgumentError("'" + tensor.name +
                                  "' is within another tensor's name, or holds one");
+    }
     node->tensor =
         at::empty(tensor.shape, at::TensorOptions().dtype(checkpoint::scalar_type(tensor.type)));
     if (!tensor.bytes.empty())

@@ -187,6 +187,42 @@ TEST_P(CheckpointErrors, OtherComponentsAreLeftAlone) {
   EXPECT_THAT(restored->unexpected, IsEmpty());
 }
 
+// A load() that refuses, here for another seed, comes before anything else is changed.
+TEST_P(CheckpointErrors, LoadThatRefusesChangesNothing) {
+  const SharedFolder folder;
+  const auto add = [](Checkpoint& checkpoint, SmallNet& net, DistributedSampler& sampler) {
+    checkpoint.add("model", *net).add("sampler", sampler);
+  };
+  SmallNet net;
+  DistributedSampler sampler(40, {size(), rank(), true, 1});
+  {
+    Checkpoint checkpoint(folder.path(), at_once());
+    add(checkpoint, net, sampler);
+    checkpoint.save(1);
+  }
+  SmallNet other;
+  const torch::Tensor before = other->first->weight.detach().clone();
+  DistributedSampler other_seed(40, {size(), rank(), true, 2});
+  Checkpoint checkpoint(folder.path(), options());
+  add(checkpoint, other, other_seed);
+  EXPECT_THAT(message_everywhere<InvalidArgumentError>([&] { checkpoint.restore(); }),
+              HasSubstr("seed"));
+  EXPECT_TRUE(torch::equal(other->first->weight, before));
+}
+
+TEST_P(CheckpointErrors, RanksThatWantDifferentThingsAreTold) {
+  if (size() < 2) GTEST_SKIP() << "needs two ranks";
+  const SharedFolder folder;
+  save(folder.path(), 1);
+  SmallNet net;
+  torch::Tensor large = torch::zeros({1});
+  Checkpoint checkpoint(folder.path(), options());
+  checkpoint.add("model", *net);
+  if (rank() != 1) checkpoint.add("large", large);
+  EXPECT_THAT(message_everywhere<MismatchError>([&] { checkpoint.restore(); }),
+              HasSubstr("rank 0 has large, rank 1 nothing more"));
+}
+
 TEST_P(CheckpointErrors, RanksThatDisagreeAreTold) {
   if (size() < 2) GTEST_SKIP() << "needs two ranks";
   const SharedFolder folder;

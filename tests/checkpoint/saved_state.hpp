@@ -38,6 +38,7 @@ inline void save_small(FileSystem& files, Shelf& shelf, std::int64_t step) {
   Table table = small_table(step);
   const Metadata metadata = make_metadata(table, count_pieces(table));
   const std::string path = shelf.path_of(step);
+  shelf.look();
   shelf.prepare();
   begin_file(files, path, metadata.file_size);
   const Pieces pieces(table);

@@ -267,6 +267,17 @@ TEST(DistributedSampler, LoadsAmongAnotherNumberOfRanks) {
   }
 }
 
+// With drop_last the rest of an epoch may be nothing for more ranks; it does not begin anew.
+TEST(DistributedSampler, NothingIsLeftAmongMoreRanks) {
+  DistributedSampler before(100, {3, 0, true, 5, true});
+  before.set_epoch(4);
+  before.next(32);
+  DistributedSampler after(100, {16, 0, true, 5, true});
+  load(after, saved(before));
+  after.set_epoch(4);
+  EXPECT_EQ(after.next(1), std::nullopt);
+}
+
 TEST(DistributedSampler, RefusesOtherArchives) {
   std::ostringstream stream;
   torch::serialize::OutputArchive archive;
