@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <latch>
 
 #include "coordinator/engine_fixture.hpp"
 #include "coordinator/holding.hpp"
@@ -39,11 +40,14 @@ TEST(EngineLoss, ALostPeerEndsEverythingInFlight) {
     Engine::Options options = test_options();
     options.group.collective_timeout = milliseconds(500);
     options.shutdown_timeout = milliseconds(500);
+    std::latch step_1_is_over(3);  // the victim's end of it may come before the others'
     on_all_ranks(
         3,
         [&](Engine& engine, Transport& transport) {
           std::vector<float> data(20000, 1.0F);
-          ASSERT_TRUE(submit_and_wait(engine, allreduce("step 1", data)).is_ok());
+          const Status first = submit_and_wait(engine, allreduce("step 1", data));
+          step_1_is_over.arrive_and_wait();
+          ASSERT_TRUE(first.is_ok()) << first.message();
           if (engine.rank() == victim) {
             kill_local_rank(transport, victim);
             return;
