@@ -83,7 +83,7 @@ TEST_F(Crash, MachineLosesPowerAtAnyCall) {
   std::minstd_rand random(11);
   bool is_killed = true;
   for (int call = 0; is_killed; ++call) {
-    for (int round = 0; round < 40; ++round) {
+    for (int round = 0; round < 25; ++round) {
       MemoryFiles files;
       Shelf shelf = keeping(files, 1);
       save_small(files, shelf, 10);

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -27,9 +29,11 @@ inline Table small_table(std::int64_t step) {
 }
 
 inline std::vector<unsigned char> bytes_of(const TensorEntry& entry, std::int64_t step) {
+  std::vector<std::uint64_t> words(entry.bytes() / sizeof(std::uint64_t) + 1);
+  for (std::size_t i = 0; i < words.size(); ++i)
+    words[i] = (i + 1) * 0x9E3779B97F4A7C15U + static_cast<std::uint64_t>(step);
   std::vector<unsigned char> bytes(entry.bytes());
-  for (std::size_t i = 0; i < bytes.size(); ++i)
-    bytes[i] = static_cast<unsigned char>(i * 2654435761U >> 9) ^ static_cast<unsigned char>(step);
+  if (!bytes.empty()) std::memcpy(bytes.data(), words.data(), bytes.size());
   return bytes;
 }
 
