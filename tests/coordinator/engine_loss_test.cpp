@@ -108,7 +108,8 @@ TEST(EngineLoss, AfterAFailureNothingIsFreedThatAMessageMayUse) {
   on_all_ranks(
       2,
       [&](Engine& engine, Transport&) {
-        auto data = std::make_shared<std::vector<float>>(1 << 22, 1.0F);
+        // Large enough that a thread may lose its core between the two submissions.
+        auto data = std::make_shared<std::vector<float>>(1 << 24, 1.0F);
         std::vector<float> small(1, 1.0F);
         const auto large = allreduce("large", *data);
         const auto stopper = allreduce("stopper", small);
