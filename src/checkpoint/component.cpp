@@ -196,6 +196,16 @@ bool Request::bytes(const std::string& name, Kind kind,
   return true;
 }
 
+bool Request::has_own(const std::string& folder) const {
+  const std::string begin = folder + "/";
+  for (auto at = tensors_.lower_bound(begin); at != tensors_.end() && at->first.starts_with(begin);
+       ++at) {
+    const TensorEntry& entry = table_.tensors[at->second];
+    if (entry.kind == Kind::kPerRank && !entry.shape.empty()) return rank_ < entry.shape[0];
+  }
+  return true;
+}
+
 void Request::apply_first() const {
   for (const auto& call : first_) call();
 }

@@ -85,8 +85,17 @@ class Request {
   void missing(const std::string& name) { missing_.push_back(name); }
   void mismatched(const std::string& name, const std::string& how);
   // Called when everything has been read.
-  void first(std::function<void()> apply) { first_.push_back(std::move(apply)); }
-  void then(std::function<void()> apply) { then_.push_back(std::move(apply)); }
+  void first(std::function<void()> apply) {
+    if (!mute_) first_.push_back(std::move(apply));
+  }
+  void then(std::function<void()> apply) {
+    if (!mute_) then_.push_back(std::move(apply));
+  }
+  // While it holds, what is asked for is read and nothing is applied: for a rank that has no row of
+  // what each rank has one, and takes part in delivering it to the others.
+  void mute(bool mute) { mute_ = mute; }
+  // Whether this rank has a row of what is in the folder; true where all ranks have the same.
+  bool has_own(const std::string& folder) const;
 
   struct Wanted {
     std::size_t tensor = 0;   // index in the table
@@ -116,6 +125,7 @@ class Request {
   std::set<std::string> asked_;
   std::vector<Wanted> wanted_;
   std::vector<std::function<void()>> first_, then_;
+  bool mute_ = false;
   std::vector<std::string> missing_, mismatched_;
 };
 

@@ -3,6 +3,8 @@
 // thread.
 #pragma once
 
+// Newer libraries change what names stand for; these are the names of 1.10.
+#define H5_USE_110_API
 #include <hdf5.h>
 
 #include <string>

@@ -1,5 +1,7 @@
 #include "checkpoint/header.hpp"
 
+#include "checkpoint/pieces.hpp"
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -84,9 +86,14 @@ Header decode_header(const HeaderBytes& bytes, std::uint64_t size, const std::st
                     (size < header.file_size ? "; it was cut off" : ""));
   }
   const std::uint64_t room = size - header.checksums_offset;
+  // A piece is full or the last one of a dataset, and metadata have more than this of each dataset.
+  constexpr std::uint64_t kLeastOfDataset = 64;
+  const std::uint64_t most_checksums =
+      header.file_size / kPieceBytes + header.metadata_end / kLeastOfDataset;
   if (header.major == 0 || header.metadata_end <= kHeaderBytes || header.metadata_end > size ||
       header.metadata_end > kMostMetadata || header.checksums_offset > size ||
-      header.checksums_count > room / sizeof(std::uint64_t))
+      header.checksums_count > room / sizeof(std::uint64_t) ||
+      header.checksums_count > most_checksums)
     throw DataError(path + " is damaged: its header has numbers that cannot be");
   return header;
 }

@@ -88,6 +88,7 @@ class Parser {
   const std::uint64_t file_size_;
   const std::string& path_;
   const hdf5::Types types_;
+  std::set<haddr_t> seen_;  // objects: one of several names could be its own folder
   Table table_;
 };
 
@@ -116,6 +117,9 @@ void Parser::link(hid_t group_id, const std::string& name, const std::string& pa
   checked(H5Lget_info(group_id, name.c_str(), &info, H5P_DEFAULT), "H5Lget_info");
   if (info.type != H5L_TYPE_HARD) refuse("'" + path + "' is a link to elsewhere");
   const Id object(H5Oopen(group_id, name.c_str(), H5P_DEFAULT), "H5Oopen");
+  H5O_info_t about;
+  checked(H5Oget_info2(object.get(), &about, H5O_INFO_BASIC), "H5Oget_info2");
+  if (!seen_.insert(about.addr).second) refuse("'" + path + "' has another name, too");
   switch (H5Iget_type(object.get())) {
     case H5I_GROUP:
       return group(object.get(), path, depth + 1);

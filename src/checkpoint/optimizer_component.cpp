@@ -308,6 +308,8 @@ class OptimizerComponent : public Component {
   void restore(Request& request) override {
     const Family* family = family_of(optimizer_);
     if (family == nullptr) return restore_unknown(request);
+    // A rank that was not there keeps its state, and its options.
+    request.mute(kind_ == Kind::kPerRank && !request.has_own(inside({"state"})));
     auto& groups = optimizer_.param_groups();
     for (std::size_t i = 0; i < groups.size(); ++i)
       family->restore(groups[i].options(), {request, group_folder(i), {}, kind_});
@@ -322,6 +324,7 @@ class OptimizerComponent : public Component {
       optimizer_.state().clear();
       for (auto& [key, state] : *made) optimizer_.state()[key] = std::move(state);
     });
+    request.mute(false);
   }
 
  private:

@@ -10,6 +10,7 @@
 
 #include "cli/blame.hpp"
 #include "cli/system.hpp"
+#include "kolo/stop.h"
 
 namespace kolo::cli {
 namespace {

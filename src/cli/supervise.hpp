@@ -13,7 +13,6 @@ struct JobOptions {
 };
 
 inline constexpr int kTimeoutExitCode = 124;  // as of timeout(1)
-inline constexpr int kRequeueExitCode = 75;   // see kolo/stop.h
 
 // Starts the launcher, shows the ranks' output, passes signals on, and names the rank that failed
 // first. Returns the job's exit code. When it returns, nothing of the job is left on this host

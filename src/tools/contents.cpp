@@ -54,12 +54,22 @@ Contents read_checkpoint(const std::string& path, const std::string& component) 
 void write_checkpoint(const std::string& path, const std::string& component,
                       const Contents& contents) {
   Table table;
-  for (const NamedTensor& tensor : contents.tensors)
+  std::vector<const unsigned char*> bytes;  // of the table's tensors
+  for (const NamedTensor& tensor : contents.tensors) {
     table.tensors.push_back({join_name({component, tensor.name}), tensor.type, tensor.shape});
+    bytes.push_back(tensor.bytes.data());
+  }
   for (const auto& [name, text] : contents.notes) {
-    if (text.size() > kLongestText) continue;
-    table.values[name == kModulesNote ? modules_name(component) : join_name({"notes", name})] =
-        text;
+    const std::string place =
+        name == kModulesNote ? modules_name(component) : join_name({"notes", name});
+    const bool fits = text.size() <= kLongestText && (text.empty() || text.back() != '\0');
+    if (fits) {
+      table.values[place] = text;
+    } else {
+      table.tensors.push_back(
+          {place, ElementType::kUint8, {static_cast<std::int64_t>(text.size())}, Kind::kText});
+      bytes.push_back(reinterpret_cast<const unsigned char*>(text.data()));
+    }
   }
   put({0, 1, "", KOLO_VERSION, std::nullopt}, table);
 
@@ -70,7 +80,7 @@ void write_checkpoint(const std::string& path, const std::string& component,
   for (const std::size_t tensor : pieces.order()) {
     for (std::size_t i = 0; i < pieces.count(tensor); ++i) {
       const Piece piece = pieces.piece(tensor, i);
-      data.push_back({piece, contents.tensors[tensor].bytes.data() + piece.begin});
+      data.push_back({piece, bytes[tensor] + piece.begin});
     }
   }
   try {

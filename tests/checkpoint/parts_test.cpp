@@ -171,6 +171,59 @@ TEST_P(Parts, SavedByAllRestoredByAny) {
   kolo::shutdown();
 }
 
+// Saved by one rank, restored by all: the others keep their optimizer's state and options.
+TEST_P(Parts, RanksThatWereNotThereKeepTheirOptimizers) {
+  int world = 0;
+  int me = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &world);
+  MPI_Comm_rank(MPI_COMM_WORLD, &me);
+  const auto stepped = [](double rate, int steps) {
+    torch::Tensor weight = torch::ones({3}).set_requires_grad(true);
+    auto optimizer = std::make_unique<torch::optim::SGD>(
+        std::vector<torch::Tensor>{weight}, torch::optim::SGDOptions(rate).momentum(0.9));
+    for (int i = 0; i < steps; ++i) {
+      optimizer->zero_grad();
+      (weight * weight).sum().backward();
+      optimizer->step();
+    }
+    return optimizer;
+  };
+  const auto momentum = [](torch::optim::SGD& optimizer) {
+    auto& state = *optimizer.state().begin()->second;
+    return static_cast<torch::optim::SGDParamState&>(state).momentum_buffer();
+  };
+  kolo::init();
+  auto folder = std::make_unique<SharedFolder>();
+  const std::string path = folder->path();
+  kolo::shutdown();
+  MPI_Comm self = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, me == 0 ? 0 : MPI_UNDEFINED, me, &self);
+  const auto saved = stepped(0.1, 2);
+  if (me == 0) {
+    kolo::init(self);
+    {
+      Checkpoint checkpoint(path, options().asynchronous(false));
+      checkpoint.add_per_rank("optimizer", *saved);
+      checkpoint.save(1);
+    }
+    kolo::shutdown();
+    MPI_Comm_free(&self);
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  kolo::init();
+  {
+    const auto own = stepped(0.3, 5);
+    const torch::Tensor before = momentum(*own).clone();
+    Checkpoint checkpoint(path, options());
+    checkpoint.add_per_rank("optimizer", *own);
+    ASSERT_TRUE(checkpoint.restore());
+    EXPECT_TRUE(torch::equal(momentum(*own), me == 0 ? momentum(*saved) : before));
+    EXPECT_EQ(own->param_groups()[0].options().get_lr(), me == 0 ? 0.1 : 0.3);
+  }
+  folder.reset();
+  kolo::shutdown();
+}
+
 INSTANTIATE_TEST_SUITE_P(Writers, Parts,
                          testing::Values(Wanted{CheckpointWriters::RankZero, true},
                                          Wanted{CheckpointWriters::RankZero, false},
