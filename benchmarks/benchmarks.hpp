@@ -23,6 +23,11 @@ void bench_allocate(Group& group, const Options& options, const Publish& publish
 // memory.
 void bench_allreduce(Group& group, const Options& options, const Publish& publish);
 
+// Works "save/BYTES/RANKS", until the state is complete on the disk; "stall/BYTES/RANKS", how long
+// an asynchronous save() keeps training from going on; and "restore/BYTES/RANKS", of files that are
+// not in the machine's cache. A state of float32 tensors that all ranks have.
+void bench_checkpoint(Group& group, const Options& options, const Publish& publish);
+
 // Works "reduction/MODEL/RANKS": gradients that are there, from the first submission to the last
 // completion; and "gradients/MODEL/RANKS": backward() and the reduction of what it gives.
 void bench_gradients(Group& group, const Options& options, const Publish& publish);

@@ -1,5 +1,6 @@
 #include "benchmarks/gloo.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 #include <utility>
@@ -119,6 +120,37 @@ class GlooModel final : public OnChild {
   float* const memory_;  // the Gloo's
 };
 
+// All ranks have the same values, which the child puts back into the memory as they came out of the
+// checkpoint.
+class GlooCheckpoint final : public OnChild {
+ public:
+  GlooCheckpoint(int rank, Child& child, std::vector<Parameter> parameters, float* memory)
+      : OnChild("dcp", child), rank_(rank), parameters_(std::move(parameters)), memory_(memory) {}
+
+  void refresh(const Pattern& pattern) override {
+    values_of(pattern).fill(memory_, elements_of(parameters_));
+    load();
+    std::fill_n(memory_, elements_of(parameters_), -1.0F);
+  }
+
+  std::string check(const Pattern& pattern) override {
+    const auto difference = values_of(pattern).first_difference(memory_, elements_of(parameters_));
+    return difference ? describe(*difference, "what was restored", rank_) : "";
+  }
+
+ private:
+  static Pattern values_of(const Pattern& pattern) { return {0, 1, pattern.round()}; }
+
+  const int rank_;
+  const std::vector<Parameter> parameters_;
+  float* const memory_;  // the Gloo's
+};
+
+const char* name_of(CheckpointWork work) {
+  if (work == CheckpointWork::kSave) return "save";
+  return work == CheckpointWork::kStall ? "stall" : "restore";
+}
+
 }  // namespace
 
 Gloo::Gloo(Ranks& ranks, const std::string& python, const std::string& host,
@@ -171,6 +203,17 @@ std::unique_ptr<Contender> Gloo::data_parallel(const std::vector<Parameter>& par
   together(ranks_, [&] { child_->ask("model " + shapes_of(parameters), "made"); });
   auto* memory = static_cast<float*>(memory_.data());
   return std::make_unique<GlooModel>(ranks_.rank(), *child_, parameters, memory);
+}
+
+std::unique_ptr<Contender> Gloo::checkpoint(const std::vector<Parameter>& parameters,
+                                            CheckpointWork work, const std::string& folder) {
+  together(ranks_, [&] {
+    child_->ask(
+        std::string("checkpoint ") + name_of(work) + " " + shapes_of(parameters) + " " + folder,
+        "made");
+  });
+  auto* memory = static_cast<float*>(memory_.data());
+  return std::make_unique<GlooCheckpoint>(ranks_.rank(), *child_, parameters, memory);
 }
 
 }  // namespace kolo::bench

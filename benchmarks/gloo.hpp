@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,9 @@
 #include "benchmarks/shared_memory.hpp"
 
 namespace kolo::bench {
+
+// What is timed of torch.distributed.checkpoint: save(), async_save() until it returns, load().
+enum class CheckpointWork : std::uint8_t { kSave, kStall, kRestore };
 
 // Used by the thread that made it, which outlives it. All members but torch_version() are
 // collective.
@@ -44,6 +48,11 @@ class Gloo {
   // "ddp-gloo": backward() of a DistributedDataParallel of these parameters, with the loss of
   // benchmarks/backward.hpp. As an offer's contender. Throws RunFailed.
   std::unique_ptr<Contender> data_parallel(const std::vector<Parameter>& parameters);
+
+  // "dcp": torch.distributed.checkpoint, of tensors that all ranks have, in this folder, which is
+  // made. As an offer's contender. Throws RunFailed.
+  std::unique_ptr<Contender> checkpoint(const std::vector<Parameter>& parameters,
+                                        CheckpointWork work, const std::string& folder);
 
  private:
   void start(const std::string& python, double deadline_seconds, int threads);

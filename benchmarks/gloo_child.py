@@ -10,6 +10,7 @@ line of standard output; the end of the input is the end:
     join HOST PORT                      joined
     work NAME INPUT OUTPUT GIVE TAKE    tried        (once; with the reason after it if gloo lacks the operation)
     model SHAPES                        made
+    checkpoint HOW SHAPES FOLDER        made         (HOW: save, stall or restore)
     load                                loaded
     run CALLS                           ran BEGAN ENTERED LEFT
 
@@ -20,6 +21,9 @@ CLOCK_MONOTONIC.
 
 SHAPES are those of a model's parameters, as "64x3x7x7,64"; the inputs, of the same shapes, lie one after the other in
 the shared memory. load is the forward pass, run backward(), and the sums of the gradients take the inputs' places.
+
+A checkpoint is of tensors of these SHAPES, the same on all ranks. run saves them, saves them asynchronously (until training
+may go on), or restores them; in any case what has been restored takes the inputs' places at last.
 """
 import os
 import sys
@@ -32,6 +36,7 @@ os.sched_setaffinity(0, range(os.sysconf("SC_NPROCESSORS_CONF")))
 import datetime
 import math
 import mmap
+import shutil
 import time
 
 import torch
@@ -128,6 +133,71 @@ class Backward:
             shared.copy_(value.grad).mul_(RANKS).round_()
 
 
+class Checkpoint:
+    """A state and its checkpoint, in a folder."""
+
+    def __init__(self, shared, how, shapes, folder):
+        import torch.distributed.checkpoint as dcp
+        self.dcp, self.how, self.folder = dcp, how, folder
+        self.group = dist.new_group(backend="gloo")  # a thread of async_save() talks here
+        sizes = [math.prod(shape) for shape in shapes]
+        self.shared = shared[:sum(sizes)].split(sizes)
+        self.state = {f"tensor{i}": torch.zeros(shape) for i, shape in enumerate(shapes)}
+        self.future = None
+
+    def load(self):
+        for own, shared in zip(self.state.values(), self.shared):
+            own.copy_(shared.view_as(own))
+        dist.barrier()
+        if RANK == 0:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        dist.barrier()
+        if self.how == "restore":
+            self.write()
+            self.spoil()
+            self.drop_from_cache()
+
+    def call(self):
+        if self.how == "save":
+            self.write()
+        elif self.how == "restore":
+            self.read()
+        else:
+            self.future = self.dcp.async_save(self.state, checkpoint_id=self.folder, process_group=self.group)
+
+    def save(self):
+        if self.how != "restore":
+            self.spoil()  # as a training step does
+            if self.future is not None:
+                self.future.result()
+            dist.barrier()
+            self.read()
+        for own, shared in zip(self.state.values(), self.shared):
+            shared.copy_(own.view_as(shared))
+
+    def write(self):
+        self.dcp.save(self.state, checkpoint_id=self.folder, process_group=self.group)
+
+    def read(self):
+        self.dcp.load(self.state, checkpoint_id=self.folder, process_group=self.group)
+
+    def spoil(self):
+        for own in self.state.values():
+            own.fill_(-1)
+
+    def drop_from_cache(self):
+        for entry in os.scandir(self.folder):
+            file = os.open(entry.path, os.O_RDONLY)
+            os.fsync(file)
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(file)
+        dist.barrier()
+
+
+def shapes_in(text):
+    return [[int(extent) for extent in shape.split("x")] for shape in text.split(",")]
+
+
 def timed(work, calls):
     began = entered = time.monotonic_ns()
     for _ in range(calls - 1):
@@ -186,7 +256,12 @@ class Child:
 
     def on_model(self, shapes):
         self.work = None
-        self.work = Backward(self.shared, [[int(extent) for extent in shape.split("x")] for shape in shapes.split(",")])
+        self.work = Backward(self.shared, shapes_in(shapes))
+        return "made"
+
+    def on_checkpoint(self, how, shapes, *folder):  # a path may have spaces
+        self.work = None
+        self.work = Checkpoint(self.shared, how, shapes_in(shapes), " ".join(folder))
         return "made"
 
     def on_load(self):
@@ -200,7 +275,7 @@ class Child:
 def main():
     child = Child()
     for line in iter(sys.stdin.readline, ""):
-        print(child.answer(*line.split()), file=ANSWERS)
+        print(child.answer(*line.rstrip("\n").split(" ")), file=ANSWERS)
 
 
 main()

@@ -26,6 +26,8 @@ constexpr const char* kUsage =
     "Benchmarks:\n"
     "  allocate    memory for tensors, by size and threads, beside LibTorch's own allocator\n"
     "  allreduce   float32 sums in place, by size, beside MPI_Allreduce and torch.distributed\n"
+    "  checkpoint  saving and restoring a state, beside write(), torch::save() and\n"
+    "              torch.distributed.checkpoint\n"
     "  gradients   a model's gradients, with and without backward, beside MPI_Allreduce,\n"
     "              LibTorch's own reducer over MPI, and PyTorch's DistributedDataParallel\n"
     "  idle        the CPU time of a job that does nothing, in a second\n"
@@ -34,8 +36,8 @@ constexpr const char* kUsage =
     "  train       the MNIST network, beside LibTorch processes that do not communicate\n"
     "  tune        the algorithms for an allreduce over messages; writes a table\n\n";
 
-constexpr const char* kNames[] = {"allocate",  "allreduce",  "gradients", "idle",
-                                  "negotiate", "operations", "train",     "tune"};
+constexpr const char* kNames[] = {"allocate",  "allreduce",  "checkpoint", "gradients", "idle",
+                                  "negotiate", "operations", "train",      "tune"};
 
 // "allreduce, gradients, ..."
 std::string listed_names() {
@@ -55,6 +57,11 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
   auto add = table.add_options();
   if (benchmark == "gradients") {
     add("model", po::value(&o.model)->default_value(o.model), "whose gradients: resnet50");
+  } else if (benchmark == "checkpoint") {
+    add("bytes", po::value(&o.bytes)->default_value(o.bytes), "of the state");
+    add("tensors", po::value(&o.tensors)->default_value(o.tensors), "of which it is made");
+    add("folder", po::value(&o.folder)->value_name("DIR")->default_value(o.folder),
+        "where files are written, in a folder that is removed at the end");
   } else if (benchmark == "negotiate") {
     add("max-tensors", po::value(&o.max_tensors)->default_value(o.max_tensors),
         "of 10, 100, 1000 and 10000 tensors, no more than that");
@@ -79,7 +86,7 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
     add("only", po::value<std::string>()->value_name("NAME,..."),
         ("these operations alone, of " + listed(all_operations())).c_str());
   }
-  const auto takes_python = {"allreduce", "gradients", "negotiate", "operations"};
+  const auto takes_python = {"allreduce", "checkpoint", "gradients", "negotiate", "operations"};
   if (std::find(takes_python.begin(), takes_python.end(), benchmark) != takes_python.end()) {
     add("python", po::value(&o.python)->value_name("PATH"),
         "a Python that has torch, and may have Horovod: they take part, too");
@@ -115,6 +122,10 @@ void check_ranges(const Options& o) {
   check(o.max_bytes >= o.min_bytes, "--max-bytes must be at least --min-bytes");
   check(o.max_bytes <= kMostBytes, "--max-bytes must be at most " + std::to_string(kMostBytes));
   check(o.max_tensors >= 10, "--max-tensors must be at least 10");
+  check(o.tensors >= 1, "--tensors must be at least 1");
+  check(o.bytes >= std::int64_t{4} * o.tensors && o.bytes % (std::int64_t{4} * o.tensors) == 0,
+        "--bytes must be a multiple of 4 times --tensors");
+  check(!o.folder.empty(), "--folder needs a folder");
   check(o.batch_size >= 2, "--batch-size must be at least 2");
   check(o.steps >= 1, "--steps must be at least 1");
   check(o.samples >= 0, "--samples must be at least 1, or 0 to let the benchmark choose");
@@ -163,6 +174,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
   }
   check_name(o.benchmark);
   if (o.benchmark == "operations" || o.benchmark == "tune") o.max_bytes = kOperationsMostBytes;
+  if (o.benchmark == "checkpoint") o.warm_up = 1;
   if (o.benchmark == "allocate") {
     o.min_bytes = kAllocateLeastBytes;
     o.max_bytes = kAllocateMostBytes;

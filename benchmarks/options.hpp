@@ -22,8 +22,8 @@ struct Options {
   std::optional<std::string> help;  // asked for: print it and do nothing
 
   // All benchmarks.
-  int samples = 0;  // 0: the benchmark chooses
-  int warm_up = 5;
+  int samples = 0;     // 0: the benchmark chooses
+  int warm_up = 5;     // checkpoint: 1
   int calls = 16;      // in a row, of a sample of a small tensor: allreduce, operations and tune
   std::string json;    // file, or empty
   std::string python;  // one that has torch, or empty; not allocate, idle, train, tune
@@ -34,6 +34,11 @@ struct Options {
 
   // operations
   std::vector<Operation> only = all_operations();
+
+  // checkpoint
+  std::int64_t bytes = 1'000'000'000;
+  int tensors = 100;
+  std::string folder = ".";
 
   // gradients
   std::string model = "resnet50";

@@ -68,4 +68,9 @@ void Rivals::add_backward(Contenders& contenders, const std::vector<Parameter>& 
     contenders.push_back(job->contender(horovod_backward(parameters)));
 }
 
+void Rivals::add_checkpoint(Contenders& contenders, const std::vector<Parameter>& parameters,
+                            CheckpointWork work, const std::string& folder) {
+  if (gloo_ != nullptr) contenders.push_back(gloo_->checkpoint(parameters, work, folder));
+}
+
 }  // namespace kolo::bench

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "benchmarks/contenders.hpp"
@@ -37,6 +38,8 @@ class Rivals {
   void add_reduction(Contenders& contenders, const std::vector<Parameter>& parameters, Order order,
                      Names names);
   void add_backward(Contenders& contenders, const std::vector<Parameter>& parameters);
+  void add_checkpoint(Contenders& contenders, const std::vector<Parameter>& parameters,
+                      CheckpointWork work, const std::string& folder);
 
  private:
   bool on_one_host(const char* who) const;

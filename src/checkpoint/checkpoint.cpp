@@ -20,6 +20,7 @@
 #include "kolo/error.h"
 #include "kolo/init.h"
 #include "kolo/process_set.h"
+#include "torch_ops/session.hpp"
 
 namespace kolo {
 namespace {
@@ -61,12 +62,6 @@ void append(std::string& text, const char* what, const std::vector<std::string>&
     text += " and " + std::to_string(names.size() - kMostNamed) + " more";
 }
 
-std::vector<int> all_ranks() {
-  std::vector<int> ranks(static_cast<std::size_t>(size()));
-  for (std::size_t i = 0; i < ranks.size(); ++i) ranks[i] = static_cast<int>(i);
-  return ranks;
-}
-
 // Without its slashes at the end, so that paths in it look as they should.
 std::string trimmed(std::string folder) {
   if (folder.empty()) throw InvalidArgumentError("checkpoint: the folder's name is empty");
@@ -93,7 +88,9 @@ struct Checkpoint::State {
         shelf(files, folder, options.name(),
               {options.keep_last(), options.keep_every(), options.keep_best(),
                options.higher_is_better()}) {
-    if (all_write() && size() > 1) writers = add_process_set(all_ranks());
+    const std::shared_ptr<Session> running = session("Checkpoint");
+    number = running->next_checkpoint();
+    if (all_write()) writers = running->background_set();
   }
 
   bool all_write() const { return options.writers() == CheckpointWriters::AllRanks; }
@@ -113,7 +110,8 @@ struct Checkpoint::State {
   FileSystem& files = checkpoint::system_files();
   checkpoint::ParameterNames parameter_names;
   std::vector<Added> components;
-  ProcessSet writers;  // all ranks: what writing threads say stays apart from the program's
+  ProcessSet writers;        // all ranks: what writing threads say stays apart from the program's
+  std::uint64_t number = 0;  // among the checkpoints that say something there
   std::uint64_t expected_metadata = 0;
 
   // Of the writing thread, while there is one.
@@ -174,7 +172,7 @@ void Checkpoint::State::write(SaveJob& job) {
   std::int64_t bytes = 0;
   for (const auto& [piece, data] : job.pieces) bytes += static_cast<std::int64_t>(piece.bytes);
   const std::string path = job.path;
-  const Status status = checkpoint::run(job, files, shelf, writers);
+  const Status status = checkpoint::run(job, files, shelf, {writers, number});
   const double seconds = to_seconds(Clock::now() - begin);
   if (status.is_ok() && bytes > 0) log::info("checkpoint " + path + ": " + speed(bytes, seconds));
   const MutexLock lock(mutex);

@@ -23,13 +23,15 @@ Written decode(const std::string& bytes) {
 }
 
 // All ranks write: waits until they have.
-void write_together(SaveJob& job, FileSystem& files, const ProcessSet& set) {
+void write_together(SaveJob& job, FileSystem& files, const Channel& channel) {
   Written mine;
   mine.status = status_of([&] { mine.sums = write_pieces(files, job.path, job.pieces); });
   std::vector<Status> by_rank;
   std::vector<PieceSum> sums;
-  for (const std::string& bytes :
-       allgather_object(encode(mine), OperationOptions("checkpoint.written").process_set(set))) {
+  const OperationOptions options =
+      OperationOptions("checkpoint.written." + std::to_string(channel.checkpoint))
+          .process_set(channel.set);
+  for (const std::string& bytes : allgather_object(encode(mine), options)) {
     Written written = decode(bytes);
     by_rank.push_back(written.status);
     sums.insert(sums.end(), written.sums.begin(), written.sums.end());
@@ -47,10 +49,10 @@ void write_alone(SaveJob& job, FileSystem& files, Shelf& shelf) {
 
 }  // namespace
 
-Status run(SaveJob& job, FileSystem& files, Shelf& shelf, const ProcessSet& set) {
+Status run(SaveJob& job, FileSystem& files, Shelf& shelf, const Channel& channel) {
   Status status = status_of([&] {
     if (job.all_write) {
-      write_together(job, files, set);
+      write_together(job, files, channel);
     } else if (job.rank == 0) {
       write_alone(job, files, shelf);
     }

@@ -30,8 +30,13 @@ struct SaveJob {
   Metadata metadata;              // of rank 0
 };
 
-// `set`: over which the writers tell each other that they are done, if all ranks write. The status
-// is this rank's and, if all ranks write, that of the others' writing.
-Status run(SaveJob& job, FileSystem& files, Shelf& shelf, const ProcessSet& set);
+// Over what writers tell each other that they are done, if all ranks write.
+struct Channel {
+  ProcessSet set;
+  std::uint64_t checkpoint = 0;  // one writes at a time
+};
+
+// The status is this rank's and, if all ranks write, that of the others' writing.
+Status run(SaveJob& job, FileSystem& files, Shelf& shelf, const Channel& channel);
 
 }  // namespace kolo::checkpoint

@@ -1,23 +1,30 @@
 #include "tools/torch_archives.hpp"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/jit/serialization/pickle.h>
+#include <caffe2/serialize/in_memory_adapter.h>
+#include <caffe2/serialize/inline_container.h>
 #include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
 
 #include <cstring>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <sstream>
 
 #include "checkpoint/component.hpp"
 #include "kolo/error.h"
+#include "tools/pickle.hpp"
+#include "tools/state_dict.hpp"
 
 namespace kolo::tools {
 namespace {
 
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
+
+// How often tensors may share their storages, on the average.
+constexpr std::uint64_t kMostShared = 16;
 
 std::string joined(const std::string& prefix, const std::string& key) {
   return prefix.empty() ? key : prefix + "." + key;
@@ -36,12 +43,6 @@ void take(const std::string& name, const c10::IValue& value, Contents& contents)
     const auto* bytes = static_cast<const unsigned char*>(host.const_data_ptr());
     contents.tensors.push_back({name, *type, host.sizes().vec(),
                                 std::vector<unsigned char>(bytes, bytes + host.nbytes())});
-  } else if (value.isGenericDict()) {
-    for (const auto& entry : value.toGenericDict()) {
-      take(joined(name, entry.key().isString() ? entry.key().toStringRef()
-                                               : std::to_string(entry.key().toInt())),
-           entry.value(), contents);
-    }
   } else if (value.isString()) {
     contents.notes[name] = value.toStringRef();
   } else if (value.isInt()) {
@@ -95,6 +96,34 @@ void write(const Node& node, OutputArchive& archive) {
   }
 }
 
+std::vector<unsigned char> record(caffe2::serialize::PyTorchStreamReader& archive,
+                                  const std::string& name) {
+  const auto [data, size] = archive.getRecord(name);
+  const auto* from = static_cast<const unsigned char*>(data.get());
+  return {from, from + size};
+}
+
+// An archive of Python's torch.save.
+Contents read_python(const std::vector<unsigned char>& bytes) {
+  caffe2::serialize::PyTorchStreamReader archive(
+      std::make_shared<caffe2::serialize::MemoryReadAdapter>(
+          reinterpret_cast<const char*>(bytes.data()), static_cast<off_t>(bytes.size())));
+  if (archive.hasRecord("byteorder")) {
+    const std::vector<unsigned char> order = record(archive, "byteorder");
+    if (std::string(order.begin(), order.end()) != "little")
+      throw DataError("it was written on a big-endian machine");
+  }
+  const std::vector<unsigned char> program = record(archive, "data.pkl");
+  const Pickle pickle({reinterpret_cast<const char*>(program.data()), program.size()});
+  std::vector<std::string> left_out;
+  Contents contents = contents_of(
+      pickle, [&](const std::string& key) { return record(archive, "data/" + key); },
+      kMostShared * bytes.size(), left_out);
+  for (const std::string& name : left_out)
+    std::cerr << "kolo checkpoint convert: left out '" << name << "': no tensor, number or text\n";
+  return contents;
+}
+
 }  // namespace
 
 Contents read_torch(const std::string& path) {
@@ -109,16 +138,13 @@ Contents read_torch(const std::string& path) {
     contents = {};  // perhaps Python has written it
   }
   try {
-    take("", torch::jit::pickle_load({bytes.begin(), bytes.end()}), contents);
-    return contents;
+    return read_python(bytes);
   } catch (const c10::Error& error) {
     const std::string all = error.what_without_backtrace();
-    throw DataError(
-        path +
-        " is neither an archive of torch::save nor tensors in plain dictionaries of "
-        "Python's torch.save, which LibTorch can read; in Python, "
-        "torch.save(dict(model.state_dict()), path) makes such a file. LibTorch says: " +
-        all.substr(0, all.find('\n')));
+    throw DataError(path + " is no archive of torch::save, nor of Python's torch.save: " +
+                    all.substr(0, all.find('\n')));
+  } catch (const DataError& error) {
+    throw DataError(path + ", an archive of Python's torch.save: " + error.what());
   }
 }
 

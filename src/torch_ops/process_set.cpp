@@ -104,6 +104,17 @@ void remove_process_set(const ProcessSet& process_set) {
   run_change(call, OpKind::kRemoveProcessSet, {process_set.id()});
 }
 
+ProcessSet Session::background_set() {
+  {
+    const MutexLock lock(mutex_);
+    if (background_.state()) return background_;
+  }
+  const ProcessSet made = add_process_set(ProcessSet().ranks());
+  const MutexLock lock(mutex_);
+  background_ = made;
+  return made;
+}
+
 std::vector<ProcessSet> init(const std::vector<std::vector<int>>& process_sets) {
   init();
   std::vector<ProcessSet> sets;

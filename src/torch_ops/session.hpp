@@ -12,6 +12,7 @@
 #include "core/config.hpp"
 #include "core/thread_annotations.hpp"
 #include "core/topology.hpp"
+#include "kolo/process_set.h"
 
 namespace kolo {
 
@@ -31,13 +32,19 @@ class Session {
   std::string unnamed_between(int process_set, int source, int destination);
   // Numbers DistributedOptimizers.
   std::uint64_t next_optimizer() { return optimizers_++; }
+  // Numbers checkpoints.
+  std::uint64_t next_checkpoint() { return checkpoints_++; }
+  // All ranks, for what kolo's own threads say beside the program's. Collective in the first call.
+  ProcessSet background_set();
 
  private:
   const Topology topology_;
   const std::shared_ptr<shm::Node> node_;
   std::atomic<std::uint64_t> unnamed_{0};
   std::atomic<std::uint64_t> optimizers_{0};
+  std::atomic<std::uint64_t> checkpoints_{0};
   Mutex mutex_;
+  ProcessSet background_ KOLO_GUARDED_BY(mutex_);  // all ranks' own until it is made
   std::map<std::array<int, 3>, std::uint64_t> between_ KOLO_GUARDED_BY(mutex_);
   Engine engine_;
 };

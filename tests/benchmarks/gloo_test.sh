@@ -19,8 +19,12 @@ for ranks in 2 3; do
       {allreduce,grouped_allreduce,broadcast,allgather,alltoall,reducescatter,sendrecv}/$bytes/arena/$ranks \
       barrier/0/arena/$ranks
     bench allreduce --min-bytes $bytes --max-bytes $bytes
-    check_json allreduce kolo,mpi allreduce/$bytes/arena/$ranks kolo,mpi,gloo allreduce/$bytes/private/$ranks
+    check_json allreduce kolo,mpi,mpi-tuned-malloc allreduce/$bytes/arena/$ranks \
+      kolo,mpi,mpi-tuned-malloc,gloo allreduce/$bytes/private/$ranks
   done
+  bench checkpoint --bytes 400000 --tensors 10 --folder "$folder"
+  check_json checkpoint write,torch-save,kolo,kolo-all-ranks,dcp save/400000/$ranks \
+    copy,kolo,kolo-all-ranks,dcp stall/400000/$ranks read,torch-load,kolo,kolo-all-ranks,dcp restore/400000/$ranks
   reducer=,reducer
   bench gradients --model mnist 2> "$folder/output"
   ! grep -q 'contender reducer is left out' "$folder/output" || reducer=

@@ -110,5 +110,18 @@ TEST(BenchOptions, SizesOutOfRange) {
               testing::Not("none"));
 }
 
+TEST(BenchOptions, CheckpointStatesAreMadeOfEqualTensors) {
+  const Options options = parse_options({"checkpoint"});
+  EXPECT_EQ(options.bytes, 1'000'000'000);
+  EXPECT_EQ(options.warm_up, 1);
+  EXPECT_EQ(parse_options({"checkpoint", "--bytes", "80", "--tensors", "10"}).tensors, 10);
+  for (const char* bytes : {"0", "-40", "41", "36", "20"})
+    EXPECT_THROW(parse_options({"checkpoint", "--bytes", bytes, "--tensors", "10"}), UsageError)
+        << bytes;
+  EXPECT_THROW(parse_options({"checkpoint", "--tensors", "0"}), UsageError);
+  EXPECT_THROW(parse_options({"checkpoint", "--folder", ""}), UsageError);
+  EXPECT_THROW(parse_options({"allreduce", "--bytes", "80"}), UsageError);
+}
+
 }  // namespace
 }  // namespace kolo::bench

@@ -58,6 +58,16 @@ expect 1 'allocate needs an arena' on_ranks 1 "$program" allocate --max-bytes 65
 expect 0 'idle/2 *kolo' on_two_ranks "$program" idle --samples 1 --warm-up 0 --json "$folder/idle.json"
 "$python" "$here/check_json.py" "$folder/idle.json" idle kolo idle/2
 
+mkdir "$folder/a disk"
+checkpoint() { on_two_ranks "$program" checkpoint --bytes 4000000 --tensors 10 --samples 2 --folder "$folder/a disk" "$@"; }
+expect 0 'stall/4000000/2 *dcp' checkpoint --python "$(fake copy)" --json "$folder/checkpoint.json"
+"$python" "$here/check_json.py" "$folder/checkpoint.json" checkpoint write,torch-save,kolo,kolo-all-ranks,dcp save/4000000/2 \
+  copy,kolo,kolo-all-ranks,dcp stall/4000000/2 read,torch-load,kolo,kolo-all-ranks,dcp restore/4000000/2
+expect 1 'wrong result of contender dcp: element 0 of what was restored on rank [01] is -1' checkpoint --python "$(fake idle)"
+rmdir "$folder/a disk"  # nothing is left in it
+expect 1 "cannot make a folder in $folder/a disk: No such file" checkpoint
+expect 2 'bytes must be a multiple of 4 times --tensors' "$program" checkpoint --bytes 41 --tensors 10
+
 expect 0 'horovod is left out: .*/python-copy' on_two_ranks "$program" negotiate --max-tensors 100 --samples 2 \
   --python "$(fake copy)" --json "$folder/negotiate.json"
 "$python" "$here/check_json.py" "$folder/negotiate.json" negotiate kolo,mpi,mpi-fused \
@@ -115,5 +125,5 @@ expect 1 "cannot write $folder/none/x.json" on_two_ranks "$program" allreduce --
 if pgrep -af 'kolo-bench train-alone'; then echo 'the above are left'; exit 1; fi
 for _ in $(seq 30); do pgrep -f "$here/fake_gloo.py" > /dev/null || break; sleep 0.1; done
 if pgrep -af "$here/fake_gloo.py"; then echo 'the above are left'; exit 1; fi
-[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allocate.json allreduce.json fake-model.json fake.json gradients.json idle.json large.json negotiate.json operations.json output python-copy python-die python-idle python-lack table tiny.json train.json tune.json " ]
+[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allocate.json allreduce.json checkpoint.json fake-model.json fake.json gradients.json idle.json large.json negotiate.json operations.json output python-copy python-die python-idle python-lack table tiny.json train.json tune.json " ]
 echo "kolo-bench: smoke test passed"

@@ -224,6 +224,32 @@ TEST_P(Parts, RanksThatWereNotThereKeepTheirOptimizers) {
   kolo::shutdown();
 }
 
+// However many there are, and although all write at the same time.
+TEST_P(Parts, SeveralAtOnceShareOneProcessSet) {
+  kolo::init();
+  {
+    SharedFolder folder;
+    const int first = add_process_set(ProcessSet().ranks()).id();
+    std::vector<torch::Tensor> tensors;
+    std::vector<std::unique_ptr<Checkpoint>> checkpoints;
+    for (int i = 0; i < 5; ++i) {
+      tensors.push_back(whole_tensor() + i);
+      checkpoints.push_back(std::make_unique<Checkpoint>(
+          folder.path(), options().name("number" + std::to_string(i))));
+      checkpoints.back()->add("tensor", tensors.back());
+    }
+    EXPECT_LE(add_process_set(ProcessSet().ranks()).id(), first + 2);
+    for (const auto& checkpoint : checkpoints) checkpoint->save(1);
+    for (const torch::Tensor& tensor : tensors) tensor.zero_();
+    for (int i = 4; i >= 0; --i) {
+      const auto which = static_cast<std::size_t>(i);
+      ASSERT_TRUE(checkpoints[which]->restore());
+      EXPECT_TRUE(torch::equal(tensors[which], whole_tensor() + i));
+    }
+  }
+  kolo::shutdown();
+}
+
 INSTANTIATE_TEST_SUITE_P(Writers, Parts,
                          testing::Values(Wanted{CheckpointWriters::RankZero, true},
                                          Wanted{CheckpointWriters::RankZero, false},

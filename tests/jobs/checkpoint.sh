@@ -125,12 +125,26 @@ check "ls: no such folder" test "$code $(grep -c 'No such file' "$work/err")" = 
 tool frobnicate
 check "an unknown command" test "$code $(grep -c "unknown command 'frobnicate'" "$work/err")" = "2 1"
 
+# What Python's torch.save wrote.
+state=$source/tests/jobs/state_dict.pt
+tool convert "$state" python.h5
+check "convert: what Python saved, but for what is no value" \
+  test "$code $(cat "$work/err")" = "0 kolo checkpoint convert: left out 'arguments': no tensor, number or text"
+tool info python.h5
+check "info: its tensors" test "$(grep -cE '^  model/(model.0.weight  float32\[3, 2\]|model.1.num_batches_tracked  int64\[\]|transposed  float32\[2, 3\]|half  bfloat16\[2\]|optimizer.state.3.exp_avg_sq  float32\[3\])$' "$work/out")" = 5
+tool convert "$state" python.safetensors
+tool convert python.safetensors python2.h5
+tool diff python.h5 python2.h5
+check "convert from Python to safetensors: the same" test "$code" -eq 0
+
 # Other programs read the files.
 if command -v h5dump > /dev/null; then
   h5dump -a /epoch "${saved[1]}" > "$work/out" 2> "$work/err"
   check "h5dump reads a value" grep -q '(0): 10' "$work/out"
   h5dump -d /model/fc2.bias "${saved[1]}" > "$work/out" 2> "$work/err"
   check "h5dump reads a tensor" grep -q 'DATASPACE  SIMPLE { ( 10 ) / ( 10 ) }' "$work/out"
+  h5dump -d /model/transposed python.h5 > "$work/out" 2> "$work/err"
+  check "h5dump reads a transposed tensor of Python's" grep -q '(0,0): 0, 2, 4,' "$work/out"
 else
   echo "skipped: h5dump reads a checkpoint (it is not on PATH; Debian's package is hdf5-tools)"
 fi

@@ -1,0 +1,255 @@
+#include "tools/state_dict.hpp"
+
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "kolo/error.h"
+
+namespace kolo::tools {
+namespace {
+
+using checkpoint::ElementType;
+using Kind = Pickled::Kind;
+using Items = std::vector<const Pickled*>;
+
+// More than programs have. A value may be shared and contain itself, so that a short pickle may
+// have endless names.
+constexpr int kDeepest = 64;
+constexpr std::size_t kMostDimensions = 64;
+constexpr std::size_t kMostValues = 200'000;
+constexpr std::size_t kLongestName = 1024;
+
+// The types that torch.save gives storages.
+const std::map<std::string, ElementType>& storage_types() {
+  static const std::map<std::string, ElementType> types = {
+      {"torch.BoolStorage", ElementType::kBool},
+      {"torch.ByteStorage", ElementType::kUint8},
+      {"torch.CharStorage", ElementType::kInt8},
+      {"torch.ShortStorage", ElementType::kInt16},
+      {"torch.IntStorage", ElementType::kInt32},
+      {"torch.LongStorage", ElementType::kInt64},
+      {"torch.HalfStorage", ElementType::kFloat16},
+      {"torch.BFloat16Storage", ElementType::kBfloat16},
+      {"torch.FloatStorage", ElementType::kFloat32},
+      {"torch.DoubleStorage", ElementType::kFloat64},
+      {"torch.ComplexFloatStorage", ElementType::kComplex64},
+      {"torch.ComplexDoubleStorage", ElementType::kComplex128},
+  };
+  return types;
+}
+
+// A view of a storage, in elements.
+struct View {
+  std::uint64_t offset = 0;
+  std::vector<std::int64_t> shape, strides;
+};
+
+// Copies element by element, the last dimension in the innermost loop.
+void gather(const View& view, std::size_t item_bytes, const unsigned char* from, unsigned char*& to,
+            std::size_t dimension) {
+  if (dimension == view.shape.size()) {
+    std::memcpy(to, from, item_bytes);
+    to += item_bytes;
+    return;
+  }
+  const std::uint64_t step = static_cast<std::uint64_t>(view.strides[dimension]) * item_bytes;
+  for (std::int64_t i = 0; i < view.shape[dimension]; ++i)
+    gather(view, item_bytes, from + static_cast<std::uint64_t>(i) * step, to, dimension + 1);
+}
+
+bool is_contiguous(const View& view) {
+  std::int64_t expected = 1;
+  for (std::size_t d = view.shape.size(); d-- > 0;) {
+    if (view.shape[d] != 1 && view.strides[d] != expected) return false;
+    expected *= view.shape[d];
+  }
+  return true;
+}
+
+class Taker {
+ public:
+  Taker(const ReadStorage& read_storage, std::uint64_t most_bytes,
+        std::vector<std::string>& left_out)
+      : read_storage_(read_storage), bytes_left_(most_bytes), left_out_(left_out) {}
+
+  void take(const std::string& name, const Pickled& value, int depth) {
+    count(name, depth);
+    switch (value.kind) {
+      case Kind::kNone:
+        break;
+      case Kind::kText:
+        contents_.notes[name] = value.text;
+        break;
+      case Kind::kBool:
+        contents_.notes[name] = value.integer != 0 ? "true" : "false";
+        break;
+      case Kind::kInteger:
+        contents_.notes[name] = std::to_string(value.integer);
+        break;
+      case Kind::kFloat:
+        contents_.notes[name] = text_of(value.number);
+        break;
+      case Kind::kDict:
+        for (std::size_t i = 0; i < value.items.size(); i += 2)
+          take_entry(name, *value.items[i], *value.items[i + 1], depth);
+        break;
+      case Kind::kTuple:
+      case Kind::kList:
+        for (std::size_t i = 0; i < value.items.size(); ++i)
+          take(joined(name, std::to_string(i)), *value.items[i], depth + 1);
+        break;
+      case Kind::kCall:
+        take_call(name, *value.items[0], value.items[1]->items, depth);
+        break;
+      case Kind::kGlobal:
+      case Kind::kPersistent:
+      case Kind::kOther:
+        left_out_.push_back(name);
+    }
+  }
+
+  Contents contents() && { return std::move(contents_); }
+
+ private:
+  void count(const std::string& name, int depth) {
+    if (depth > kDeepest || ++values_ > kMostValues || name.size() > kLongestName)
+      throw DataError("'" + name.substr(0, kLongestName) +
+                      "' is deeper in the file, or one of more values, than can be meant");
+  }
+
+  static std::string joined(const std::string& prefix, const std::string& key) {
+    return prefix.empty() ? key : prefix + "." + key;
+  }
+
+  static std::string text_of(double number) {
+    std::ostringstream text;
+    text.precision(17);
+    text << number;
+    return text.str();
+  }
+
+  void take_entry(const std::string& name, const Pickled& key, const Pickled& value, int depth) {
+    if (key.kind == Kind::kText)
+      take(joined(name, key.text), value, depth + 1);
+    else if (key.kind == Kind::kInteger)
+      take(joined(name, std::to_string(key.integer)), value, depth + 1);
+    else
+      left_out_.push_back(joined(name, "(a key that is no text)"));
+  }
+
+  void take_call(const std::string& name, const Pickled& what, const Items& arguments, int depth) {
+    count(name, depth);
+    if (what.is_global("torch._utils._rebuild_tensor_v2"))
+      return take_tensor(name, arguments, nullptr);
+    if (what.is_global("torch._utils._rebuild_tensor_v3") && arguments.size() >= 7)
+      return take_tensor(name, arguments, arguments[6]);
+    // What wraps its first argument: a parameter, a list of one type.
+    const bool is_wrapped = what.is_global("torch._utils._rebuild_parameter") ||
+                            what.text.starts_with("torch.jit._pickle.");
+    if (is_wrapped && !arguments.empty()) return take(name, *arguments[0], depth + 1);
+    // What a subclass or a tensor with attributes was made by: function, type, arguments, state.
+    if (what.is_global("torch._tensor._rebuild_from_type_v2") && arguments.size() >= 3)
+      return take_call(name, *arguments[0], arguments[2]->items, depth + 1);
+    left_out_.push_back(name);
+  }
+
+  // Arguments: storage, offset, size, stride, and more. `dtype`: if the storage does not say it.
+  void take_tensor(const std::string& path, const Items& arguments, const Pickled* dtype) {
+    const std::string name = path.empty() ? "tensor" : path;
+    if (!names_.insert(name).second) throw DataError("'" + name + "' is there twice");
+    const bool is_view = arguments.size() >= 4 && arguments[0]->kind == Kind::kPersistent &&
+                         arguments[1]->kind == Kind::kInteger && arguments[1]->integer >= 0;
+    const Items* const id = is_view ? &arguments[0]->items[0]->items : nullptr;
+    const bool is_storage = id != nullptr && id->size() >= 3 && (*id)[0]->text == "storage" &&
+                            (*id)[2]->kind == Kind::kText;
+    if (!is_storage) throw DataError("'" + name + "' is a tensor without a storage");
+    const auto type = type_of(dtype == nullptr ? *(*id)[1] : *dtype);
+    if (!type) {
+      throw DataError("'" + name + "' is made of " + (dtype == nullptr ? (*id)[1] : dtype)->text +
+                      ", which checkpoints do not have");
+    }
+    const View view{static_cast<std::uint64_t>(arguments[1]->integer), numbers(name, *arguments[2]),
+                    numbers(name, *arguments[3])};
+    contents_.tensors.push_back(
+        {name, *type, view.shape, bytes_of(name, view, *type, (*id)[2]->text)});
+  }
+
+  static std::optional<ElementType> type_of(const Pickled& global) {
+    const auto found = storage_types().find(global.text);
+    if (found != storage_types().end()) return found->second;
+    const std::string prefix = "torch.";
+    if (!global.text.starts_with(prefix)) return std::nullopt;
+    return checkpoint::element_type(global.text.substr(prefix.size()));
+  }
+
+  static std::vector<std::int64_t> numbers(const std::string& name, const Pickled& tuple) {
+    std::vector<std::int64_t> values;
+    if (tuple.items.size() > kMostDimensions)
+      throw DataError("'" + name + "' has more dimensions than can be meant");
+    for (const Pickled* item : tuple.items) {
+      if (item->kind != Kind::kInteger || item->integer < 0)
+        throw DataError("the shape or the strides of '" + name + "' are not numbers from 0");
+      values.push_back(item->integer);
+    }
+    return values;
+  }
+
+  std::vector<unsigned char> bytes_of(const std::string& name, const View& view, ElementType type,
+                                      const std::string& key) {
+    const std::size_t item_bytes = checkpoint::size_of(type);
+    const auto elements = checkpoint::elements_of(view.shape);
+    std::uint64_t bytes = 0;
+    if (!elements || view.strides.size() != view.shape.size() ||
+        __builtin_mul_overflow(*elements, item_bytes, &bytes) || bytes > bytes_left_)
+      throw DataError("the shape of '" + name + "' is larger than what the file holds");
+    if (bytes == 0) return {};
+    bytes_left_ -= bytes;
+    const std::vector<unsigned char>& storage = storage_of(key);
+    std::uint64_t last = view.offset;
+    for (std::size_t d = 0; d < view.shape.size(); ++d) {
+      std::uint64_t way = 0;
+      if (__builtin_mul_overflow(view.shape[d] - 1, view.strides[d], &way) ||
+          __builtin_add_overflow(last, way, &last))
+        last = storage.size();
+    }
+    if (last >= storage.size() / item_bytes)
+      throw DataError("'" + name + "' goes beyond its storage");
+    std::vector<unsigned char> gathered(bytes);
+    const unsigned char* const from = storage.data() + view.offset * item_bytes;
+    unsigned char* to = gathered.data();
+    if (is_contiguous(view))
+      std::memcpy(to, from, bytes);
+    else
+      gather(view, item_bytes, from, to, 0);
+    return gathered;
+  }
+
+  const std::vector<unsigned char>& storage_of(const std::string& key) {
+    const auto found = storages_.find(key);
+    if (found != storages_.end()) return found->second;
+    return storages_.emplace(key, read_storage_(key)).first->second;
+  }
+
+  const ReadStorage& read_storage_;
+  std::uint64_t bytes_left_;
+  std::vector<std::string>& left_out_;
+  std::size_t values_ = 0;
+  std::set<std::string> names_;
+  std::map<std::string, std::vector<unsigned char>> storages_;
+  Contents contents_;
+};
+
+}  // namespace
+
+Contents contents_of(const Pickle& pickle, const ReadStorage& read_storage,
+                     std::uint64_t most_bytes, std::vector<std::string>& left_out) {
+  Taker taker(read_storage, most_bytes, left_out);
+  taker.take("", pickle.root(), 0);
+  return std::move(taker).contents();
+}
+
+}  // namespace kolo::tools

@@ -1,0 +1,24 @@
+// What Python's torch.save has pickled: tensors, in dictionaries and lists, and values beside them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tools/contents.hpp"
+#include "tools/pickle.hpp"
+
+namespace kolo::tools {
+
+// The bytes of a storage, which tensors are views of, by its key. May throw DataError.
+using ReadStorage = std::function<std::vector<unsigned char>(const std::string& key)>;
+
+// Names are the keys on the way to a value, joined with dots. Tensors and parameters of any
+// strides; subclasses become plain ones. Numbers and texts become notes. What else there is
+// (objects of Python) is left out, and its names are put into `left_out`. most_bytes: of all
+// tensors together. Throws DataError.
+Contents contents_of(const Pickle& pickle, const ReadStorage& read_storage,
+                     std::uint64_t most_bytes, std::vector<std::string>& left_out);
+
+}  // namespace kolo::tools

@@ -1,0 +1,21 @@
+// Any pickle gives tensors or a DataError.
+#include <cstddef>
+#include <cstdint>
+
+#include "kolo/error.h"
+#include "tools/state_dict.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace kolo::tools;
+  try {
+    const Pickle pickle({reinterpret_cast<const char*>(data), size});
+    std::vector<std::string> left_out;
+    contents_of(
+        pickle,
+        [](const std::string& key) { return std::vector<unsigned char>(key.size() * 8, 1); },
+        1 << 16, left_out);
+  } catch (const kolo::DataError&) {
+    return 0;
+  }
+  return 0;
+}

@@ -1,0 +1,220 @@
+// Python's pickles, as torch.save writes them, and what is taken from them. The jobs' test converts
+// files that Python wrote.
+#include "tools/state_dict.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "kolo/error.h"
+
+namespace kolo::tools {
+namespace {
+
+using checkpoint::ElementType;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using namespace std::string_literals;
+using Bytes = std::vector<unsigned char>;
+
+// --- pieces of pickles, as Python's pickletools.dis() shows them ---
+
+std::string text(const std::string& value) {
+  return std::string("X") + static_cast<char>(value.size()) + std::string(3, '\0') + value;
+}
+std::string number(int value) {
+  return std::string("K") + static_cast<char>(value);
+}
+std::string tuple(const std::string& items) {
+  return "(" + items + "t";
+}
+std::string global(const std::string& module, const std::string& name) {
+  return "c" + module + "\n" + name + "\n";
+}
+std::string call(const std::string& what, const std::string& arguments) {
+  return what + tuple(arguments) + "R";
+}
+std::string storage(const std::string& type, const std::string& key) {
+  return tuple(text("storage") + global("torch", type) + text(key) + text("cpu") + number(0)) + "Q";
+}
+const std::string kNoHooks = global("collections", "OrderedDict") + ")R";
+std::string tensor(const std::string& storage, int offset, const std::string& shape,
+                   const std::string& strides) {
+  return call(global("torch._utils", "_rebuild_tensor_v2"),
+              storage + number(offset) + tuple(shape) + tuple(strides) + "\x89" + kNoHooks);
+}
+std::string whole(const std::string& program) {
+  return "\x80\x02" + program + ".";
+}
+
+// Storage "0" has 24 bytes from 0 on.
+Bytes read_storage(const std::string& key) {
+  if (key != "0") throw DataError("no storage " + key);
+  Bytes bytes(24);
+  std::iota(bytes.begin(), bytes.end(), static_cast<unsigned char>(0));
+  return bytes;
+}
+
+struct Taken {
+  Contents contents;
+  std::vector<std::string> left_out;
+};
+Taken taken(const std::string& program, std::uint64_t most_bytes = 1000) {
+  const std::string bytes = whole(program);
+  const Pickle pickle(bytes);
+  Taken all;
+  all.contents = contents_of(pickle, read_storage, most_bytes, all.left_out);
+  return all;
+}
+
+std::string error_of(const std::string& program, std::uint64_t most_bytes = 1000) {
+  try {
+    taken(program, most_bytes);
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+const std::string kMatrix =
+    tensor(storage("ByteStorage", "0"), 0, number(4) + number(6), number(6) + number(1));
+
+// OrderedDict([("w", tensor)]) with the attribute _metadata, which nn.Module.state_dict() gives.
+TEST(StateDict, OrderedDictWithMetadata) {
+  const std::string ordered = global("collections", "OrderedDict") + "q\0"s + ")Rq\1";
+  const std::string metadata = "}" + text("_metadata") + "h\0"s + ")R" + text("") + "}" +
+                               text("version") + number(1) + "sssb";
+  const Taken all = taken(ordered + "(" + text("fc.weight") + kMatrix + "u" + metadata);
+  ASSERT_EQ(all.contents.tensors.size(), 1U);
+  EXPECT_EQ(all.contents.tensors[0].name, "fc.weight");
+  EXPECT_EQ(all.contents.tensors[0].type, ElementType::kUint8);
+  EXPECT_THAT(all.contents.tensors[0].shape, ElementsAre(4, 6));
+  EXPECT_EQ(all.contents.tensors[0].bytes, read_storage("0"));
+  EXPECT_THAT(all.contents.notes, IsEmpty());
+  EXPECT_THAT(all.left_out, IsEmpty());
+}
+
+TEST(StateDict, ViewsOfAnyStrides) {
+  const auto bytes = [](const std::string& view) {
+    return taken(view).contents.tensors.at(0).bytes;
+  };
+  const std::string from = storage("ByteStorage", "0");
+  EXPECT_THAT(bytes(tensor(from, 1, number(2) + number(3), number(1) + number(6))),
+              ElementsAre(1, 7, 13, 2, 8, 14));
+  EXPECT_THAT(bytes(tensor(from, 23, number(3), number(0))), ElementsAre(23, 23, 23));
+  EXPECT_THAT(bytes(tensor(from, 5, "", "")), ElementsAre(5));
+  EXPECT_THAT(bytes(tensor(storage("ShortStorage", "0"), 2, number(2), number(3))),
+              ElementsAre(4, 5, 10, 11));
+  EXPECT_THAT(bytes(tensor(storage("ByteStorage", "none"), 9, number(0), number(1))), IsEmpty());
+}
+
+TEST(StateDict, WhatAViewMayNot) {
+  const std::string from = storage("FloatStorage", "0");  // six elements
+  EXPECT_EQ(error_of(tensor(from, 0, number(6), number(1))), "no error");
+  for (const std::string& beyond :
+       {tensor(from, 1, number(6), number(1)), tensor(from, 0, number(2), number(6)),
+        tensor(from, 6, "", ""),
+        tensor(from, 0, number(2) + number(2),
+               number(1) + "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f"s)})
+    EXPECT_THAT(error_of(beyond), HasSubstr("goes beyond its storage"));
+  const std::string large = "J\xff\xff\xff\x7f";
+  EXPECT_THAT(error_of(tensor(from, 0, large, number(0))), HasSubstr("larger than what the file"));
+  EXPECT_THAT(error_of(tensor(from, 0, large + large + large, number(0) + number(0) + number(0))),
+              HasSubstr("larger than what the file"));
+  EXPECT_THAT(error_of(tensor(from, 0, number(6), number(1)), 23), HasSubstr("larger than what"));
+  EXPECT_THAT(error_of(tensor(from, 0, number(6), "")), HasSubstr("larger than what the file"));
+  EXPECT_THAT(error_of(tensor(from, 0, "J\xff\xff\xff\xff", number(1))), HasSubstr("not numbers"));
+  EXPECT_THAT(error_of(tensor(storage("ByteStorage", "1"), 0, number(1), number(1))),
+              HasSubstr("no storage 1"));
+  EXPECT_THAT(error_of(tensor(storage("QInt8Storage", "0"), 0, number(1), number(1))),
+              HasSubstr("made of torch.QInt8Storage, which checkpoints do not have"));
+  EXPECT_THAT(error_of(tensor(text("storage"), 0, number(1), number(1))),
+              HasSubstr("'tensor' is a tensor without a storage"));
+}
+
+TEST(StateDict, ValuesAndWrappers) {
+  const std::string parameter =
+      call(global("torch._utils", "_rebuild_parameter"), kMatrix + "\x88" + kNoHooks);
+  const std::string subclass =
+      call(global("torch._tensor", "_rebuild_from_type_v2"),
+           global("torch._utils", "_rebuild_tensor_v2") + global("mine", "Tensor") +
+               tuple(storage("IntStorage", "0") + number(0) + tuple(number(6)) + tuple(number(1)) +
+                     "\x89" + kNoHooks) +
+               "}");
+  const std::string by_bytes =
+      call(global("torch._utils", "_rebuild_tensor_v3"),
+           storage("storage.UntypedStorage", "0") + number(0) + tuple(number(12)) +
+               tuple(number(1)) + "\x89" + kNoHooks + global("torch", "uint16") + "N");
+  const Taken all = taken(
+      "}(" + text("p") + parameter + text("s") + subclass + text("b") + by_bytes + text("epoch") +
+      number(3) + text("lr") + "G\x3f\xb9\x99\x99\x99\x99\x99\x9a" + text("best") + "\x88" +
+      text("none") + "N" + number(7) + "](" + text("x") + "\x8a\x01\xff" + "e" + "u");
+  ASSERT_EQ(all.contents.tensors.size(), 3U);
+  EXPECT_EQ(all.contents.tensors[0].name, "p");
+  EXPECT_EQ(all.contents.tensors[1].type, ElementType::kInt32);
+  EXPECT_EQ(all.contents.tensors[2].type, ElementType::kUint16);
+  EXPECT_EQ(all.contents.notes, (std::map<std::string, std::string>{{"epoch", "3"},
+                                                                    {"lr", "0.10000000000000001"},
+                                                                    {"best", "true"},
+                                                                    {"7.0", "x"},
+                                                                    {"7.1", "-1"}}));
+}
+
+TEST(StateDict, ObjectsAreLeftOutAndNeverCalled) {
+  const std::string evil = call(global("os", "system"), text("touch /tmp/kolo-was-here"));
+  const std::string object =
+      global("argparse", "Namespace") + ")\x81}" + text("lr") + number(1) + "sb";
+  const std::string large = "\x8a\x09" + std::string(9, '\1');
+  const Taken all = taken("}(" + text("evil") + evil + text("args") + object + text("large") +
+                          large + tuple("") + "N" + text("w") + kMatrix + "u");
+  EXPECT_EQ(all.contents.tensors.size(), 1U);
+  EXPECT_THAT(all.left_out, ElementsAre("evil", "args", "large", "(a key that is no text)"));
+}
+
+TEST(StateDict, EndlessNamesEnd) {
+  const std::string contains_itself = "}q\1" + text("a") + "h\1s";
+  EXPECT_THAT(error_of(contains_itself), HasSubstr("deeper in the file"));
+  std::string doubled = "}q\0"s;
+  for (char level = 1; level < 40; ++level)
+    doubled += "}q" + std::string(1, level) + "(" + text("a") + "h" + std::string(1, level - 1) +
+               text("b") + "h" + std::string(1, level - 1) + "u";
+  EXPECT_THAT(error_of(doubled), HasSubstr("more values, than can be meant"));
+  const std::string key = "X" + std::string("\xd0\x07\0\0"s) + std::string(2000, 'k');
+  EXPECT_THAT(error_of("}" + key + number(1) + "s"), HasSubstr("deeper in the file"));
+  const std::string itself = global("torch._tensor", "_rebuild_from_type_v2") + "]q\1" +
+                             global("torch._tensor", "_rebuild_from_type_v2") + "N" + "h\1" +
+                             "\x87" + "R";
+  EXPECT_EQ(taken(itself).left_out.size(), 1U);
+  EXPECT_THAT(error_of("}(" + text("a.b") + kMatrix + text("a") + "}" + text("b") + kMatrix + "su"),
+              HasSubstr("'a.b' is there twice"));
+}
+
+TEST(StateDict, PicklesThatAreNone) {
+  const auto error = [](const std::string& bytes) -> std::string {
+    try {
+      Pickle{bytes};
+    } catch (const DataError& wrong) {
+      return wrong.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(error("\x80\x04N."), HasSubstr("does not begin as protocol 2"));
+  EXPECT_THAT(error(whole("")), HasSubstr("takes from an empty stack"));
+  EXPECT_THAT(error(whole("(N")), "no error");
+  EXPECT_THAT(error(whole("N(")), HasSubstr("takes from an empty stack"));
+  EXPECT_THAT(error(whole("N(b")), HasSubstr("takes from an empty stack"));
+  EXPECT_THAT(error(whole("NNt")), HasSubstr("has no mark"));
+  EXPECT_THAT(error(whole("}(Nu")), HasSubstr("has a key without a value"));
+  EXPECT_THAT(error(whole("h\1")), HasSubstr("recalls what it has not remembered"));
+  EXPECT_THAT(error(whole("NNR")), HasSubstr("without a tuple of arguments"));
+  EXPECT_THAT(error(whole("X\xff\xff\xff\xffN")), HasSubstr("ends too early"));
+  EXPECT_THAT(error(whole("cos")), HasSubstr("ends within a name"));
+  EXPECT_THAT(error(whole("i")), HasSubstr("the operation 105, which is not known"));
+  // Deep, but never followed.
+  EXPECT_EQ(error(whole("N" + std::string(1'000'000, '\x85'))), "no error");
+}
+
+}  // namespace
+}  // namespace kolo::tools
