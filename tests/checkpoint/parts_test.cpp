@@ -239,12 +239,17 @@ TEST_P(Parts, SeveralAtOnceShareOneProcessSet) {
       checkpoints.back()->add("tensor", tensors.back());
     }
     EXPECT_LE(add_process_set(ProcessSet().ranks()).id(), first + 2);
-    for (const auto& checkpoint : checkpoints) checkpoint->save(1);
+    for (std::int64_t step = 1; step <= 10; ++step) {
+      for (const torch::Tensor& tensor : tensors) tensor.add_(1);
+      for (const auto& checkpoint : checkpoints) checkpoint->save(step);
+    }
     for (const torch::Tensor& tensor : tensors) tensor.zero_();
     for (int i = 4; i >= 0; --i) {
       const auto which = static_cast<std::size_t>(i);
       ASSERT_TRUE(checkpoints[which]->restore());
-      EXPECT_TRUE(torch::equal(tensors[which], whole_tensor() + i));
+      torch::Tensor expected = whole_tensor() + i;
+      for (int step = 1; step <= 10; ++step) expected.add_(1);
+      EXPECT_TRUE(torch::equal(tensors[which], expected));
     }
   }
   kolo::shutdown();

@@ -58,6 +58,19 @@ TEST(Shelf, KeepsTheLastAndTheBestAcrossProcesses) {
   EXPECT_THAT(files.list("f"), UnorderedElementsAre(file_name("c", 15), file_name("c", 25)));
 }
 
+// Its metric is not known, so it may be the best one.
+TEST(Shelf, WhatCannotBeReadStaysWhereTheBestDo) {
+  MemoryFiles files;
+  files.make_folder("f");
+  files.set_content("f/" + file_name("c", 1), {1});
+  for (const std::int64_t best : {1, 0}) {
+    Shelf shelf(files, "f", "c", {.last = 1, .best = best});
+    save_small(files, shelf, 2 + best);
+    save_small(files, shelf, 5);
+    EXPECT_EQ(files.list("f").front() == file_name("c", 1), best == 1) << best;
+  }
+}
+
 TEST(Shelf, TakesAwayOnlyItsOwn) {
   MemoryFiles files;
   files.make_folder("f");
