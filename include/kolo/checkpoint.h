@@ -64,7 +64,7 @@ struct RestoredCheckpoint {
 };
 
 struct CheckpointMetrics {
-  std::int64_t saved = 0;    // complete
+  std::int64_t saved = 0;    // complete, on all ranks, as the last save() or wait() found
   std::int64_t skipped = 0;  // with CheckpointBusy::Skip
   double stall_seconds = 0;  // how long the last save() kept this rank from training
   double write_seconds = 0;  // from the first byte until the last complete one was on the disk
@@ -145,6 +145,8 @@ class Checkpoint {
   // A tensor of this rank's own: each rank gets its own back. In a job of another number of ranks
   // those that were there before get theirs, the others keep what they have. Same shape everywhere.
   Checkpoint& add_per_rank(const std::string& name, const at::Tensor& tensor);
+  // Its state; options (the learning rate) are rank 0's. LibTorch's optimizers and Adadelta, else
+  // InvalidArgumentError.
   Checkpoint& add_per_rank(const std::string& name, torch::optim::Optimizer& optimizer);
   // This rank's part of a tensor that is spread over the ranks: of the whole, which has `shape`,
   // what begins at `start` and has the part's own shape. Together the parts are the whole, without
@@ -164,8 +166,11 @@ class Checkpoint {
 
   // --- restoring ---
 
-  // Nothing if the folder has no checkpoint of that name. One that is damaged is passed over, with
-  // a warning that says what is wrong and which one is taken. Where it throws, nothing was changed.
+  // Nothing if the folder has no checkpoint of that name. The newest is the one of the highest
+  // step: who goes back to an earlier one by its path removes the later ones. One that is damaged
+  // is passed over, with a warning that says what is wrong and which one is taken. Where it throws,
+  // nothing was changed, unless several types with a load() of their own were added and a later one
+  // throws: the earlier ones have loaded by then.
   std::optional<RestoredCheckpoint> restore(const RestoreOptions& options = {});
 
   // Collective. The step of the newest file of this name in the folder, whole or not; nothing if

@@ -16,8 +16,11 @@ std::string below(const std::string& folder, const std::string& key) {
   return folder + "/" + join_name({key});
 }
 
+constexpr int kDeepest = 8;
+
 // Whether all of it can be taken apart. An archive without keys would leave no trace.
-bool can_be_apart(InputArchive& archive) {
+bool can_be_apart(InputArchive& archive, int depth) {
+  if (depth > kDeepest) return false;
   const std::vector<std::string> keys = archive.keys();
   for (const std::string& key : keys) {
     c10::IValue value;
@@ -25,12 +28,12 @@ bool can_be_apart(InputArchive& archive) {
     if (value.isObject()) {
       InputArchive inner;
       archive.read(key, inner);
-      if (!can_be_apart(inner)) return false;
+      if (!can_be_apart(inner, depth + 1)) return false;
       continue;
     }
     const bool is_known =
         value.isInt() || value.isBool() || value.isDouble() ||
-        (value.isString() && value.toStringRef().size() <= kLongestText) ||
+        (value.isString() && can_be_value(value.toStringRef())) ||
         (value.isTensor() && value.toTensor().defined() &&
          value.toTensor().layout() == at::kStrided && element_type(value.toTensor().scalar_type()));
     if (!is_known) return false;
@@ -103,7 +106,7 @@ std::vector<Part> request_parts(Request& request, const std::string& folder) {
 void capture_archive(Capture& capture, const std::string& name, const detail::Save& save) {
   const std::string bytes = detail::to_archive(save);
   detail::from_archive(bytes, [&](InputArchive& archive) {
-    if (can_be_apart(archive)) {
+    if (can_be_apart(archive, 1)) {
       take_apart(capture, name, archive);
     } else {
       capture.bytes(name, bytes, Kind::kArchive);

@@ -113,6 +113,7 @@ struct Checkpoint::State {
   ProcessSet writers;        // all ranks: what writing threads say stays apart from the program's
   std::uint64_t number = 0;  // among the checkpoints that say something there
   std::uint64_t expected_metadata = 0;
+  bool is_saving = false;  // and it is not known of all ranks how that ends
 
   // Of the writing thread, while there is one.
   checkpoint::Shelf shelf;
@@ -179,7 +180,6 @@ void Checkpoint::State::write(SaveJob& job) {
   busy = false;
   failure = status;
   if (!status.is_ok()) return;
-  ++metrics.saved;
   metrics.write_seconds = seconds;
   metrics.written_bytes = bytes;
 }
@@ -268,11 +268,16 @@ bool Checkpoint::save(std::int64_t step, std::optional<double> metric) {
   Capture capture;
   Status status = state.take_failure();
   if (status.is_ok()) status = checkpoint::status_of([&] { capture = state.capture(); });
-  checkpoint::Opening opening = checkpoint::open_save(capture, status, busy);
-  if (opening.someone_is_busy) {
+  const bool ends = !busy && std::exchange(state.is_saving, false);
+  checkpoint::Opening opening = checkpoint::open_save(capture, step, status, busy);
+  {
     const MutexLock lock(state.mutex);
-    ++state.metrics.skipped;
-    return false;
+    if (opening.someone_is_busy) {
+      state.is_saving = state.is_saving || ends;
+      ++state.metrics.skipped;
+      return false;
+    }
+    state.metrics.saved += ends ? 1 : 0;
   }
   const About about{step, size(), utc_now(), KOLO_VERSION, metric};
   auto job = std::make_shared<SaveJob>();
@@ -286,6 +291,7 @@ bool Checkpoint::save(std::int64_t step, std::optional<double> metric) {
     throw;
   }
   state.expected_metadata = job->metadata.bytes.size();
+  state.is_saving = true;
   if (state.options.asynchronous()) {
     state.start(job);
   } else {
@@ -299,7 +305,10 @@ bool Checkpoint::save(std::int64_t step, std::optional<double> metric) {
 
 void Checkpoint::wait() {
   state_->join();
+  const bool ends = std::exchange(state_->is_saving, false);
   checkpoint::agree(state_->take_failure(), "checkpoint.wait");
+  const MutexLock lock(state_->mutex);
+  state_->metrics.saved += ends ? 1 : 0;
 }
 
 std::optional<std::int64_t> Checkpoint::newest_step() {

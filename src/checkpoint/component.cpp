@@ -68,8 +68,7 @@ void Capture::value(const std::string& name, Value value) {
 }
 
 void Capture::text(const std::string& name, const std::string& text) {
-  const bool fits = text.size() <= kLongestText && (text.empty() || text.back() != '\0');
-  if (fits) return value(name, text);
+  if (can_be_value(text)) return value(name, text);
   bytes(name, text, Kind::kText);
 }
 
@@ -189,10 +188,14 @@ bool Request::bytes(const std::string& name, Kind kind,
   }
   const at::Tensor into = at::empty(entry->shape, at::kByte);
   wanted_.push_back({tensors_.at(name), into, std::nullopt, false, true});
-  first([apply, into] {
+  auto deliver = [apply, into] {
     apply(std::string(static_cast<const char*>(into.const_data_ptr()),
                       static_cast<std::size_t>(into.numel())));
-  });
+  };
+  if (kind == Kind::kText)
+    then(std::move(deliver));
+  else
+    first(std::move(deliver));  // which may refuse
   return true;
 }
 

@@ -12,6 +12,8 @@
 
 namespace kolo::checkpoint {
 
+inline constexpr int kDeepestGroup = 16;  // groups in groups
+
 struct Metadata {
   std::vector<unsigned char> bytes;  // from the file's beginning; the first 4,096 are zeros
   std::uint64_t file_size = 0;
@@ -22,7 +24,8 @@ struct Metadata {
 // about how much metadata there will be (of the last checkpoint, say), which halves the work; 0:
 // not known. The same table gives the same bytes, but for what `expected_bytes` leaves free.
 // Throws InvalidArgumentError for names that HDF5 cannot have, names that come twice or are
-// another's folder, lists and texts that are too long, more than 32 dimensions.
+// another's folder, more than kDeepestGroup groups in each other, lists and texts that are too
+// long, more than 32 dimensions.
 Metadata make_metadata(Table& table, std::uint64_t checksums, std::uint64_t expected_bytes = 0);
 
 // The table of the metadata, which must have been checked against their checksum: HDF5's parser is

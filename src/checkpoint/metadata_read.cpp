@@ -18,8 +18,6 @@ namespace {
 using hdf5::checked;
 using hdf5::Id;
 
-constexpr int kDeepest = 16;  // folders in folders
-
 // As much address space as the file has, of which only the metadata are memory: HDF5 wants to see a
 // file that is as large as its superblock says, and does not look at the data.
 class Mapping {
@@ -107,7 +105,7 @@ std::vector<std::string> names_of_links(hid_t group) {
 }
 
 void Parser::group(hid_t id, const std::string& path, int depth) {
-  if (depth > kDeepest) refuse("its groups are nested too deeply at '" + path + "'");
+  if (depth > kDeepestGroup) refuse("its groups are nested too deeply at '" + path + "'");
   attributes(id, path);
   for (const std::string& name : names_of_links(id)) link(id, name, inside(path, name), depth);
 }
@@ -166,6 +164,9 @@ void Parser::dataset(hid_t id, const std::string& path) {
             "H5Sget_simple_extent_dims");
   }
   entry.shape.assign(extents.begin(), extents.end());
+
+  if (entry.kind == Kind::kPerRank && entry.shape.empty())
+    refuse("the dataset '" + path + "' is of each rank, and has no ranks");
 
   const std::optional<std::uint64_t> elements = elements_of(entry.shape);
   if (!elements || *elements > file_size_ / size_of(entry.type))

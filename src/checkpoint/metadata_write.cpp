@@ -257,6 +257,8 @@ void check_names(const Table& table) {
       if (part.find('\0') == std::string::npos) continue;
       throw InvalidArgumentError("checkpoint: the name '" + path + "' holds a zero byte");
     }
+    if (std::count(path.begin(), path.end(), '/') > kDeepestGroup)
+      throw InvalidArgumentError("checkpoint: the name '" + path + "' has too many parts");
     if (path.empty() || !names.emplace(path, what).second)
       throw InvalidArgumentError("checkpoint: the name '" + path + "' is empty or was given twice");
   };

@@ -14,6 +14,7 @@
 #include <set>
 
 #include "checkpoint/components.hpp"
+#include "kolo/error.h"
 #include "kolo/optim/adadelta.h"
 
 namespace kolo::checkpoint {
@@ -170,6 +171,7 @@ struct In {
   const std::string folder;
   const at::Tensor parameter;  // undefined for options
   const Kind kind;
+  bool* all_fit;  // set to false where a tensor does not; null: nobody asks
 
   // Like the parameter, as the optimizer's first step makes it. What the file lacks an optimizer
   // may lack, too (momentum_buffer, max_exp_avg_sq).
@@ -214,6 +216,8 @@ struct In {
   void take(const std::string& name, at::Tensor& field, const at::Tensor& made) const {
     if (request.tensor(folder + "/" + name, made, {kind, std::nullopt, {}}))
       request.then([&field, made] { field = made; });
+    else if (all_fit != nullptr)
+      *all_fit = false;
   }
 };
 
@@ -312,17 +316,21 @@ class OptimizerComponent : public Component {
     request.mute(kind_ == Kind::kPerRank && !request.has_own(inside({"state"})));
     auto& groups = optimizer_.param_groups();
     for (std::size_t i = 0; i < groups.size(); ++i)
-      family->restore(groups[i].options(), {request, group_folder(i), {}, kind_});
-    using States = std::vector<std::pair<void*, std::unique_ptr<OptimizerParamState>>>;
-    const auto made = std::make_shared<States>();
+      family->restore(groups[i].options(), {request, group_folder(i), {}, kind_, nullptr});
+    const auto made = std::make_shared<std::vector<Made>>();
     for (const auto& [name, parameter] : parameters()) {
+      Made& one = made->emplace_back();
+      one.key = parameter.unsafeGetTensorImpl();
       if (request.names_in(state_folder(name)).empty()) continue;  // never stepped
-      made->emplace_back(parameter.unsafeGetTensorImpl(), family->make_state());
-      family->restore(*made->back().second, {request, state_folder(name), parameter, kind_});
+      one.state = family->make_state();
+      family->restore(*one.state, {request, state_folder(name), parameter, kind_, &one.fits});
     }
     request.then([this, made] {
-      optimizer_.state().clear();
-      for (auto& [key, state] : *made) optimizer_.state()[key] = std::move(state);
+      for (Made& one : *made) {
+        if (!one.fits) continue;
+        optimizer_.state().erase(one.key);
+        if (one.state != nullptr) optimizer_.state()[one.key] = std::move(one.state);
+      }
     });
     request.mute(false);
   }
@@ -331,6 +339,12 @@ class OptimizerComponent : public Component {
   struct Named {
     std::string name;
     at::Tensor parameter;
+  };
+  // The state of a parameter. One that does not fit leaves the old one where it is.
+  struct Made {
+    void* key = nullptr;
+    std::unique_ptr<OptimizerParamState> state;  // null: it has none
+    bool fits = true;
   };
 
   // By position where a parameter has no name, or its name is another's, too.
@@ -375,6 +389,11 @@ class OptimizerComponent : public Component {
 
 Added optimizer_component(const std::string& name, torch::optim::Optimizer& optimizer,
                           const ParameterNames& names, Kind kind) {
+  if (kind == Kind::kPerRank && family_of(optimizer) == nullptr) {
+    throw InvalidArgumentError("checkpoint: add_per_rank('" + name +
+                               "') knows LibTorch's optimizers and Adadelta alone; add() saves "
+                               "rank 0's state of others");
+  }
   return std::make_unique<OptimizerComponent>(name, optimizer, names, kind);
 }
 

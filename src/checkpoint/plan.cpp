@@ -8,8 +8,9 @@
 namespace kolo::checkpoint {
 namespace {
 
-// Below this several tensors share a page of the file. Rank 0 writes them all, so that no two
-// machines write the same page, which network file systems bear badly.
+// Tensors below this, and the checksums, lie anywhere, also in what is left of a larger one's last
+// page. Rank 0 writes all such pages, so that no two machines write the same page, which network
+// file systems bear badly.
 constexpr std::uint64_t kPageBytes = 4096;
 
 std::string described(const Box& box) {
@@ -65,13 +66,26 @@ void check_boxes(const Table& table, const Boxes& boxes) {
   }
 }
 
-WritePlan::WritePlan(const Table& table, const Boxes& boxes, bool all_write, int ranks)
+WritePlan::WritePlan(const Table& table, const Boxes& boxes, bool all_write, int ranks,
+                     std::uint64_t checksums_offset)
     : table_(table), boxes_(boxes), pieces_(table), writers_(pieces_.count(), 0) {
-  if (all_write) choose_writers(ranks);
+  if (all_write) choose_writers(ranks, checksums_offset);
+}
+
+// By number.
+std::set<std::uint64_t> WritePlan::pages_of_rank_zero(std::uint64_t checksums_offset) const {
+  std::set<std::uint64_t> pages = {checksums_offset / kPageBytes};
+  for (const TensorEntry& entry : table_.tensors) {
+    if (entry.bytes() == 0 || entry.bytes() >= kPageBytes) continue;
+    pages.insert(entry.offset / kPageBytes);
+    pages.insert((entry.offset + entry.bytes() - 1) / kPageBytes);
+  }
+  return pages;
 }
 
 // What all have is shared out in equal parts; the rest is written by who has its beginning.
-void WritePlan::choose_writers(int ranks) {
+void WritePlan::choose_writers(int ranks, std::uint64_t checksums_offset) {
+  const std::set<std::uint64_t> pages = pages_of_rank_zero(checksums_offset);
   std::uint64_t everywhere = 0;
   for (std::size_t tensor = 0; tensor < boxes_.size(); ++tensor)
     if (boxes_[tensor].empty()) everywhere += table_.tensors[tensor].bytes();
@@ -89,7 +103,8 @@ void WritePlan::choose_writers(int ranks) {
       } else {
         writer = rank_with(tensor, piece.begin);
       }
-      if (table_.tensors[tensor].bytes() < kPageBytes) writer = 0;
+      // A large tensor begins with a page.
+      if (pages.count((piece.offset + piece.bytes - 1) / kPageBytes) > 0) writer = 0;
     }
   }
 }

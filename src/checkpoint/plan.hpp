@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,9 @@ void check_boxes(const Table& table, const Boxes& boxes);
 class WritePlan {
  public:
   // `all_write`: the work is shared out among the ranks; else rank 0 writes everything. The table
-  // has its offsets.
-  WritePlan(const Table& table, const Boxes& boxes, bool all_write, int ranks);
+  // has its offsets; rank 0 also writes the checksums.
+  WritePlan(const Table& table, const Boxes& boxes, bool all_write, int ranks,
+            std::uint64_t checksums_offset);
 
   const Pieces& pieces() const { return pieces_; }
   int writer(const Piece& piece) const { return writers_[piece.number]; }
@@ -49,7 +51,8 @@ class WritePlan {
   void for_each_transfer(int from, const std::function<void(const Transfer&)>& take) const;
 
  private:
-  void choose_writers(int ranks);
+  std::set<std::uint64_t> pages_of_rank_zero(std::uint64_t checksums_offset) const;
+  void choose_writers(int ranks, std::uint64_t checksums_offset);
   int rank_with(std::size_t tensor, std::uint64_t byte) const;
 
   const Table& table_;  // both outlive the plan

@@ -23,7 +23,7 @@ Written decode(const std::string& bytes) {
 }
 
 // All ranks write: waits until they have.
-void write_together(SaveJob& job, FileSystem& files, const Channel& channel) {
+void write_together(SaveJob& job, FileSystem& files, Shelf& shelf, const Channel& channel) {
   Written mine;
   mine.status = status_of([&] { mine.sums = write_pieces(files, job.path, job.pieces); });
   std::vector<Status> by_rank;
@@ -37,34 +37,23 @@ void write_together(SaveJob& job, FileSystem& files, const Channel& channel) {
     sums.insert(sums.end(), written.sums.begin(), written.sums.end());
   }
   throw_first(by_rank);
-  if (job.rank == 0) complete_file(files, job.path, std::move(job.metadata), sums, job.piece_count);
-}
-
-void write_alone(SaveJob& job, FileSystem& files, Shelf& shelf) {
-  shelf.prepare();
-  begin_file(files, job.path, job.metadata.file_size);
-  const std::vector<PieceSum> sums = write_pieces(files, job.path, job.pieces);
+  if (job.rank != 0) return;
   complete_file(files, job.path, std::move(job.metadata), sums, job.piece_count);
+  shelf.saved(job.step, job.metric);
 }
 
 }  // namespace
 
 Status run(SaveJob& job, FileSystem& files, Shelf& shelf, const Channel& channel) {
-  Status status = status_of([&] {
-    if (job.all_write) {
-      write_together(job, files, channel);
-    } else if (job.rank == 0) {
-      write_alone(job, files, shelf);
-    }
+  const Status status = status_of([&] {
+    if (job.all_write)
+      write_together(job, files, shelf, channel);
+    else if (job.rank == 0)
+      save_alone(files, shelf, std::move(job.metadata), job.step, job.metric, job.pieces);
   });
+  if (job.rank == 0 && !status.is_ok()) abandon_file(files, job.path);
   job.pieces.clear();
   job.held.clear();
-  if (job.rank != 0) return status;
-  if (status.is_ok()) {
-    shelf.saved(job.step, job.metric);
-  } else {
-    abandon_file(files, job.path);
-  }
   return status;
 }
 

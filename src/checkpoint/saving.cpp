@@ -33,8 +33,8 @@ std::string described(const Item& item) {
 }
 
 // What must be the same on all ranks, a line each.
-std::vector<std::string> listing(const Capture& capture) {
-  std::vector<std::string> lines;
+std::vector<std::string> listing(const Capture& capture, std::int64_t step) {
+  std::vector<std::string> lines = {"step " + std::to_string(step)};
   for (const Item& item : capture.items()) lines.push_back(described(item));
   for (const auto& [name, value] : capture.values()) lines.push_back(name);
   return lines;
@@ -196,7 +196,7 @@ Places take_own(const WritePlan& plan, const Boxes& boxes, const std::vector<at:
 // Of rank 0: what the others must know before they write.
 struct Start {
   Status status;
-  std::vector<std::uint64_t> offsets;
+  std::vector<std::uint64_t> offsets;  // of the tensors, and of their checksums
 };
 
 Start start(Table& table, SaveJob& job, const SaveSettings& settings, FileSystem& files,
@@ -206,6 +206,7 @@ Start start(Table& table, SaveJob& job, const SaveSettings& settings, FileSystem
     job.metadata = make_metadata(table, count_pieces(table), settings.expected_metadata);
     start.offsets.reserve(table.tensors.size());
     for (const TensorEntry& entry : table.tensors) start.offsets.push_back(entry.offset);
+    start.offsets.push_back(job.metadata.checksums_offset);
     shelf.look();
     if (!settings.all_write) return;
     shelf.prepare();
@@ -214,8 +215,8 @@ Start start(Table& table, SaveJob& job, const SaveSettings& settings, FileSystem
   return start;
 }
 
-// Collective.
-void share(const Start& start, Table& table) {
+// Collective. Returns where the checksums lie.
+std::uint64_t share(const Start& start, Table& table) {
   const std::string bytes =
       broadcast_object(detail::join_pieces({encode_status(start.status), raw(start.offsets)}), 0,
                        "checkpoint.start");
@@ -223,11 +224,12 @@ void share(const Start& start, Table& table) {
   throw_if_error(decode_status(pieces.at(0)));
   const auto offsets = list_of<std::uint64_t>(pieces.at(1));
   for (std::size_t i = 0; i < table.tensors.size(); ++i) table.tensors[i].offset = offsets.at(i);
+  return offsets.at(table.tensors.size());
 }
 
 }  // namespace
 
-Opening open_save(const Capture& capture, const Status& before, bool busy) {
+Opening open_save(const Capture& capture, std::int64_t step, const Status& before, bool busy) {
   std::vector<Hello> all;
   const Hello mine{before, busy, parts_of(capture)};
   for (const std::string& bytes : allgather_object(encode(mine), "checkpoint.open"))
@@ -241,7 +243,7 @@ Opening open_save(const Capture& capture, const Status& before, bool busy) {
   }
   throw_first(statuses);
   if (opening.someone_is_busy) return opening;
-  agree_on(listing(capture), "have different things to save");
+  agree_on(listing(capture, step), "have different things to save");
 
   std::size_t at = 0;
   const auto next = [&] {
@@ -268,9 +270,10 @@ SaveJob prepare_save(Opening opening, const Capture& capture, const About& about
   job.metric = about.metric;
   job.all_write = settings.all_write;
   job.rank = rank();
-  share(rank() == 0 ? start(table, job, settings, files, shelf) : Start(), table);
+  const std::uint64_t checksums =
+      share(rank() == 0 ? start(table, job, settings, files, shelf) : Start(), table);
 
-  const WritePlan plan(table, opening.boxes, settings.all_write, size());
+  const WritePlan plan(table, opening.boxes, settings.all_write, size(), checksums);
   job.piece_count = plan.pieces().count();
   std::vector<at::Tensor> hosts(table.tensors.size());
   std::vector<at::Tensor> packed;

@@ -23,9 +23,9 @@ struct Opening {
 };
 
 // Collective. `before`: this rank's failure so far. `busy`: it is still writing. Throws the same on
-// all ranks: a failure of one of them, MismatchError where they have different things to save,
-// InvalidArgumentError for parts that do not make a whole.
-Opening open_save(const Capture& capture, const Status& before, bool busy);
+// all ranks: a failure of one of them, MismatchError where they have different things to save or
+// give different steps, InvalidArgumentError for parts that do not make a whole.
+Opening open_save(const Capture& capture, std::int64_t step, const Status& before, bool busy);
 
 struct SaveSettings {
   bool all_write = false;

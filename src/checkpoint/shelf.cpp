@@ -44,4 +44,14 @@ void Shelf::saved(std::int64_t step, std::optional<double> metric) {
   }
 }
 
+void save_alone(FileSystem& files, Shelf& shelf, Metadata metadata, std::int64_t step,
+                std::optional<double> metric, const std::vector<PieceData>& pieces) {
+  shelf.prepare();
+  const std::string path = shelf.path_of(step);
+  begin_file(files, path, metadata.file_size);
+  const std::vector<PieceSum> sums = write_pieces(files, path, pieces);
+  complete_file(files, path, std::move(metadata), sums, pieces.size());
+  shelf.saved(step, metric);
+}
+
 }  // namespace kolo::checkpoint

@@ -9,6 +9,7 @@
 
 #include "checkpoint/file_system.hpp"
 #include "checkpoint/folder.hpp"
+#include "checkpoint/writing.hpp"
 
 namespace kolo::checkpoint {
 
@@ -35,5 +36,9 @@ class Shelf {
   // Of those that could be read; nothing: it has none.
   std::map<std::int64_t, std::optional<double>> metrics_;
 };
+
+// All of a save by one rank, after shelf.look(). Pieces in the order of the file. Throws FileError.
+void save_alone(FileSystem& files, Shelf& shelf, Metadata metadata, std::int64_t step,
+                std::optional<double> metric, const std::vector<PieceData>& pieces);
 
 }  // namespace kolo::checkpoint

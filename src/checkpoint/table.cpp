@@ -65,6 +65,10 @@ void take(const Table& table, const char* path, T& to) {
 
 }  // namespace
 
+bool can_be_value(const std::string& text) {
+  return text.size() <= kLongestText && (text.empty() || text.back() != '\0');
+}
+
 bool same(const Value& left, const Value& right) {
   if (left.index() != right.index()) return false;
   if (const auto* value = std::get_if<double>(&left))

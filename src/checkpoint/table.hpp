@@ -20,6 +20,9 @@ using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<
 inline constexpr std::size_t kMostListed = 256;
 inline constexpr std::size_t kLongestText = 2048;
 
+// Whether a text can be an attribute. HDF5 pads texts with zero bytes.
+bool can_be_value(const std::string& text);
+
 bool same(const Value& left, const Value& right);  // equal bits, so that NaN equals itself
 std::string to_string(const Value& value);
 

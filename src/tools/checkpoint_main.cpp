@@ -86,7 +86,7 @@ int convert(const Words& words) {
   } else {
     write_file(to, make_safetensors(contents));
   }
-  std::cout << contents.tensors.size() << " tensors from " << from << " to " << to << "\n";
+  report(contents, from, to);
   return 0;
 }
 

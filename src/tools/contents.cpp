@@ -1,6 +1,7 @@
 #include "tools/contents.hpp"
 
 #include <memory>
+#include <sstream>
 
 #include "checkpoint/file_system.hpp"
 #include "checkpoint/metadata.hpp"
@@ -30,14 +31,27 @@ std::string text_of(Reader& reader, const std::string& name) {
 
 }  // namespace
 
+std::string note_of(double number) {
+  std::ostringstream text;
+  text.precision(17);
+  text << number;
+  return text.str();
+}
+
 Contents read_checkpoint(const std::string& path, const std::string& component) {
   Reader reader(system_files(), path);
   Contents contents;
   for (std::size_t i = 0; i < reader.table().tensors.size(); ++i) {
     const TensorEntry& entry = reader.table().tensors[i];
     const std::vector<std::string> parts = split_name(entry.name);
-    if (parts.size() != 2 || parts[0] != component || entry.kind != Kind::kTensor) continue;
-    NamedTensor tensor{parts[1], entry.type, entry.shape,
+    if (parts[0] == "notes" && parts.size() == 2 && entry.kind == Kind::kText)
+      contents.notes[parts[1]] = text_of(reader, entry.name);
+    if (parts[0] != component) continue;
+    if (parts.size() > 2 || entry.kind != Kind::kTensor) {
+      contents.left_out.push_back(entry.name);
+      continue;
+    }
+    NamedTensor tensor{parts.back(), entry.type, entry.shape,
                        std::vector<unsigned char>(entry.bytes())};
     reader.read(i, tensor.bytes.data());
     contents.tensors.push_back(std::move(tensor));
@@ -45,6 +59,12 @@ Contents read_checkpoint(const std::string& path, const std::string& component) 
   if (contents.tensors.empty()) {
     throw InvalidArgumentError(path + " has no tensors under '" + component +
                                "'; `kolo checkpoint info` shows what it has, --component chooses");
+  }
+  for (const auto& [name, value] : reader.table().values) {
+    const std::vector<std::string> parts = split_name(name);
+    const auto* text = std::get_if<std::string>(&value);
+    if (parts[0] == "notes" && parts.size() == 2 && text != nullptr)
+      contents.notes[parts[1]] = *text;
   }
   const std::string modules = text_of(reader, modules_name(component));
   if (!modules.empty()) contents.notes[kModulesNote] = modules;
@@ -62,8 +82,7 @@ void write_checkpoint(const std::string& path, const std::string& component,
   for (const auto& [name, text] : contents.notes) {
     const std::string place =
         name == kModulesNote ? modules_name(component) : join_name({"notes", name});
-    const bool fits = text.size() <= kLongestText && (text.empty() || text.back() != '\0');
-    if (fits) {
+    if (can_be_value(text)) {
       table.values[place] = text;
     } else {
       table.tensors.push_back(

@@ -23,7 +23,11 @@ inline constexpr const char* kModulesNote = "kolo.modules";
 struct Contents {
   std::vector<NamedTensor> tensors;
   std::map<std::string, std::string> notes;  // texts beside the tensors
+  std::vector<std::string> left_out;         // names of what else there was
 };
+
+// A number as a note, with all its digits.
+std::string note_of(double number);
 
 // The tensors of one component ("model") of a checkpoint. Throws FileError, DataError, and
 // InvalidArgumentError if the checkpoint has no tensors under that name.

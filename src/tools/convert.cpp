@@ -1,5 +1,7 @@
 #include "tools/convert.hpp"
 
+#include <iostream>
+
 #include "kolo/error.h"
 
 namespace kolo::tools {
@@ -11,6 +13,18 @@ Format format_of(const std::string& path) {
   throw InvalidArgumentError("the name " + path +
                              " says no format; it ends with .h5 (a checkpoint of kolo's), "
                              ".safetensors, .pt or .pth (torch::save's and torch.save's)");
+}
+
+void report(const Contents& contents, const std::string& from, const std::string& to) {
+  std::cout << contents.tensors.size() << " tensors from " << from << " to " << to << "\n";
+  const auto left_out = [](const std::string& what) {
+    std::cerr << "kolo checkpoint convert: left out " << what << "\n";
+  };
+  for (const std::string& name : contents.left_out)
+    left_out("'" + name + "': no tensor of this format's, number or text");
+  const std::size_t notes = contents.notes.size() - contents.notes.count(kModulesNote);
+  if (format_of(to) == Format::kTorch && notes > 0)
+    left_out(std::to_string(notes) + " numbers and texts, which archives of torch::save lack");
 }
 
 }  // namespace kolo::tools

@@ -45,8 +45,7 @@ int main(int argc, char** argv) {
   try {
     const Contents contents = read(argv[1], argv[3]);
     write(argv[2], argv[3], contents);
-    std::cout << contents.tensors.size() << " tensors from " << argv[1] << " to " << argv[2]
-              << "\n";
+    report(contents, argv[1], argv[2]);
     return 0;
   } catch (const std::exception& error) {
     std::cerr << "kolo checkpoint convert: " << error.what() << "\n";

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "checkpoint/file_system.hpp"
+#include "checkpoint/header.hpp"
 #include "checkpoint/reading.hpp"
 #include "core/types.hpp"
 #include "kolo/error.h"
@@ -66,7 +67,10 @@ bool verify_file(const std::string& path, std::ostream& out) {
           << megabytes(reader.file_size()) << "\n";
     }
     return is_whole;
-  } catch (const Error& error) {
+  } catch (const NewerVersionError& error) {
+    out << "newer    " << error.what() << "\n";
+    return false;
+  } catch (const DataError& error) {
     out << "damaged  " << error.what() << "\n";
     return false;
   }

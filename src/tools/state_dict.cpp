@@ -4,7 +4,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "kolo/error.h"
@@ -20,7 +19,8 @@ using Items = std::vector<const Pickled*>;
 // have endless names.
 constexpr int kDeepest = 64;
 constexpr std::size_t kMostDimensions = 64;
-constexpr std::size_t kMostValues = 200'000;
+constexpr std::size_t kMostValues = 10'000'000;
+constexpr std::size_t kMostNoteBytes = std::size_t{64} << 20;
 constexpr std::size_t kLongestName = 1024;
 
 // The types that torch.save gives storages.
@@ -72,9 +72,8 @@ bool is_contiguous(const View& view) {
 
 class Taker {
  public:
-  Taker(const ReadStorage& read_storage, std::uint64_t most_bytes,
-        std::vector<std::string>& left_out)
-      : read_storage_(read_storage), bytes_left_(most_bytes), left_out_(left_out) {}
+  Taker(const ReadStorage& read_storage, std::uint64_t most_bytes)
+      : read_storage_(read_storage), bytes_left_(most_bytes) {}
 
   void take(const std::string& name, const Pickled& value, int depth) {
     count(name, depth);
@@ -82,16 +81,16 @@ class Taker {
       case Kind::kNone:
         break;
       case Kind::kText:
-        contents_.notes[name] = value.text;
+        note(name, value.text);
         break;
       case Kind::kBool:
-        contents_.notes[name] = value.integer != 0 ? "true" : "false";
+        note(name, value.integer != 0 ? "true" : "false");
         break;
       case Kind::kInteger:
-        contents_.notes[name] = std::to_string(value.integer);
+        note(name, std::to_string(value.integer));
         break;
       case Kind::kFloat:
-        contents_.notes[name] = text_of(value.number);
+        note(name, note_of(value.number));
         break;
       case Kind::kDict:
         for (std::size_t i = 0; i < value.items.size(); i += 2)
@@ -99,8 +98,7 @@ class Taker {
         break;
       case Kind::kTuple:
       case Kind::kList:
-        for (std::size_t i = 0; i < value.items.size(); ++i)
-          take(joined(name, std::to_string(i)), *value.items[i], depth + 1);
+        take_list(name, value.items, depth);
         break;
       case Kind::kCall:
         take_call(name, *value.items[0], value.items[1]->items, depth);
@@ -108,7 +106,7 @@ class Taker {
       case Kind::kGlobal:
       case Kind::kPersistent:
       case Kind::kOther:
-        left_out_.push_back(name);
+        leave_out(name);
     }
   }
 
@@ -125,11 +123,33 @@ class Taker {
     return prefix.empty() ? key : prefix + "." + key;
   }
 
-  static std::string text_of(double number) {
-    std::ostringstream text;
-    text.precision(17);
-    text << number;
-    return text.str();
+  void pay_for(std::size_t bytes) {
+    note_bytes_ += bytes;
+    if (note_bytes_ > kMostNoteBytes)
+      throw DataError("its texts and numbers beside the tensors are more than can be meant");
+  }
+  void note(const std::string& name, std::string text) {
+    pay_for(name.size() + text.size());
+    contents_.notes[name] = std::move(text);
+  }
+  void leave_out(const std::string& name) {
+    pay_for(name.size() + sizeof name);
+    contents_.left_out.push_back(name);
+  }
+
+  // Of a long one (a history of losses, say) no number becomes a note.
+  void take_list(const std::string& name, const Items& items, int depth) {
+    values_ += items.size();
+    bool is_left_out = false;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const bool is_plain = items[i]->kind != Kind::kDict && items[i]->kind != Kind::kCall &&
+                            items[i]->kind != Kind::kTuple && items[i]->kind != Kind::kList;
+      if (is_plain && items.size() > checkpoint::kMostListed)
+        is_left_out = true;
+      else
+        take(joined(name, std::to_string(i)), *items[i], depth + 1);
+    }
+    if (is_left_out) leave_out(name);
   }
 
   void take_entry(const std::string& name, const Pickled& key, const Pickled& value, int depth) {
@@ -137,28 +157,32 @@ class Taker {
       take(joined(name, key.text), value, depth + 1);
     else if (key.kind == Kind::kInteger)
       take(joined(name, std::to_string(key.integer)), value, depth + 1);
-    else
-      left_out_.push_back(joined(name, "(a key that is no text)"));
+    else {
+      count(name, depth);
+      leave_out(joined(name, "(a key that is no text)"));
+    }
   }
 
   void take_call(const std::string& name, const Pickled& what, const Items& arguments, int depth) {
     count(name, depth);
     if (what.is_global("torch._utils._rebuild_tensor_v2"))
-      return take_tensor(name, arguments, nullptr);
+      return take_tensor(name, arguments, nullptr, 6);
     if (what.is_global("torch._utils._rebuild_tensor_v3") && arguments.size() >= 7)
-      return take_tensor(name, arguments, arguments[6]);
+      return take_tensor(name, arguments, arguments[6], 7);
     // What wraps its first argument: a parameter, a list of one type.
-    const bool is_wrapped = what.is_global("torch._utils._rebuild_parameter") ||
+    const bool is_wrapped = what.text.starts_with("torch._utils._rebuild_parameter") ||
                             what.text.starts_with("torch.jit._pickle.");
     if (is_wrapped && !arguments.empty()) return take(name, *arguments[0], depth + 1);
     // What a subclass or a tensor with attributes was made by: function, type, arguments, state.
     if (what.is_global("torch._tensor._rebuild_from_type_v2") && arguments.size() >= 3)
       return take_call(name, *arguments[0], arguments[2]->items, depth + 1);
-    left_out_.push_back(name);
+    leave_out(name);
   }
 
-  // Arguments: storage, offset, size, stride, and more. `dtype`: if the storage does not say it.
-  void take_tensor(const std::string& path, const Items& arguments, const Pickled* dtype) {
+  // Arguments: storage, offset, size, stride, and more; the one at `metadata` says whether it is a
+  // view of what its storage holds with another sign. `dtype`: if the storage does not say it.
+  void take_tensor(const std::string& path, const Items& arguments, const Pickled* dtype,
+                   std::size_t metadata) {
     const std::string name = path.empty() ? "tensor" : path;
     if (!names_.insert(name).second) throw DataError("'" + name + "' is there twice");
     const bool is_view = arguments.size() >= 4 && arguments[0]->kind == Kind::kPersistent &&
@@ -167,6 +191,11 @@ class Taker {
     const bool is_storage = id != nullptr && id->size() >= 3 && (*id)[0]->text == "storage" &&
                             (*id)[2]->kind == Kind::kText;
     if (!is_storage) throw DataError("'" + name + "' is a tensor without a storage");
+    if (arguments.size() > metadata && is_any_true(*arguments[metadata])) {
+      throw DataError("'" + name +
+                      "' is a conjugated or negated view; save what resolve_conj() and "
+                      "resolve_neg() give");
+    }
     const auto type = type_of(dtype == nullptr ? *(*id)[1] : *dtype);
     if (!type) {
       throw DataError("'" + name + "' is made of " + (dtype == nullptr ? (*id)[1] : dtype)->text +
@@ -176,6 +205,12 @@ class Taker {
                     numbers(name, *arguments[3])};
     contents_.tensors.push_back(
         {name, *type, view.shape, bytes_of(name, view, *type, (*id)[2]->text)});
+  }
+
+  static bool is_any_true(const Pickled& flags) {
+    for (std::size_t i = 1; i < flags.items.size(); i += 2)
+      if (flags.items[i]->integer != 0) return true;
+    return false;
   }
 
   static std::optional<ElementType> type_of(const Pickled& global) {
@@ -236,8 +271,8 @@ class Taker {
 
   const ReadStorage& read_storage_;
   std::uint64_t bytes_left_;
-  std::vector<std::string>& left_out_;
   std::size_t values_ = 0;
+  std::size_t note_bytes_ = 0;
   std::set<std::string> names_;
   std::map<std::string, std::vector<unsigned char>> storages_;
   Contents contents_;
@@ -246,8 +281,8 @@ class Taker {
 }  // namespace
 
 Contents contents_of(const Pickle& pickle, const ReadStorage& read_storage,
-                     std::uint64_t most_bytes, std::vector<std::string>& left_out) {
-  Taker taker(read_storage, most_bytes, left_out);
+                     std::uint64_t most_bytes) {
+  Taker taker(read_storage, most_bytes);
   taker.take("", pickle.root(), 0);
   return std::move(taker).contents();
 }

@@ -16,9 +16,9 @@ using ReadStorage = std::function<std::vector<unsigned char>(const std::string& 
 
 // Names are the keys on the way to a value, joined with dots. Tensors and parameters of any
 // strides; subclasses become plain ones. Numbers and texts become notes. What else there is
-// (objects of Python) is left out, and its names are put into `left_out`. most_bytes: of all
-// tensors together. Throws DataError.
+// (objects of Python, long lists of numbers) is left out. most_bytes: of all tensors together.
+// Throws DataError.
 Contents contents_of(const Pickle& pickle, const ReadStorage& read_storage,
-                     std::uint64_t most_bytes, std::vector<std::string>& left_out);
+                     std::uint64_t most_bytes);
 
 }  // namespace kolo::tools

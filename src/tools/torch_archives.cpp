@@ -1,18 +1,17 @@
 #include "tools/torch_archives.hpp"
 
 #include <ATen/ATen.h>
-#include <caffe2/serialize/in_memory_adapter.h>
 #include <caffe2/serialize/inline_container.h>
 #include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
 
 #include <cstring>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <sstream>
 
 #include "checkpoint/component.hpp"
+#include "checkpoint/file_system.hpp"
 #include "kolo/error.h"
 #include "tools/pickle.hpp"
 #include "tools/state_dict.hpp"
@@ -33,7 +32,8 @@ std::string joined(const std::string& prefix, const std::string& key) {
 void take(const std::string& name, const c10::IValue& value, Contents& contents) {
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
-    if (!tensor.defined() || tensor.layout() != at::kStrided) return;
+    if (!tensor.defined()) return;
+    if (tensor.layout() != at::kStrided) return contents.left_out.push_back(name);
     const auto type = checkpoint::element_type(tensor.scalar_type());
     if (!type) {
       throw DataError("'" + name + "' has dtype " + c10::toString(tensor.scalar_type()) +
@@ -47,8 +47,12 @@ void take(const std::string& name, const c10::IValue& value, Contents& contents)
     contents.notes[name] = value.toStringRef();
   } else if (value.isInt()) {
     contents.notes[name] = std::to_string(value.toInt());
+  } else if (value.isBool()) {
+    contents.notes[name] = value.toBool() ? "true" : "false";
   } else if (value.isDouble()) {
-    contents.notes[name] = std::to_string(value.toDouble());
+    contents.notes[name] = note_of(value.toDouble());
+  } else if (!value.isNone()) {
+    contents.left_out.push_back(name);
   }
 }
 
@@ -103,11 +107,22 @@ std::vector<unsigned char> record(caffe2::serialize::PyTorchStreamReader& archiv
   return {from, from + size};
 }
 
-// An archive of Python's torch.save.
-Contents read_python(const std::vector<unsigned char>& bytes) {
-  caffe2::serialize::PyTorchStreamReader archive(
-      std::make_shared<caffe2::serialize::MemoryReadAdapter>(
-          reinterpret_cast<const char*>(bytes.data()), static_cast<off_t>(bytes.size())));
+// Whether LibTorch wrote it, whose archives have a module's code. Throws DataError where that would
+// run.
+bool has_code(caffe2::serialize::PyTorchStreamReader& archive) {
+  bool has = false;
+  for (const std::string& name : archive.getAllRecords()) {
+    if (!name.starts_with("code/")) continue;
+    has = true;
+    const std::vector<unsigned char> bytes = record(archive, name);
+    if (std::string(bytes.begin(), bytes.end()).find("__setstate__") != std::string::npos)
+      throw DataError("it has code that would run when it is loaded; save its parameters alone");
+  }
+  return has;
+}
+
+// What Python's torch.save wrote.
+Contents read_python(caffe2::serialize::PyTorchStreamReader& archive, std::uint64_t file_bytes) {
   if (archive.hasRecord("byteorder")) {
     const std::vector<unsigned char> order = record(archive, "byteorder");
     if (std::string(order.begin(), order.end()) != "little")
@@ -115,37 +130,41 @@ Contents read_python(const std::vector<unsigned char>& bytes) {
   }
   const std::vector<unsigned char> program = record(archive, "data.pkl");
   const Pickle pickle({reinterpret_cast<const char*>(program.data()), program.size()});
-  std::vector<std::string> left_out;
-  Contents contents = contents_of(
+  return contents_of(
       pickle, [&](const std::string& key) { return record(archive, "data/" + key); },
-      kMostShared * bytes.size(), left_out);
-  for (const std::string& name : left_out)
-    std::cerr << "kolo checkpoint convert: left out '" << name << "': no tensor, number or text\n";
+      kMostShared * file_bytes);
+}
+
+Contents read_archive(const std::string& path) {
+  const std::uint64_t bytes = checkpoint::system_files().open_to_read(path)->size();
+  caffe2::serialize::PyTorchStreamReader archive(path);
+  if (!has_code(archive)) return read_python(archive, bytes);
+  Contents contents;
+  InputArchive module;
+  module.load_from(path);
+  take("", module, contents);
   return contents;
 }
 
 }  // namespace
 
 Contents read_torch(const std::string& path) {
-  const std::vector<unsigned char> bytes = read_file(path);
   Contents contents;
   try {
-    InputArchive archive;
-    archive.load_from(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    take("", archive, contents);
-    return contents;
-  } catch (const c10::Error&) {
-    contents = {};  // perhaps Python has written it
-  }
-  try {
-    return read_python(bytes);
+    contents = read_archive(path);
   } catch (const c10::Error& error) {
     const std::string all = error.what_without_backtrace();
     throw DataError(path + " is no archive of torch::save, nor of Python's torch.save: " +
                     all.substr(0, all.find('\n')));
   } catch (const DataError& error) {
-    throw DataError(path + ", an archive of Python's torch.save: " + error.what());
+    throw DataError(path + ": " + error.what());
   }
+  if (contents.tensors.empty()) {
+    throw DataError(path +
+                    " has no tensors by name; of a whole module that Python has saved, save "
+                    "its state_dict()");
+  }
+  return contents;
 }
 
 void write_torch(const std::string& path, const Contents& contents) {

@@ -210,6 +210,133 @@ TEST_P(CheckpointErrors, LoadThatRefusesChangesNothing) {
   EXPECT_TRUE(torch::equal(other->first->weight, before));
 }
 
+// Nor is a text that is too long for a value, which is read as tensors are.
+TEST_P(CheckpointErrors, LoadThatRefusesLeavesLongTextsAlone) {
+  const SharedFolder folder;
+  std::string text(5000, 'a');
+  DistributedSampler sampler(40, {size(), rank(), true, 1});
+  {
+    Checkpoint checkpoint(folder.path(), at_once());
+    checkpoint.add("text", text).add("sampler", sampler);
+    checkpoint.save(1);
+  }
+  text = "mine";
+  DistributedSampler other_seed(40, {size(), rank(), true, 2});
+  Checkpoint checkpoint(folder.path(), options());
+  checkpoint.add("text", text).add("sampler", other_seed);
+  EXPECT_THAT(message_everywhere<InvalidArgumentError>([&] { checkpoint.restore(); }),
+              HasSubstr("seed"));
+  EXPECT_EQ(text, "mine");
+  Checkpoint right(folder.path(), options());
+  right.add("text", text).add("sampler", sampler);
+  right.restore();
+  EXPECT_EQ(text, std::string(5000, 'a'));
+}
+
+// A new head on an old net: what does not fit keeps its state in the optimizer, too, which goes on.
+TEST_P(CheckpointErrors, OptimizerGoesOnWithWhatFits) {
+  const SharedFolder folder;
+  const auto stepped = [](std::int64_t outputs, int steps) {
+    torch::manual_seed(static_cast<std::uint64_t>(outputs));
+    torch::nn::Sequential net =
+        torch::nn::Sequential(torch::nn::Linear(4, 3), torch::nn::Linear(3, outputs));
+    auto optimizer =
+        std::make_unique<torch::optim::Adam>(net->parameters(), torch::optim::AdamOptions(0.1));
+    for (int i = 0; i < steps; ++i) {
+      optimizer->zero_grad();
+      net->forward(torch::ones({2, 4})).pow(2).sum().backward();
+      optimizer->step();
+    }
+    return std::make_pair(net, std::move(optimizer));
+  };
+  const auto moments = [](const auto& pair, std::size_t parameter) -> torch::Tensor {
+    const auto& state =
+        *pair.second->state().at(pair.first->parameters()[parameter].unsafeGetTensorImpl());
+    return static_cast<const torch::optim::AdamParamState&>(state).exp_avg().clone();
+  };
+  auto saved = stepped(2, 3);
+  {
+    Checkpoint checkpoint(folder.path(), at_once());
+    checkpoint.add("model", *saved.first).add("optimizer", *saved.second);
+    checkpoint.save(1);
+  }
+  for (const int steps : {0, 1}) {
+    auto other = stepped(5, steps);
+    const torch::Tensor head = steps == 0 ? torch::Tensor() : moments(other, 2);
+    Checkpoint checkpoint(folder.path(), options());
+    checkpoint.add("model", *other.first).add("optimizer", *other.second);
+    const auto restored = checkpoint.restore(RestoreOptions().strict(false));
+    ASSERT_TRUE(restored);
+    EXPECT_THAT(restored->mismatched, SizeIs(6));  // weight and bias, two moments of each
+    EXPECT_TRUE(torch::equal(moments(other, 0), moments(saved, 0)));
+    EXPECT_EQ(other.second->state().size(), steps == 0 ? 2U : 4U);
+    if (steps > 0) {
+      EXPECT_TRUE(torch::equal(moments(other, 2), head));
+    }
+    other.second->zero_grad();
+    other.first->forward(torch::ones({2, 4})).sum().backward();
+    other.second->step();
+    EXPECT_TRUE(other.first->parameters()[2].isfinite().all().item<bool>());
+  }
+}
+
+// An optimizer of the program's own.
+struct OwnOptions : torch::optim::OptimizerCloneableOptions<OwnOptions> {
+  double get_lr() const override { return 1; }
+  void set_lr(double /*lr*/) override {}
+};
+class Own : public torch::optim::Optimizer {
+ public:
+  explicit Own(std::vector<torch::Tensor> parameters)
+      : Optimizer({torch::optim::OptimizerParamGroup(std::move(parameters))},
+                  std::make_unique<OwnOptions>()) {}
+  torch::Tensor step(LossClosure /*closure*/ = nullptr) override { return {}; }
+};
+
+TEST_P(CheckpointErrors, UnknownOptimizersHaveNoRanks) {
+  const SharedFolder folder;
+  Own own({torch::ones({2}).set_requires_grad(true)});
+  Checkpoint checkpoint(folder.path(), options());
+  EXPECT_THAT(
+      message_everywhere<InvalidArgumentError>([&] { checkpoint.add_per_rank("optimizer", own); }),
+      HasSubstr("add_per_rank('optimizer') knows LibTorch's optimizers"));
+}
+
+TEST_P(CheckpointErrors, RanksGiveOneStep) {
+  if (size() < 2) GTEST_SKIP() << "needs two ranks";
+  const SharedFolder folder;
+  std::int64_t number = 1;
+  Checkpoint checkpoint(folder.path(), options());
+  checkpoint.add("number", number);
+  EXPECT_THAT(message_everywhere<MismatchError>([&] { checkpoint.save(rank() == 1 ? 8 : 7); }),
+              AllOf(HasSubstr("rank 0 has step 7"), HasSubstr("rank 1 step 8")));
+}
+
+// Saved is what all ranks know to be complete.
+TEST_P(CheckpointErrors, WhatFailedIsNotCounted) {
+  const SharedFolder folder;
+  if (rank() == 0) std::ofstream(folder / "file") << "hello";
+  barrier();
+  std::int64_t number = 1;
+  Checkpoint checkpoint(folder / "file", options());
+  checkpoint.add("number", number);
+  if (GetParam() == CheckpointWriters::RankZero) {
+    EXPECT_TRUE(checkpoint.save(1));
+    message_everywhere<FileError>([&] { checkpoint.save(2); });
+  } else {
+    message_everywhere<FileError>([&] { checkpoint.save(1); });
+  }
+  EXPECT_EQ(checkpoint.metrics().saved, 0);
+  Checkpoint good(folder.path(), options());
+  good.add("number", number);
+  EXPECT_TRUE(good.save(1));
+  EXPECT_EQ(good.metrics().saved, 0);
+  EXPECT_TRUE(good.save(2));
+  EXPECT_EQ(good.metrics().saved, 1);
+  good.wait();
+  EXPECT_EQ(good.metrics().saved, 2);
+}
+
 TEST_P(CheckpointErrors, RanksThatWantDifferentThingsAreTold) {
   if (size() < 2) GTEST_SKIP() << "needs two ranks";
   const SharedFolder folder;

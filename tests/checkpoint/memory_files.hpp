@@ -29,6 +29,7 @@ class MemoryFiles : public FileSystem {
   // Called before each operation that changes something; may throw Killed or FileError.
   std::function<void(const std::string& what)> before = [](const std::string&) {};
 
+  std::uint64_t bytes_read() const { return bytes_read_; }
   Bytes content(const std::string& path) const { return find(path)->now; }
   void set_content(const std::string& path, Bytes bytes) {
     auto node = std::make_shared<Node>();
@@ -138,6 +139,7 @@ class MemoryFiles : public FileSystem {
       if (offset >= node_->now.size()) return 0;
       const std::size_t got = std::min<std::size_t>(size, node_->now.size() - offset);
       if (got > 0) std::memcpy(data, node_->now.data() + offset, got);
+      files_.bytes_read_ += got;
       return got;
     }
     std::uint64_t size() override { return node_->now.size(); }
@@ -169,6 +171,7 @@ class MemoryFiles : public FileSystem {
 
   std::map<std::string, std::shared_ptr<Node>> names_, names_on_disk_;
   std::set<std::string> folders_;
+  std::uint64_t bytes_read_ = 0;
 };
 
 }  // namespace kolo::checkpoint::test

@@ -139,8 +139,21 @@ TEST(Metadata, WhatCannotBeIsRefused) {
   EXPECT_THAT(refusal({{}, {{"t", std::vector<double>(257)}}}), HasSubstr("257 elements"));
   EXPECT_THAT(refusal({{{"w", ElementType::kFloat32, std::vector<std::int64_t>(33, 1)}}, {}}),
               HasSubstr("33 dimensions"));
+  const auto deep = [](int groups) {
+    return join_name(std::vector<std::string>(static_cast<std::size_t>(groups) + 1, "g"));
+  };
+  EXPECT_EQ(refusal({{}, {{deep(kDeepestGroup), true}}}), "");
+  EXPECT_THAT(refusal({{}, {{deep(kDeepestGroup + 1), true}}}), HasSubstr("has too many parts"));
   EXPECT_THAT(refusal({{{"w", ElementType::kFloat32, {1L << 40, 1L << 40}}}, {}}),
               HasSubstr("impossible shape"));
+}
+
+TEST(Metadata, WhatIsWrittenIsRead) {
+  Table table;
+  table.values[join_name(std::vector<std::string>(kDeepestGroup + 1, "g"))] = true;
+  expect_same(table, there_and_back(table));
+  Table scalar{{{"mine", ElementType::kFloat32, {}, Kind::kPerRank}}, {}};
+  EXPECT_THROW(there_and_back(scalar), DataError);  // no ranks have it
 }
 
 TEST(Metadata, BytesThatAreNoHdf5AreRefused) {

@@ -41,10 +41,7 @@ inline std::vector<unsigned char> bytes_of(const TensorEntry& entry, std::int64_
 inline void save_small(FileSystem& files, Shelf& shelf, std::int64_t step) {
   Table table = small_table(step);
   const Metadata metadata = make_metadata(table, count_pieces(table));
-  const std::string path = shelf.path_of(step);
   shelf.look();
-  shelf.prepare();
-  begin_file(files, path, metadata.file_size);
   const Pieces pieces(table);
   std::vector<std::vector<unsigned char>> bytes;
   for (const TensorEntry& entry : table.tensors) bytes.push_back(bytes_of(entry, step));
@@ -54,9 +51,7 @@ inline void save_small(FileSystem& files, Shelf& shelf, std::int64_t step) {
       const Piece piece = pieces.piece(tensor, i);
       data.push_back({piece, bytes[tensor].data() + piece.begin});
     }
-  const std::vector<PieceSum> sums = write_pieces(files, path, data);
-  complete_file(files, path, metadata, sums, pieces.count());
-  shelf.saved(step, static_cast<double>(step % 7));
+  save_alone(files, shelf, metadata, step, static_cast<double>(step % 7), data);
 }
 
 // The step of a file that is whole and right. Throws what Reader throws.

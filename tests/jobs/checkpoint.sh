@@ -36,7 +36,7 @@ for ranks in 1 2 3; do
 
   train "$ranks" "$broken" --checkpoint "$broken/c" --stop-after 2
   check "$ranks ranks: --stop-after asks to be started again" test "$code" -eq 75
-  stopped=0 killed=0 attempt=0
+  stopped=0 killed=0 attempt=0 by=
   while ((code != 0 && attempt < 30)); do
     attempt=$((attempt + 1))
     if ((attempt > 12)); then
@@ -52,13 +52,14 @@ for ranks in 1 2 3; do
     if ((attempt % 4 == 0)); then
       kill -KILL $runner 2> /dev/null && killed=$((killed + 1)) || true
     else
-      kill "-$([[ $((attempt % 2)) = 0 ]] && echo USR1 || echo TERM)" $runner 2> /dev/null || true
+      signal=$([[ $((attempt % 2)) = 0 ]] && echo USR1 || echo TERM)
+      kill "-$signal" $runner 2> /dev/null || true
     fi
     code=0
     wait $runner 2> /dev/null || code=$?
-    if ((code == 75)); then stopped=$((stopped + 1)); fi
+    if ((code == 75)); then stopped=$((stopped + 1)) by="$by $signal"; fi
   done
-  echo "$ranks ranks: stopped $stopped times, killed $killed times"
+  echo "$ranks ranks: stopped $stopped times by$by, killed $killed times"
   check "$ranks ranks: it was stopped and saved" test "$stopped" -ge 1
   check "$ranks ranks: the broken run ends well" test "$code" -eq 0
   check "$ranks ranks: the weights have the same bits" cmp "$whole/mnist_cnn.pt" "$broken/mnist_cnn.pt"
@@ -120,6 +121,8 @@ for file in damaged.h5 cut.h5; do
   tool verify $file
   check "verify: $file" test "$code $(grep -c "^damaged  $file is damaged" "$work/out")" = "1 1"
 done
+tool verify "$work/nothing.h5"
+check "verify: no such file is an error, and no damage" test "$code $(grep -c 'No such file' "$work/err")" = "2 1"
 tool ls "$work/nothing"
 check "ls: no such folder" test "$code $(grep -c 'No such file' "$work/err")" = "2 1"
 tool frobnicate
@@ -129,13 +132,19 @@ check "an unknown command" test "$code $(grep -c "unknown command 'frobnicate'" 
 state=$source/tests/jobs/state_dict.pt
 tool convert "$state" python.h5
 check "convert: what Python saved, but for what is no value" \
-  test "$code $(cat "$work/err")" = "0 kolo checkpoint convert: left out 'arguments': no tensor, number or text"
+  test "$code $(cat "$work/err")" = "0 kolo checkpoint convert: left out 'arguments': no tensor of this format's, number or text"
 tool info python.h5
 check "info: its tensors" test "$(grep -cE '^  model/(model.0.weight  float32\[3, 2\]|model.1.num_batches_tracked  int64\[\]|transposed  float32\[2, 3\]|half  bfloat16\[2\]|optimizer.state.3.exp_avg_sq  float32\[3\])$' "$work/out")" = 5
 tool convert "$state" python.safetensors
 tool convert python.safetensors python2.h5
 tool diff python.h5 python2.h5
 check "convert from Python to safetensors: the same" test "$code" -eq 0
+check "and it has the notes" test "$(grep -c '"notes/\|notes/epoch = "3"' <("$bin/kolo" checkpoint info python2.h5))" = 1
+for refused in "module:has no tensors by name" "scripted:it has code that would run"; do
+  tool convert "$source/tests/jobs/${refused%%:*}.pt" refused.h5
+  check "convert: a ${refused%%:*} file is refused, and nothing of it runs" \
+    test "$code $(grep -c "${refused#*:}" "$work/err") $(grep -c 'never be seen' "$work/out")" = "2 1 0"
+done
 
 # Other programs read the files.
 if command -v h5dump > /dev/null; then

@@ -9,11 +9,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace kolo::tools;
   try {
     const Pickle pickle({reinterpret_cast<const char*>(data), size});
-    std::vector<std::string> left_out;
     contents_of(
         pickle,
         [](const std::string& key) { return std::vector<unsigned char>(key.size() * 8, 1); },
-        1 << 16, left_out);
+        1 << 16);
   } catch (const kolo::DataError&) {
     return 0;
   }

@@ -57,16 +57,10 @@ Bytes read_storage(const std::string& key) {
   return bytes;
 }
 
-struct Taken {
-  Contents contents;
-  std::vector<std::string> left_out;
-};
-Taken taken(const std::string& program, std::uint64_t most_bytes = 1000) {
+Contents taken(const std::string& program, std::uint64_t most_bytes = 1000) {
   const std::string bytes = whole(program);
   const Pickle pickle(bytes);
-  Taken all;
-  all.contents = contents_of(pickle, read_storage, most_bytes, all.left_out);
-  return all;
+  return contents_of(pickle, read_storage, most_bytes);
 }
 
 std::string error_of(const std::string& program, std::uint64_t most_bytes = 1000) {
@@ -86,20 +80,18 @@ TEST(StateDict, OrderedDictWithMetadata) {
   const std::string ordered = global("collections", "OrderedDict") + "q\0"s + ")Rq\1";
   const std::string metadata = "}" + text("_metadata") + "h\0"s + ")R" + text("") + "}" +
                                text("version") + number(1) + "sssb";
-  const Taken all = taken(ordered + "(" + text("fc.weight") + kMatrix + "u" + metadata);
-  ASSERT_EQ(all.contents.tensors.size(), 1U);
-  EXPECT_EQ(all.contents.tensors[0].name, "fc.weight");
-  EXPECT_EQ(all.contents.tensors[0].type, ElementType::kUint8);
-  EXPECT_THAT(all.contents.tensors[0].shape, ElementsAre(4, 6));
-  EXPECT_EQ(all.contents.tensors[0].bytes, read_storage("0"));
-  EXPECT_THAT(all.contents.notes, IsEmpty());
+  const Contents all = taken(ordered + "(" + text("fc.weight") + kMatrix + "u" + metadata);
+  ASSERT_EQ(all.tensors.size(), 1U);
+  EXPECT_EQ(all.tensors[0].name, "fc.weight");
+  EXPECT_EQ(all.tensors[0].type, ElementType::kUint8);
+  EXPECT_THAT(all.tensors[0].shape, ElementsAre(4, 6));
+  EXPECT_EQ(all.tensors[0].bytes, read_storage("0"));
+  EXPECT_THAT(all.notes, IsEmpty());
   EXPECT_THAT(all.left_out, IsEmpty());
 }
 
 TEST(StateDict, ViewsOfAnyStrides) {
-  const auto bytes = [](const std::string& view) {
-    return taken(view).contents.tensors.at(0).bytes;
-  };
+  const auto bytes = [](const std::string& view) { return taken(view).tensors.at(0).bytes; };
   const std::string from = storage("ByteStorage", "0");
   EXPECT_THAT(bytes(tensor(from, 1, number(2) + number(3), number(1) + number(6))),
               ElementsAre(1, 7, 13, 2, 8, 14));
@@ -135,8 +127,8 @@ TEST(StateDict, WhatAViewMayNot) {
 }
 
 TEST(StateDict, ValuesAndWrappers) {
-  const std::string parameter =
-      call(global("torch._utils", "_rebuild_parameter"), kMatrix + "\x88" + kNoHooks);
+  const std::string parameter = call(global("torch._utils", "_rebuild_parameter_with_state"),
+                                     kMatrix + "\x88" + kNoHooks + "}");
   const std::string subclass =
       call(global("torch._tensor", "_rebuild_from_type_v2"),
            global("torch._utils", "_rebuild_tensor_v2") + global("mine", "Tensor") +
@@ -147,19 +139,19 @@ TEST(StateDict, ValuesAndWrappers) {
       call(global("torch._utils", "_rebuild_tensor_v3"),
            storage("storage.UntypedStorage", "0") + number(0) + tuple(number(12)) +
                tuple(number(1)) + "\x89" + kNoHooks + global("torch", "uint16") + "N");
-  const Taken all = taken(
+  const Contents all = taken(
       "}(" + text("p") + parameter + text("s") + subclass + text("b") + by_bytes + text("epoch") +
       number(3) + text("lr") + "G\x3f\xb9\x99\x99\x99\x99\x99\x9a" + text("best") + "\x88" +
       text("none") + "N" + number(7) + "](" + text("x") + "\x8a\x01\xff" + "e" + "u");
-  ASSERT_EQ(all.contents.tensors.size(), 3U);
-  EXPECT_EQ(all.contents.tensors[0].name, "p");
-  EXPECT_EQ(all.contents.tensors[1].type, ElementType::kInt32);
-  EXPECT_EQ(all.contents.tensors[2].type, ElementType::kUint16);
-  EXPECT_EQ(all.contents.notes, (std::map<std::string, std::string>{{"epoch", "3"},
-                                                                    {"lr", "0.10000000000000001"},
-                                                                    {"best", "true"},
-                                                                    {"7.0", "x"},
-                                                                    {"7.1", "-1"}}));
+  ASSERT_EQ(all.tensors.size(), 3U);
+  EXPECT_EQ(all.tensors[0].name, "p");
+  EXPECT_EQ(all.tensors[1].type, ElementType::kInt32);
+  EXPECT_EQ(all.tensors[2].type, ElementType::kUint16);
+  EXPECT_EQ(all.notes, (std::map<std::string, std::string>{{"epoch", "3"},
+                                                           {"lr", "0.10000000000000001"},
+                                                           {"best", "true"},
+                                                           {"7.0", "x"},
+                                                           {"7.1", "-1"}}));
 }
 
 TEST(StateDict, ObjectsAreLeftOutAndNeverCalled) {
@@ -167,10 +159,44 @@ TEST(StateDict, ObjectsAreLeftOutAndNeverCalled) {
   const std::string object =
       global("argparse", "Namespace") + ")\x81}" + text("lr") + number(1) + "sb";
   const std::string large = "\x8a\x09" + std::string(9, '\1');
-  const Taken all = taken("}(" + text("evil") + evil + text("args") + object + text("large") +
-                          large + tuple("") + "N" + text("w") + kMatrix + "u");
-  EXPECT_EQ(all.contents.tensors.size(), 1U);
+  const Contents all = taken("}(" + text("evil") + evil + text("args") + object + text("large") +
+                             large + tuple("") + "N" + text("w") + kMatrix + "u");
+  EXPECT_EQ(all.tensors.size(), 1U);
   EXPECT_THAT(all.left_out, ElementsAre("evil", "args", "large", "(a key that is no text)"));
+}
+
+// A view whose values are not what its storage holds.
+TEST(StateDict, ConjugatedAndNegatedViewsAreRefused) {
+  const auto view = [](const std::string& metadata) {
+    return call(global("torch._utils", "_rebuild_tensor_v2"),
+                storage("ComplexFloatStorage", "0") + number(0) + tuple(number(3)) +
+                    tuple(number(1)) + "\x89" + kNoHooks + metadata);
+  };
+  const std::string no = "\x89", yes = "\x88";
+  EXPECT_EQ(error_of(view("}(" + text("conj") + no + text("neg") + no + "u")), "no error");
+  EXPECT_THAT(error_of(view("}(" + text("conj") + yes + text("neg") + no + "u")),
+              HasSubstr("'tensor' is a conjugated or negated view"));
+  EXPECT_THAT(error_of(view("}(" + text("conj") + no + text("neg") + yes + "u")),
+              HasSubstr("'tensor' is a conjugated or negated view"));
+}
+
+TEST(StateDict, LongListsOfNumbersAreLeftOut) {
+  std::string numbers = "](";
+  for (int i = 0; i < 300; ++i) numbers += number(i % 100);
+  const Contents all = taken("}(" + text("losses") + numbers + kMatrix + "e" + text("short") +
+                             "](" + number(1) + "eu");
+  EXPECT_THAT(all.left_out, ElementsAre("losses"));
+  ASSERT_EQ(all.tensors.size(), 1U);
+  EXPECT_EQ(all.tensors[0].name, "losses.300");
+  EXPECT_EQ(all.notes, (std::map<std::string, std::string>{{"short.0", "1"}}));
+}
+
+// A few bytes of a pickle may stand for a text again and again.
+TEST(StateDict, NotesAreNotMoreThanCanBeMeant) {
+  const std::string large = "X" + std::string("\0\0\x10\0"s) + std::string(1 << 20, 'x') + "q\1";
+  std::string program = "}(" + text("0") + large;
+  for (int i = 1; i < 100; ++i) program += text(std::to_string(i)) + "h\1";
+  EXPECT_THAT(error_of(program + "u"), HasSubstr("more than can be meant"));
 }
 
 TEST(StateDict, EndlessNamesEnd) {
