@@ -51,14 +51,16 @@ void sync(const cli::Fd& file, const std::string& path) {
   if (::fsync(file.get()) != 0) fail("sync", path);
 }
 
-// So that reading it means reading the disk, as far as this machine knows.
+// So that reading it means reading the disk, as far as this machine knows. Each rank does it, for
+// its own machine.
 void drop_from_cache(const std::string& path) {
   const cli::Fd file = open_file(path, O_RDONLY);
   sync(file, path);
   const int error = ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
-  if (error != 0)
+  if (error != 0) {
     throw ContenderFailed("cannot drop " + path +
                           " from the cache: " + std::system_category().message(error));
+  }
 }
 
 // A folder for the files, removed with them.
@@ -191,7 +193,7 @@ class LoadFile final : public Contender {
   std::string name() const override { return kind_.loader; }
   void refresh(const Pattern& /*pattern*/) override {
     stage_.fill(kOtherRound);
-    if (stage_.group.rank() == 0) drop_from_cache(path_);
+    drop_from_cache(path_);
   }
   void run() override { kind_.read(stage_.tensors, path_); }
   std::string check(const Pattern& /*pattern*/) override { return stage_.check(0); }
@@ -260,7 +262,7 @@ class RestoreWithKolo final : public OfKolo {
 
   void refresh(const Pattern& /*pattern*/) override {
     stage_.fill(kOtherRound);
-    if (stage_.group.rank() == 0) drop_from_cache(path_);
+    drop_from_cache(path_);
   }
   void run() override { checkpoint_.restore(); }
   std::string check(const Pattern& /*pattern*/) override { return stage_.check(0); }
@@ -325,9 +327,9 @@ class Copy final : public Contender {
 };
 
 std::vector<Parameter> parameters_of_state(const Options& options) {
-  std::vector<Parameter> parameters;
-  for (int i = 0; i < options.tensors; ++i)
-    parameters.push_back({"tensor" + std::to_string(i), {options.bytes / 4 / options.tensors}});
+  std::vector<Parameter> parameters(static_cast<std::size_t>(options.tensors));
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    parameters[i] = {"tensor" + std::to_string(i), {options.bytes / 4 / options.tensors}};
   return parameters;
 }
 

@@ -192,10 +192,11 @@ bool Request::bytes(const std::string& name, Kind kind,
     apply(std::string(static_cast<const char*>(into.const_data_ptr()),
                       static_cast<std::size_t>(into.numel())));
   };
-  if (kind == Kind::kText)
+  if (kind == Kind::kText) {
     then(std::move(deliver));
-  else
+  } else {
     first(std::move(deliver));  // which may refuse
+  }
   return true;
 }
 

@@ -214,10 +214,11 @@ struct In {
 
  private:
   void take(const std::string& name, at::Tensor& field, const at::Tensor& made) const {
-    if (request.tensor(folder + "/" + name, made, {kind, std::nullopt, {}}))
+    if (request.tensor(folder + "/" + name, made, {kind, std::nullopt, {}})) {
       request.then([&field, made] { field = made; });
-    else if (all_fit != nullptr)
+    } else if (all_fit != nullptr) {
       *all_fit = false;
+    }
   }
 };
 

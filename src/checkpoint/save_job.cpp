@@ -45,11 +45,12 @@ void write_together(SaveJob& job, FileSystem& files, Shelf& shelf, const Channel
 }  // namespace
 
 Status run(SaveJob& job, FileSystem& files, Shelf& shelf, const Channel& channel) {
-  const Status status = status_of([&] {
-    if (job.all_write)
+  Status status = status_of([&] {
+    if (job.all_write) {
       write_together(job, files, shelf, channel);
-    else if (job.rank == 0)
+    } else if (job.rank == 0) {
       save_alone(files, shelf, std::move(job.metadata), job.step, job.metric, job.pieces);
+    }
   });
   if (job.rank == 0 && !status.is_ok()) abandon_file(files, job.path);
   job.pieces.clear();

@@ -27,7 +27,7 @@ std::string megabytes(std::uint64_t bytes) {
 std::vector<std::string> files_in(const std::string& folder) {
   std::vector<std::string> paths;
   for (const std::string& name : system_files().list(folder))
-    if (name.ends_with(".h5")) paths.push_back(folder + "/" + name);
+    if (name.ends_with(".h5")) paths.emplace_back(folder).append("/").append(name);
   std::sort(paths.begin(), paths.end());
   return paths;
 }

@@ -109,10 +109,11 @@ class Pickle::Machine {
   void call() {
     const std::vector<const Pickled*> both = pop(2);
     if (both[1]->kind != Kind::kTuple) fail("calls something without a tuple of arguments");
-    if (both[0]->is_global("collections.OrderedDict") && both[1]->items.empty())
+    if (both[0]->is_global("collections.OrderedDict") && both[1]->items.empty()) {
       push(Kind::kDict);
-    else
+    } else {
       make(Kind::kCall, both);
+    }
   }
 
   void remember(std::uint64_t number) { memo_[number] = top(); }

@@ -114,9 +114,10 @@ class Taker {
 
  private:
   void count(const std::string& name, int depth) {
-    if (depth > kDeepest || ++values_ > kMostValues || name.size() > kLongestName)
+    if (depth > kDeepest || ++values_ > kMostValues || name.size() > kLongestName) {
       throw DataError("'" + name.substr(0, kLongestName) +
                       "' is deeper in the file, or one of more values, than can be meant");
+    }
   }
 
   static std::string joined(const std::string& prefix, const std::string& key) {
@@ -133,7 +134,7 @@ class Taker {
     contents_.notes[name] = std::move(text);
   }
   void leave_out(const std::string& name) {
-    pay_for(name.size() + sizeof name);
+    pay_for(name.size() + 1);
     contents_.left_out.push_back(name);
   }
 
@@ -144,20 +145,21 @@ class Taker {
     for (std::size_t i = 0; i < items.size(); ++i) {
       const bool is_plain = items[i]->kind != Kind::kDict && items[i]->kind != Kind::kCall &&
                             items[i]->kind != Kind::kTuple && items[i]->kind != Kind::kList;
-      if (is_plain && items.size() > checkpoint::kMostListed)
+      if (is_plain && items.size() > checkpoint::kMostListed) {
         is_left_out = true;
-      else
+      } else {
         take(joined(name, std::to_string(i)), *items[i], depth + 1);
+      }
     }
     if (is_left_out) leave_out(name);
   }
 
   void take_entry(const std::string& name, const Pickled& key, const Pickled& value, int depth) {
-    if (key.kind == Kind::kText)
+    if (key.kind == Kind::kText) {
       take(joined(name, key.text), value, depth + 1);
-    else if (key.kind == Kind::kInteger)
+    } else if (key.kind == Kind::kInteger) {
       take(joined(name, std::to_string(key.integer)), value, depth + 1);
-    else {
+    } else {
       count(name, depth);
       leave_out(joined(name, "(a key that is no text)"));
     }
@@ -256,10 +258,11 @@ class Taker {
     std::vector<unsigned char> gathered(bytes);
     const unsigned char* const from = storage.data() + view.offset * item_bytes;
     unsigned char* to = gathered.data();
-    if (is_contiguous(view))
+    if (is_contiguous(view)) {
       std::memcpy(to, from, bytes);
-    else
+    } else {
       gather(view, item_bytes, from, to, 0);
+    }
     return gathered;
   }
 

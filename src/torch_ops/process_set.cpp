@@ -109,7 +109,7 @@ ProcessSet Session::background_set() {
     const MutexLock lock(mutex_);
     if (background_.state()) return background_;
   }
-  const ProcessSet made = add_process_set(ProcessSet().ranks());
+  ProcessSet made = add_process_set(ProcessSet().ranks());
   const MutexLock lock(mutex_);
   background_ = made;
   return made;
