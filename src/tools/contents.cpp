@@ -1,7 +1,6 @@
 #include "tools/contents.hpp"
 
 #include <memory>
-#include <sstream>
 
 #include "checkpoint/file_system.hpp"
 #include "checkpoint/metadata.hpp"
@@ -30,13 +29,6 @@ std::string text_of(Reader& reader, const std::string& name) {
 }
 
 }  // namespace
-
-std::string note_of(double number) {
-  std::ostringstream text;
-  text.precision(17);
-  text << number;
-  return text.str();
-}
 
 Contents read_checkpoint(const std::string& path, const std::string& component) {
   Reader reader(system_files(), path);

@@ -26,9 +26,6 @@ struct Contents {
   std::vector<std::string> left_out;         // names of what else there was
 };
 
-// A number as a note, with all its digits.
-std::string note_of(double number);
-
 // The tensors of one component ("model") of a checkpoint. Throws FileError, DataError, and
 // InvalidArgumentError if the checkpoint has no tensors under that name.
 Contents read_checkpoint(const std::string& path, const std::string& component);

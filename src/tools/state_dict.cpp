@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "kolo/error.h"
@@ -19,7 +20,7 @@ using Items = std::vector<const Pickled*>;
 // have endless names.
 constexpr int kDeepest = 64;
 constexpr std::size_t kMostDimensions = 64;
-constexpr std::size_t kMostValues = 10'000'000;
+constexpr std::size_t kMostValues = 2'000'000;
 constexpr std::size_t kMostNoteBytes = std::size_t{64} << 20;
 constexpr std::size_t kLongestName = 1024;
 
@@ -282,6 +283,13 @@ class Taker {
 };
 
 }  // namespace
+
+std::string note_of(double number) {
+  std::ostringstream text;
+  text.precision(17);
+  text << number;
+  return text.str();
+}
 
 Contents contents_of(const Pickle& pickle, const ReadStorage& read_storage,
                      std::uint64_t most_bytes) {

@@ -14,6 +14,9 @@ namespace kolo::tools {
 // The bytes of a storage, which tensors are views of, by its key. May throw DataError.
 using ReadStorage = std::function<std::vector<unsigned char>(const std::string& key)>;
 
+// A number as a note, with all its digits.
+std::string note_of(double number);
+
 // Names are the keys on the way to a value, joined with dots. Tensors and parameters of any
 // strides; subclasses become plain ones. Numbers and texts become notes. What else there is
 // (objects of Python, long lists of numbers) is left out. most_bytes: of all tensors together.
