@@ -169,8 +169,8 @@ class Checkpoint {
   // Nothing if the folder has no checkpoint of that name. The newest is the one of the highest
   // step: who goes back to an earlier one by its path removes the later ones. One that is damaged
   // is passed over, with a warning that says what is wrong and which one is taken. Where it throws,
-  // nothing was changed, unless several types with a load() of their own were added and a later one
-  // throws: the earlier ones have loaded by then.
+  // nothing was changed, unless a load() of the program's throws: others, also on other ranks, may
+  // have loaded by then.
   std::optional<RestoredCheckpoint> restore(const RestoreOptions& options = {});
 
   // Collective. The step of the newest file of this name in the folder, whole or not; nothing if

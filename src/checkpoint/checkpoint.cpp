@@ -257,28 +257,36 @@ Checkpoint& Checkpoint::add_part(const std::string& name, const at::Tensor& part
 bool Checkpoint::save(std::int64_t step, std::optional<double> metric) {
   const Clock::time_point begin = Clock::now();
   State& state = *state_;
-  if (step < 0)
-    throw InvalidArgumentError("checkpoint: step " + std::to_string(step) + "; give 0 or more");
-  bool busy = false;
+  checkpoint::Hello hello;
+  hello.step = step;
   if (state.options.busy() == CheckpointBusy::Skip) {
     const MutexLock lock(state.mutex);
-    busy = state.busy;
+    hello.is_busy = state.busy;
   }
-  if (!busy) state.join();
+  if (!hello.is_busy) {
+    state.join();
+    hello.before = state.take_failure();
+  }
   Capture capture;
-  Status status = state.take_failure();
-  if (status.is_ok()) status = checkpoint::status_of([&] { capture = state.capture(); });
-  const bool ends = !busy && std::exchange(state.is_saving, false);
-  checkpoint::Opening opening = checkpoint::open_save(capture, step, status, busy);
+  hello.now = checkpoint::status_of([&] {
+    if (step < 0)
+      throw InvalidArgumentError("checkpoint: step " + std::to_string(step) + "; give 0 or more");
+    capture = state.capture();
+  });
+  const checkpoint::Greetings greetings = checkpoint::greet(hello, capture);
+  if (greetings.someone_is_busy) {
+    const MutexLock lock(state.mutex);
+    if (!hello.before.is_ok()) state.failure = hello.before;  // for when all have ended
+    ++state.metrics.skipped;
+    return false;
+  }
+  const bool ends = std::exchange(state.is_saving, false);
+  greetings.throw_before();
   {
     const MutexLock lock(state.mutex);
-    if (opening.someone_is_busy) {
-      state.is_saving = state.is_saving || ends;
-      ++state.metrics.skipped;
-      return false;
-    }
     state.metrics.saved += ends ? 1 : 0;
   }
+  checkpoint::Opening opening = checkpoint::open_save(capture, greetings);
   const About about{step, size(), utc_now(), KOLO_VERSION, metric};
   auto job = std::make_shared<SaveJob>();
   try {

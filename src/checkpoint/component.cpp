@@ -110,6 +110,10 @@ std::vector<std::string> Request::names_in(const std::string& folder) const {
   return {names.begin(), names.end()};
 }
 
+void Request::pass_over(const std::string& folder) {
+  for (const std::string& name : unexpected(folder)) asked_.insert(name);
+}
+
 void Request::mismatched(const std::string& name, const std::string& how) {
   asked_.insert(name);
   mismatched_.push_back(name + " (" + how + ")");

@@ -82,6 +82,8 @@ class Request {
     }
     return value(name, [apply](const Value& given) { apply(std::get<T>(given)); });
   }
+  // Nothing in this folder is wanted.
+  void pass_over(const std::string& folder);
   void missing(const std::string& name) { missing_.push_back(name); }
   void mismatched(const std::string& name, const std::string& how);
   // Called when everything has been read.

@@ -166,12 +166,18 @@ struct Out {
   }
 };
 
+// Whether what the file has makes a parameter's state.
+struct Found {
+  std::int64_t elements = 0;  // of all parameters together
+  bool all_fit = true;
+};
+
 struct In {
   Request& request;
   const std::string folder;
   const at::Tensor parameter;  // undefined for options
   const Kind kind;
-  bool* all_fit;  // set to false where a tensor does not; null: nobody asks
+  Found* found;  // null: options, which may lack anything
 
   // Like the parameter, as the optimizer's first step makes it. What the file lacks an optimizer
   // may lack, too (momentum_buffer, max_exp_avg_sq).
@@ -190,6 +196,14 @@ struct In {
     if (entry == nullptr) return;
     std::vector<std::int64_t> shape = entry->shape;
     if (entry->kind == Kind::kPerRank && !shape.empty()) shape.erase(shape.begin());
+    const auto elements = static_cast<std::int64_t>(elements_of(shape).value_or(0));
+    if (elements != 1 && elements != found->elements) {
+      request.mismatched(folder + "/" + name, "the file has " + std::to_string(elements) +
+                                                  " elements, the program " +
+                                                  std::to_string(found->elements));
+      found->all_fit = false;
+      return;
+    }
     take(name, field, at::zeros(shape, parameter.options().dtype(scalar_type(entry->type))));
   }
   void list(const char* name, std::deque<at::Tensor>& field) const {
@@ -200,25 +214,27 @@ struct In {
   }
   template <typename Number>
   void operator()(const char* name, Number& field) const {
-    request.value_of<Number>(folder + "/" + name,
-                             [&field](const Number& number) { field = number; });
+    note(request.value_of<Number>(folder + "/" + name,
+                                  [&field](const Number& number) { field = number; }));
   }
   template <typename T>
   void operator()(const char* name, std::optional<T>& field) const {
     if (request.has(folder + "/" + name)) {
-      request.value_of<T>(folder + "/" + name, [&field](const T& found) { field = found; });
+      note(request.value_of<T>(folder + "/" + name, [&field](const T& value) { field = value; }));
     } else {
       request.then([&field] { field.reset(); });
     }
   }
 
  private:
+  void note(bool fits) const {
+    if (found == nullptr) return;
+    found->all_fit = found->all_fit && fits;
+  }
   void take(const std::string& name, at::Tensor& field, const at::Tensor& made) const {
-    if (request.tensor(folder + "/" + name, made, {kind, std::nullopt, {}})) {
-      request.then([&field, made] { field = made; });
-    } else if (all_fit != nullptr) {
-      *all_fit = false;
-    }
+    const bool fits = request.tensor(folder + "/" + name, made, {kind, std::nullopt, {}});
+    if (fits) request.then([&field, made] { field = made; });
+    note(fits);
   }
 };
 
@@ -227,6 +243,7 @@ struct In {
 class Family {
  public:
   virtual ~Family() = default;
+  virtual const char* name() const = 0;
   virtual bool owns(const OptimizerOptions& options) const = 0;
   virtual std::unique_ptr<OptimizerParamState> make_state() const = 0;
   virtual void save(OptimizerOptions& options, const Out& out) const = 0;
@@ -238,6 +255,8 @@ class Family {
 template <typename Options, typename State>
 class FamilyOf : public Family {
  public:
+  explicit FamilyOf(const char* name) : name_(name) {}
+  const char* name() const override { return name_; }
   bool owns(const OptimizerOptions& options) const override {
     return dynamic_cast<const Options*>(&options) != nullptr;
   }
@@ -256,24 +275,28 @@ class FamilyOf : public Family {
   void restore(OptimizerParamState& state, const In& in) const override {
     visit_fields(static_cast<State&>(state), in);
   }
+
+ private:
+  const char* const name_;
 };
+
+template <typename Options, typename State>
+std::unique_ptr<Family> family(const char* name) {
+  return std::make_unique<FamilyOf<Options, State>>(name);
+}
 
 const std::vector<std::unique_ptr<Family>>& families() {
   static const auto all = [] {
+    using namespace torch::optim;
     std::vector<std::unique_ptr<Family>> made;
+    made.push_back(family<SGDOptions, SGDParamState>("SGD"));
+    made.push_back(family<AdamOptions, AdamParamState>("Adam"));
+    made.push_back(family<AdamWOptions, AdamWParamState>("AdamW"));
+    made.push_back(family<RMSpropOptions, RMSpropParamState>("RMSprop"));
+    made.push_back(family<AdagradOptions, AdagradParamState>("Adagrad"));
+    made.push_back(family<LBFGSOptions, LBFGSParamState>("LBFGS"));
     made.push_back(
-        std::make_unique<FamilyOf<torch::optim::SGDOptions, torch::optim::SGDParamState>>());
-    made.push_back(
-        std::make_unique<FamilyOf<torch::optim::AdamOptions, torch::optim::AdamParamState>>());
-    made.push_back(
-        std::make_unique<FamilyOf<torch::optim::AdamWOptions, torch::optim::AdamWParamState>>());
-    made.push_back(std::make_unique<
-                   FamilyOf<torch::optim::RMSpropOptions, torch::optim::RMSpropParamState>>());
-    made.push_back(std::make_unique<
-                   FamilyOf<torch::optim::AdagradOptions, torch::optim::AdagradParamState>>());
-    made.push_back(
-        std::make_unique<FamilyOf<torch::optim::LBFGSOptions, torch::optim::LBFGSParamState>>());
-    made.push_back(std::make_unique<FamilyOf<optim::AdadeltaOptions, optim::AdadeltaParamState>>());
+        family<kolo::optim::AdadeltaOptions, kolo::optim::AdadeltaParamState>("Adadelta"));
     return made;
   }();
   return all;
@@ -300,6 +323,7 @@ class OptimizerComponent : public Component {
   void capture(Capture& capture) const override {
     const Family* family = family_of(optimizer_);
     if (family == nullptr) return capture_unknown(capture);
+    capture.value(inside({"type"}), std::string(family->name()));
     auto& groups = optimizer_.param_groups();
     for (std::size_t i = 0; i < groups.size(); ++i)
       family->save(groups[i].options(), {capture, group_folder(i), kind_});
@@ -313,18 +337,24 @@ class OptimizerComponent : public Component {
   void restore(Request& request) override {
     const Family* family = family_of(optimizer_);
     if (family == nullptr) return restore_unknown(request);
+    if (!is_of(*family, request)) return;
     // A rank that was not there keeps its state, and its options.
     request.mute(kind_ == Kind::kPerRank && !request.has_own(inside({"state"})));
     auto& groups = optimizer_.param_groups();
     for (std::size_t i = 0; i < groups.size(); ++i)
       family->restore(groups[i].options(), {request, group_folder(i), {}, kind_, nullptr});
+    // Fields of states are written to when all has been read, so states stay where they are.
     const auto made = std::make_shared<std::vector<Made>>();
+    std::int64_t elements = 0;
+    for (const auto& [name, parameter] : parameters()) elements += parameter.numel();
     for (const auto& [name, parameter] : parameters()) {
       Made& one = made->emplace_back();
       one.key = parameter.unsafeGetTensorImpl();
       if (request.names_in(state_folder(name)).empty()) continue;  // never stepped
       one.state = family->make_state();
-      family->restore(*one.state, {request, state_folder(name), parameter, kind_, &one.fits});
+      Found found{elements};
+      family->restore(*one.state, {request, state_folder(name), parameter, kind_, &found});
+      one.fits = found.all_fit;
     }
     request.then([this, made] {
       for (Made& one : *made) {
@@ -347,6 +377,22 @@ class OptimizerComponent : public Component {
     std::unique_ptr<OptimizerParamState> state;  // null: it has none
     bool fits = true;
   };
+
+  // State of another optimizer stays in the file: the same names may mean something else.
+  bool is_of(const Family& family, Request& request) const {
+    const Value* found = request.find_value(inside({"type"}));
+    const auto* type = found == nullptr ? nullptr : std::get_if<std::string>(found);
+    if (type != nullptr && *type == family.name())
+      return request.value(inside({"type"}), [](const Value&) {});
+    request.pass_over(inside({}));
+    if (type == nullptr) {
+      request.missing(inside({"type"}));
+    } else {
+      request.mismatched(inside({}),
+                         "the file has " + *type + "'s state, the program's is " + family.name());
+    }
+    return false;
+  }
 
   // By position where a parameter has no name, or its name is another's, too.
   std::vector<Named> parameters() const {

@@ -33,8 +33,8 @@ std::string described(const Item& item) {
 }
 
 // What must be the same on all ranks, a line each.
-std::vector<std::string> listing(const Capture& capture, std::int64_t step) {
-  std::vector<std::string> lines = {"step " + std::to_string(step)};
+std::vector<std::string> listing(const Capture& capture) {
+  std::vector<std::string> lines;
   for (const Item& item : capture.items()) lines.push_back(described(item));
   for (const auto& [name, value] : capture.values()) lines.push_back(name);
   return lines;
@@ -50,22 +50,19 @@ std::vector<Numbers> parts_of(const Capture& capture) {
   return parts;
 }
 
-struct Hello {
-  Status status;
-  bool busy = false;
-  std::vector<Numbers> parts;
-};
-
-std::string encode(const Hello& hello) {
-  return detail::join_pieces({encode_status(hello.status), Codec<bool>::encode(hello.busy),
-                              Codec<std::vector<Numbers>>::encode(hello.parts)});
+std::string encode(const Hello& hello, const std::vector<Numbers>& parts) {
+  return detail::join_pieces(
+      {encode_status(hello.before), encode_status(hello.now), Codec<bool>::encode(hello.is_busy),
+       Codec<std::int64_t>::encode(hello.step), Codec<std::vector<Numbers>>::encode(parts)});
 }
 
-Hello decode(const std::string& bytes) {
+void decode(const std::string& bytes, Greetings& greetings) {
   const std::vector<std::string> pieces = detail::split_pieces(bytes);
-  if (pieces.size() != 3) throw DataError("checkpoint: a message between ranks makes no sense");
-  return {decode_status(pieces[0]), Codec<bool>::decode(pieces[1]),
-          Codec<std::vector<Numbers>>::decode(pieces[2])};
+  if (pieces.size() != 5) throw DataError("checkpoint: a message between ranks makes no sense");
+  greetings.by_rank.push_back({decode_status(pieces[0]), decode_status(pieces[1]),
+                               Codec<bool>::decode(pieces[2]),
+                               Codec<std::int64_t>::decode(pieces[3])});
+  greetings.parts.push_back(Codec<std::vector<Numbers>>::decode(pieces[4]));
 }
 
 // A tensor that each rank has one of: a row each.
@@ -229,27 +226,43 @@ std::uint64_t share(const Start& start, Table& table) {
 
 }  // namespace
 
-Opening open_save(const Capture& capture, std::int64_t step, const Status& before, bool busy) {
-  std::vector<Hello> all;
-  const Hello mine{before, busy, parts_of(capture)};
-  for (const std::string& bytes : allgather_object(encode(mine), "checkpoint.open"))
-    all.push_back(decode(bytes));
-
-  std::vector<Status> statuses;
-  Opening opening;
-  for (const Hello& hello : all) {
-    statuses.push_back(hello.status);
-    opening.someone_is_busy = opening.someone_is_busy || hello.busy;
+Greetings greet(const Hello& mine, const Capture& capture) {
+  Greetings all;
+  for (const std::string& bytes :
+       allgather_object(encode(mine, parts_of(capture)), "checkpoint.open")) {
+    decode(bytes, all);
+    all.someone_is_busy = all.someone_is_busy || all.by_rank.back().is_busy;
   }
-  throw_first(statuses);
-  if (opening.someone_is_busy) return opening;
-  agree_on(listing(capture, step), "have different things to save");
+  return all;
+}
 
+void Greetings::throw_before() const {
+  std::vector<Status> statuses;
+  statuses.reserve(by_rank.size());
+  for (const Hello& hello : by_rank) statuses.push_back(hello.before);
+  throw_first(statuses);
+}
+
+Opening open_save(const Capture& capture, const Greetings& all) {
+  std::vector<Status> statuses;
+  statuses.reserve(all.by_rank.size());
+  for (const Hello& hello : all.by_rank) statuses.push_back(hello.now);
+  throw_first(statuses);
+  for (std::size_t rank = 1; rank < all.by_rank.size(); ++rank) {
+    const std::int64_t step = all.by_rank[rank].step;
+    if (step == all.by_rank[0].step) continue;
+    throw MismatchError("checkpoint: rank 0 saves step " + std::to_string(all.by_rank[0].step) +
+                        ", rank " + std::to_string(rank) + " step " + std::to_string(step) +
+                        "; give the same on all ranks");
+  }
+  agree_on(listing(capture), "have different things to save");
+
+  Opening opening;
   std::size_t at = 0;
   const auto next = [&] {
     std::vector<Numbers> by_rank;
-    by_rank.reserve(all.size());
-    for (const Hello& hello : all) by_rank.push_back(hello.parts[at]);
+    by_rank.reserve(all.parts.size());
+    for (const std::vector<Numbers>& parts : all.parts) by_rank.push_back(parts[at]);
     ++at;
     return by_rank;
   };

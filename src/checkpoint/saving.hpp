@@ -15,17 +15,35 @@
 
 namespace kolo::checkpoint {
 
-// What all ranks are told at the beginning of a save.
-struct Opening {
+// What a rank says when it begins to save.
+struct Hello {
+  Status before;         // how its last save ended
+  Status now;            // whether it has captured its state
+  bool is_busy = false;  // it is still writing; then `before` is not known
+  std::int64_t step = 0;
+};
+struct Greetings {
+  std::vector<Hello> by_rank;
   bool someone_is_busy = false;
+  std::vector<std::vector<std::vector<std::int64_t>>> parts;  // where each rank's lie
+
+  // The same on all ranks: how a last save failed.
+  void throw_before() const;
+};
+
+// Collective.
+Greetings greet(const Hello& mine, const Capture& capture);
+
+// What all ranks save.
+struct Opening {
   Table table;  // without offsets
   Boxes boxes;
 };
 
-// Collective. `before`: this rank's failure so far. `busy`: it is still writing. Throws the same on
-// all ranks: a failure of one of them, MismatchError where they have different things to save or
-// give different steps, InvalidArgumentError for parts that do not make a whole.
-Opening open_save(const Capture& capture, std::int64_t step, const Status& before, bool busy);
+// Collective. Throws the same on all ranks: a failure of one of them now, MismatchError where they
+// have different things to save or give different steps, InvalidArgumentError for parts that do not
+// make a whole.
+Opening open_save(const Capture& capture, const Greetings& greetings);
 
 struct SaveSettings {
   bool all_write = false;

@@ -23,7 +23,8 @@ namespace {
 constexpr const char* kUsage =
     "Usage: kolo checkpoint ls FOLDER\n"
     "       kolo checkpoint info FILE\n"
-    "       kolo checkpoint verify FILE|FOLDER     exit code 1 if something is damaged\n"
+    "       kolo checkpoint verify FILE|FOLDER     exit code 1 if something is damaged,\n"
+    "                                           or of a newer version\n"
     "       kolo checkpoint diff FILE FILE         exit code 1 if tensors or values differ\n"
     "       kolo checkpoint convert FROM TO [--component NAME]\n\n"
     "convert goes by the files' names: .h5 is a checkpoint of kolo's, .safetensors that format,\n"

@@ -55,8 +55,11 @@ Contents read_checkpoint(const std::string& path, const std::string& component) 
   for (const auto& [name, value] : reader.table().values) {
     const std::vector<std::string> parts = split_name(name);
     const auto* text = std::get_if<std::string>(&value);
-    if (parts[0] == "notes" && parts.size() == 2 && text != nullptr)
+    if (parts[0] == "notes" && parts.size() == 2 && text != nullptr) {
       contents.notes[parts[1]] = *text;
+    } else if (parts[0] == component) {
+      contents.left_out.push_back(name);
+    }
   }
   const std::string modules = text_of(reader, modules_name(component));
   if (!modules.empty()) contents.notes[kModulesNote] = modules;

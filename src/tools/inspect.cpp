@@ -17,6 +17,8 @@ namespace {
 
 using namespace checkpoint;
 
+constexpr int kCannotRead = 2;
+
 std::string megabytes(std::uint64_t bytes) {
   std::ostringstream text;
   text << std::fixed << std::setprecision(bytes < 100'000'000 ? 1 : 0)
@@ -193,6 +195,8 @@ int list(const std::string& folder, std::ostream& out) {
           << std::right << std::setw(7) << about.ranks << std::setw(12)
           << megabytes(reader.file_size()) << "  " << std::left << std::setw(10) << metric.str()
           << "  " << name << std::right << "\n";
+    } catch (const NewerVersionError& error) {
+      out << "     newer  " << error.what() << "\n";
     } catch (const Error& error) {
       out << "   damaged  " << error.what() << "\n";
     }
@@ -232,8 +236,14 @@ int verify(const std::string& path, std::ostream& out) {
   const std::vector<std::string> paths = files_in(path);
   if (paths.empty()) out << "no checkpoints in " << path << "\n";
   int code = 0;
-  for (const std::string& one : paths)
-    if (!verify_file(one, out)) code = 1;
+  for (const std::string& one : paths) {
+    try {
+      if (!verify_file(one, out)) code = std::max(code, 1);
+    } catch (const FileError& error) {  // the others are looked at, too
+      out << "unread   " << error.what() << "\n";
+      code = kCannotRead;
+    }
+  }
   return code;
 }
 

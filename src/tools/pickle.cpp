@@ -116,6 +116,16 @@ class Pickle::Machine {
     }
   }
 
+  // What is on the stack's top are attributes of what is below it: of others than objects (a
+  // state_dict's versions, say) they are of no use to us.
+  void set_attributes() {
+    const Pickled* const attributes = pop();
+    Pickled* const object = top();
+    if (object->kind != Kind::kObject) return;
+    object->items = attributes->items;
+    if (attributes->kind != Kind::kDict) object->kind = Kind::kOther;  // code makes something of it
+  }
+
   void remember(std::uint64_t number) { memo_[number] = top(); }
   void recall(std::uint64_t number) {
     const auto found = memo_.find(number);
@@ -202,12 +212,15 @@ class Pickle::Machine {
         break;
       }
       case 'R':
-      case 0x81:
         call();
         break;
-      case 'b':  // an object's attributes, such as the versions in a state_dict
-        pop();
-        top();
+      case 0x81: {
+        const std::string name = pop(2)[0]->text;
+        push(Kind::kObject)->text = name;
+        break;
+      }
+      case 'b':
+        set_attributes();
         break;
       case 'Q':
         make(Kind::kPersistent, pop(1));

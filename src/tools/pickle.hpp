@@ -21,9 +21,10 @@ struct Pickled {
     kList,        // items
     kDict,        // items: key, value, key, value ... A collections.OrderedDict, too
     kGlobal,      // text: "module.name"
-    kCall,        // items: what would be called (or made an object of), its arguments
+    kCall,        // items: what would be called, its arguments
+    kObject,      // text: its class, as "module.name"; items: attributes, as of a kDict
     kPersistent,  // items: the id of something outside the pickle
-    kOther,       // a number of more than 64 bits
+    kOther,       // a number of more than 64 bits; an object that code makes
   };
   Kind kind = Kind::kNone;
   std::int64_t integer = 0;

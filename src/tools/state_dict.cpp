@@ -21,6 +21,7 @@ using Items = std::vector<const Pickled*>;
 constexpr int kDeepest = 64;
 constexpr std::size_t kMostDimensions = 64;
 constexpr std::size_t kMostValues = 2'000'000;
+constexpr std::size_t kListedAsOne = 64;  // numbers that are passed over
 constexpr std::size_t kMostNoteBytes = std::size_t{64} << 20;
 constexpr std::size_t kLongestName = 1024;
 
@@ -93,6 +94,12 @@ class Taker {
       case Kind::kFloat:
         note(name, note_of(value.number));
         break;
+      case Kind::kObject:
+        // Of TorchScript, in which LibTorch saves modules.
+        if (!value.text.starts_with("__torch__.")) return leave_out(name);
+        if (value.items.empty())
+          return note(kModulesNote, contents_.notes[kModulesNote] + name + "\n");
+        [[fallthrough]];
       case Kind::kDict:
         for (std::size_t i = 0; i < value.items.size(); i += 2)
           take_entry(name, *value.items[i], *value.items[i + 1], depth);
@@ -141,11 +148,12 @@ class Taker {
 
   // Of a long one (a history of losses, say) no number becomes a note.
   void take_list(const std::string& name, const Items& items, int depth) {
-    values_ += items.size();
+    values_ += items.size() / kListedAsOne;
     bool is_left_out = false;
     for (std::size_t i = 0; i < items.size(); ++i) {
       const bool is_plain = items[i]->kind != Kind::kDict && items[i]->kind != Kind::kCall &&
-                            items[i]->kind != Kind::kTuple && items[i]->kind != Kind::kList;
+                            items[i]->kind != Kind::kObject && items[i]->kind != Kind::kTuple &&
+                            items[i]->kind != Kind::kList;
       if (is_plain && items.size() > checkpoint::kMostListed) {
         is_left_out = true;
       } else {

@@ -1,4 +1,5 @@
-// What Python's torch.save has pickled: tensors, in dictionaries and lists, and values beside them.
+// What torch.save of Python or LibTorch has pickled: tensors, in modules, in dictionaries and
+// lists, and values beside them.
 #pragma once
 
 #include <cstdint>

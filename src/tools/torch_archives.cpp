@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <caffe2/serialize/inline_container.h>
-#include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
 
 #include <cstring>
@@ -19,56 +18,10 @@
 namespace kolo::tools {
 namespace {
 
-using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
 // How often tensors may share their storages, on the average.
 constexpr std::uint64_t kMostShared = 16;
-
-std::string joined(const std::string& prefix, const std::string& key) {
-  return prefix.empty() ? key : prefix + "." + key;
-}
-
-void take(const std::string& name, const c10::IValue& value, Contents& contents) {
-  if (value.isTensor()) {
-    const at::Tensor& tensor = value.toTensor();
-    if (!tensor.defined()) return;
-    if (tensor.layout() != at::kStrided) return contents.left_out.push_back(name);
-    const auto type = checkpoint::element_type(tensor.scalar_type());
-    if (!type) {
-      throw DataError("'" + name + "' has dtype " + c10::toString(tensor.scalar_type()) +
-                      ", which checkpoints do not have");
-    }
-    const at::Tensor host = tensor.detach().to(at::kCPU).contiguous();
-    const auto* bytes = static_cast<const unsigned char*>(host.const_data_ptr());
-    contents.tensors.push_back({name, *type, host.sizes().vec(),
-                                std::vector<unsigned char>(bytes, bytes + host.nbytes())});
-  } else if (value.isString()) {
-    contents.notes[name] = value.toStringRef();
-  } else if (value.isInt()) {
-    contents.notes[name] = std::to_string(value.toInt());
-  } else if (value.isBool()) {
-    contents.notes[name] = value.toBool() ? "true" : "false";
-  } else if (value.isDouble()) {
-    contents.notes[name] = note_of(value.toDouble());
-  } else if (!value.isNone()) {
-    contents.left_out.push_back(name);
-  }
-}
-
-void take(const std::string& prefix, InputArchive& archive, Contents& contents) {
-  for (const std::string& key : archive.keys()) {
-    c10::IValue value;
-    archive.read(key, value);
-    if (value.isObject()) {
-      InputArchive inner;
-      archive.read(key, inner);
-      take(joined(prefix, key), inner, contents);
-    } else {
-      take(joined(prefix, key), value, contents);
-    }
-  }
-}
 
 // Names as a tree: "conv1.weight" is "weight" in "conv1".
 struct Node {
@@ -107,22 +60,10 @@ std::vector<unsigned char> record(caffe2::serialize::PyTorchStreamReader& archiv
   return {from, from + size};
 }
 
-// Whether LibTorch wrote it, whose archives have a module's code. Throws DataError where that would
-// run.
-bool has_code(caffe2::serialize::PyTorchStreamReader& archive) {
-  bool has = false;
-  for (const std::string& name : archive.getAllRecords()) {
-    if (!name.starts_with("code/")) continue;
-    has = true;
-    const std::vector<unsigned char> bytes = record(archive, name);
-    if (std::string(bytes.begin(), bytes.end()).find("__setstate__") != std::string::npos)
-      throw DataError("it has code that would run when it is loaded; save its parameters alone");
-  }
-  return has;
-}
-
-// What Python's torch.save wrote.
-Contents read_python(caffe2::serialize::PyTorchStreamReader& archive, std::uint64_t file_bytes) {
+// Of LibTorch and of Python. LibTorch's own loader would run code that is in a TorchScript archive.
+Contents read_archive(const std::string& path) {
+  const std::uint64_t bytes = checkpoint::system_files().open_to_read(path)->size();
+  caffe2::serialize::PyTorchStreamReader archive(path);
   if (archive.hasRecord("byteorder")) {
     const std::vector<unsigned char> order = record(archive, "byteorder");
     if (std::string(order.begin(), order.end()) != "little")
@@ -132,18 +73,7 @@ Contents read_python(caffe2::serialize::PyTorchStreamReader& archive, std::uint6
   const Pickle pickle({reinterpret_cast<const char*>(program.data()), program.size()});
   return contents_of(
       pickle, [&](const std::string& key) { return record(archive, "data/" + key); },
-      kMostShared * file_bytes);
-}
-
-Contents read_archive(const std::string& path) {
-  const std::uint64_t bytes = checkpoint::system_files().open_to_read(path)->size();
-  caffe2::serialize::PyTorchStreamReader archive(path);
-  if (!has_code(archive)) return read_python(archive, bytes);
-  Contents contents;
-  InputArchive module;
-  module.load_from(path);
-  take("", module, contents);
-  return contents;
+      kMostShared * bytes);
 }
 
 }  // namespace
@@ -160,9 +90,10 @@ Contents read_torch(const std::string& path) {
     throw DataError(path + ": " + error.what());
   }
   if (contents.tensors.empty()) {
-    throw DataError(path +
-                    " has no tensors by name; of a whole module that Python has saved, save "
-                    "its state_dict()");
+    throw DataError(
+        path +
+        " has no tensors by name; of a module that Python has saved whole, or whose state is "
+        "made by code, save the state_dict()");
   }
   return contents;
 }

@@ -9,8 +9,7 @@ namespace kolo::tools {
 
 // An archive of torch::save, or what Python's torch.save wrote (a state_dict, say); nested names
 // are joined with dots. Numbers and texts beside the tensors become notes; other objects are left
-// out. Nothing in the file is executed: archives whose code would be are refused. Throws DataError,
-// FileError.
+// out. Nothing in the file is executed. Throws DataError, FileError.
 Contents read_torch(const std::string& path);
 
 // An archive that torch::load() reads into a module with these names, and Python's torch.jit.load.

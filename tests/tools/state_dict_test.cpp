@@ -154,6 +154,24 @@ TEST(StateDict, ValuesAndWrappers) {
                                                            {"7.1", "-1"}}));
 }
 
+// As LibTorch's torch::save and torch.jit.save write a module, with a submodule that has no
+// tensors.
+TEST(StateDict, ModulesOfTorchScript) {
+  const auto object = [](const std::string& state) {
+    return global("__torch__", "Module") + ")\x81" + state + "b";
+  };
+  const Contents all =
+      taken(object("}(" + text("weight") + kMatrix + text("training") + "\x88" + text("inner") +
+                   object("}(" + text("bias") + kMatrix + text("drop") + object("}") + "u") +
+                   text("made") + object(tuple(kMatrix)) + "u"));
+  ASSERT_EQ(all.tensors.size(), 2U);
+  EXPECT_EQ(all.tensors[0].name, "weight");
+  EXPECT_EQ(all.tensors[1].name, "inner.bias");
+  EXPECT_EQ(all.notes, (std::map<std::string, std::string>{{"training", "true"},
+                                                           {kModulesNote, "inner.drop\n"}}));
+  EXPECT_THAT(all.left_out, ElementsAre("made"));  // by code, of a tuple
+}
+
 TEST(StateDict, ObjectsAreLeftOutAndNeverCalled) {
   const std::string evil = call(global("os", "system"), text("touch /tmp/kolo-was-here"));
   const std::string object =
