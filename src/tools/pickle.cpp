@@ -122,7 +122,7 @@ class Pickle::Machine {
     const Pickled* const attributes = pop();
     Pickled* const object = top();
     if (object->kind != Kind::kObject) return;
-    object->items = attributes->items;
+    object->items = {attributes};
     if (attributes->kind != Kind::kDict) object->kind = Kind::kOther;  // code makes something of it
   }
 

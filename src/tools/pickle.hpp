@@ -22,7 +22,7 @@ struct Pickled {
     kDict,        // items: key, value, key, value ... A collections.OrderedDict, too
     kGlobal,      // text: "module.name"
     kCall,        // items: what would be called, its arguments
-    kObject,      // text: its class, as "module.name"; items: attributes, as of a kDict
+    kObject,      // text: its class, as "module.name"; items: a kDict of its attributes, or none
     kPersistent,  // items: the id of something outside the pickle
     kOther,       // a number of more than 64 bits; an object that code makes
   };

@@ -95,11 +95,8 @@ class Taker {
         note(name, note_of(value.number));
         break;
       case Kind::kObject:
-        // Of TorchScript, in which LibTorch saves modules.
-        if (!value.text.starts_with("__torch__.")) return leave_out(name);
-        if (value.items.empty())
-          return note(kModulesNote, contents_.notes[kModulesNote] + name + "\n");
-        [[fallthrough]];
+        take_object(name, value, depth);
+        break;
       case Kind::kDict:
         for (std::size_t i = 0; i < value.items.size(); i += 2)
           take_entry(name, *value.items[i], *value.items[i + 1], depth);
@@ -161,6 +158,15 @@ class Taker {
       }
     }
     if (is_left_out) leave_out(name);
+  }
+
+  // Of TorchScript, in which LibTorch saves modules.
+  void take_object(const std::string& name, const Pickled& object, int depth) {
+    if (!object.text.starts_with("__torch__.")) return leave_out(name);
+    const bool is_empty = object.items.empty() || object.items[0]->items.empty();
+    if (!is_empty) return take(name, *object.items[0], depth + 1);
+    pay_for(name.size() + 1);
+    contents_.notes[kModulesNote].append(name).append("\n");
   }
 
   void take_entry(const std::string& name, const Pickled& key, const Pickled& value, int depth) {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "kolo/error.h"
@@ -170,6 +171,26 @@ TEST(StateDict, ModulesOfTorchScript) {
   EXPECT_EQ(all.notes, (std::map<std::string, std::string>{{"training", "true"},
                                                            {kModulesNote, "inner.drop\n"}}));
   EXPECT_THAT(all.left_out, ElementsAre("made"));  // by code, of a tuple
+}
+
+TEST(StateDict, ManyModulesWithoutTensors) {
+  std::string program = "}(";
+  for (int i = 0; i < 20000; ++i)
+    program += text("a_module_" + std::to_string(i)) + global("__torch__", "Relu") + ")\x81}b";
+  const Contents all = taken(program + "u");
+  EXPECT_EQ(std::count(all.notes.at(kModulesNote).begin(), all.notes.at(kModulesNote).end(), '\n'),
+            20000);
+}
+
+// As many objects as there are bytes may have the same attributes.
+TEST(StateDict, AttributesAreShared) {
+  std::string program = "}q\0("s;
+  for (int i = 0; i < 20000; ++i) program += text(std::to_string(i)) + "N";
+  program += "u";
+  program += "](";
+  for (int i = 0; i < 20000; ++i) program += global("a", "B") + ")\x81h\0b"s;
+  program += "e\x86";
+  EXPECT_EQ(taken(program).left_out.size(), 20000U);
 }
 
 TEST(StateDict, ObjectsAreLeftOutAndNeverCalled) {
