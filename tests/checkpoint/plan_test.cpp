@@ -202,6 +202,19 @@ TEST(WritePlan, NoPageHasTwoWriters) {
   EXPECT_EQ(all.size(), 4U);
 }
 
+TEST(WritePlan, ThePageOfTheChecksumsIsRankZeros) {
+  State state;
+  state.table.tensors = {{"t", ElementType::kFloat32, {300'000}}};
+  state.boxes = {{Box{{0}, {0}}, whole({300'000})}};  // all of it on rank 1
+  const Metadata metadata = make_metadata(state.table, count_pieces(state.table));
+  const TensorEntry& entry = state.table.tensors[0];
+  ASSERT_EQ((entry.offset + entry.bytes()) / 4096, metadata.checksums_offset / 4096)
+      << "they do not share a page, so this shows nothing";
+  const WritePlan plan(state.table, state.boxes, true, 2, metadata.checksums_offset);
+  EXPECT_EQ(plan.writer(plan.pieces().piece(0, 0)), 1);
+  EXPECT_EQ(plan.writer(plan.pieces().piece(0, 1)), 0);
+}
+
 // Of a part of a tensor no more is read than the pieces that it touches.
 TEST(WritePlan, OnlyWhatIsWantedIsRead) {
   std::minstd_rand random(5);
