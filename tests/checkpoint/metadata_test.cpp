@@ -3,9 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <limits>
 
+#include "checkpoint/hdf5.hpp"
 #include "checkpoint/header.hpp"
 #include "checkpoint/pieces.hpp"
 #include "kolo/error.h"
@@ -13,6 +19,8 @@
 namespace kolo::checkpoint {
 namespace {
 
+using hdf5::checked;
+using hdf5::Id;
 using testing::HasSubstr;
 
 Table table_of(int tensors) {
@@ -146,6 +154,39 @@ TEST(Metadata, WhatCannotBeIsRefused) {
   EXPECT_THAT(refusal({{}, {{deep(kDeepestGroup + 1), true}}}), HasSubstr("has too many parts"));
   EXPECT_THAT(refusal({{{"w", ElementType::kFloat32, {1L << 40, 1L << 40}}}, {}}),
               HasSubstr("impossible shape"));
+}
+
+// As a newer minor version may write: attributes of types that this one does not have, and a group.
+TEST(Metadata, WhatIsNotKnownIsLeftOut) {
+  Table table{{{"m/w", ElementType::kFloat32, {2000}}}, {{"epoch", std::int64_t{3}}}};
+  const Metadata metadata = make_metadata(table, count_pieces(table));
+  const std::string path = testing::TempDir() + "/kolo-newer-" + std::to_string(::getpid()) + ".h5";
+  std::vector<unsigned char> bytes = metadata.bytes;
+  bytes.resize(metadata.file_size);
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  {
+    const Id file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), "H5Fopen");
+    const Id group(H5Gcreate2(file.get(), "newer", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                   "H5Gcreate2");
+    const Id scalar(H5Screate(H5S_SCALAR), "H5Screate");
+    const Id text(H5Tcopy(H5T_C_S1), "H5Tcopy");
+    checked(H5Tset_size(text.get(), H5T_VARIABLE), "H5Tset_size");
+    const Id compound(H5Tcreate(H5T_COMPOUND, 8), "H5Tcreate");
+    checked(H5Tinsert(compound.get(), "x", 0, H5T_NATIVE_DOUBLE), "H5Tinsert");
+    int number = 0;
+    for (const hid_t type : {H5T_NATIVE_FLOAT, H5T_NATIVE_UINT16, text.get(), compound.get()}) {
+      const std::string name = "attribute" + std::to_string(number++);
+      const Id attribute(
+          H5Acreate2(group.get(), name.c_str(), type, scalar.get(), H5P_DEFAULT, H5P_DEFAULT),
+          "H5Acreate2");
+    }
+  }
+  std::ifstream stream(path, std::ios::binary);
+  bytes.assign(std::istreambuf_iterator<char>(stream), {});
+  std::remove(path.c_str());
+  expect_same(table, parse_metadata(bytes, bytes.size(), "file"));
 }
 
 TEST(Metadata, WhatIsWrittenIsRead) {
