@@ -6,8 +6,10 @@ module.pt       a whole module, which is code and not tensors by name
 scripted.pt     a TorchScript module whose code would run when it is loaded
 """
 import argparse
+import io
 import pathlib
 import sys
+import zipfile
 
 import torch
 
@@ -52,4 +54,10 @@ class Scripted(torch.nn.Module):
         self.training = state[1]
 
 
-torch.jit.script(Scripted()).save(str(folder / "scripted.pt"))
+buffer = io.BytesIO()
+torch.jit.save(torch.jit.script(Scripted()), buffer)
+# Without what names this file's place, for debuggers.
+with zipfile.ZipFile(buffer) as archive, zipfile.ZipFile(folder / "scripted.pt", "w") as stripped:
+    for name in archive.namelist():
+        if not name.endswith(".debug_pkl"):
+            stripped.writestr(name, archive.read(name))
