@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "benchmarks/utf8.hpp"
+#include "core/json.hpp"
 
 namespace kolo::bench {
 namespace {
@@ -13,24 +13,6 @@ std::string format(const char* form, Values... values) {
   char text[512];
   const int length = std::snprintf(text, sizeof text, form, values...);
   return {text, static_cast<std::size_t>(std::clamp(length, 0, static_cast<int>(sizeof text) - 1))};
-}
-
-std::string json_escape(unsigned char character) {
-  switch (character) {
-    case '"':
-      return "\\\"";
-    case '\\':
-      return "\\\\";
-    case '\n':
-      return "\\n";
-    case '\t':
-      return "\\t";
-    case '\r':
-      return "\\r";
-    default:
-      return character < 0x20 ? format("\\u%04x", character)
-                              : std::string(1, static_cast<char>(character));
-  }
 }
 
 std::string whole_placement(const Row& row) {
@@ -57,23 +39,6 @@ std::string ratio_to_mpi(const Row& row, const std::vector<Row>& rows) {
 }
 
 }  // namespace
-
-std::string json_string(const std::string& text) {
-  std::string quoted = "\"";
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = utf8_length(text, at);
-    if (length == 0) {
-      quoted += "\\ufffd";
-      ++at;
-    } else if (length == 1) {
-      quoted += json_escape(static_cast<unsigned char>(text[at++]));
-    } else {
-      quoted += text.substr(at, length);
-      at += length;
-    }
-  }
-  return quoted + "\"";
-}
 
 std::string to_json(const Report& report) {
   std::string json = "{\n  \"benchmark\": " + json_string(report.benchmark) +

@@ -33,9 +33,6 @@ struct Report {
   std::vector<Row> rows;
 };
 
-// Text with quotes, as JSON wants it. Bytes that are not UTF-8 become U+FFFD.
-std::string json_string(const std::string& text);
-
 std::string to_json(const Report& report);
 
 // The table's head, and lines for the rows of one work. The last column is a row's median over that

@@ -1,9 +1,9 @@
 #include "cli/findings.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <sstream>
+
+#include "core/json.hpp"
 
 namespace kolo::cli {
 namespace {
@@ -17,22 +17,6 @@ constexpr std::int64_t kEnoughLocked = 64 * kMiB;
 std::string value(const Probe& probe, const std::string& key) {
   const auto found = probe.values.find(key);
   return found == probe.values.end() ? std::string() : found->second;
-}
-
-std::string json_string(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      quoted += std::string("\\") + c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      std::array<char, 8> code{};
-      std::snprintf(code.data(), code.size(), "\\u%04x", static_cast<unsigned>(c));
-      quoted += code.data();
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "\"";
 }
 
 void judge_memory(const Machine& machine, std::vector<Finding>& findings) {
