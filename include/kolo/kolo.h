@@ -14,4 +14,5 @@
 #include <kolo/parameters.h>
 #include <kolo/process_set.h>
 #include <kolo/stop.h>
+#include <kolo/timeline.h>
 #include <kolo/types.h>

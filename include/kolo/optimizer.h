@@ -67,6 +67,8 @@ class GradientReducer {
   at::Tensor average_loss(const at::Tensor& loss);
   bool reduces_steps() const;
   at::Tensor step_and_reduce(const std::function<at::Tensor()>& step);
+  // A step of training is over, as mark_step() of kolo/timeline.h says.
+  void end_step();
   void set_skip(bool skip);
   void set_no_sync(bool no_sync);
 
@@ -122,17 +124,9 @@ class DistributedOptimizer : public Base {
   // optimizers that decide by it (LBFGS) decide the same everywhere.
   at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override {
     reducer_.attach(this->param_groups());
-    if (reducer_.reduces_steps())
-      return reducer_.step_and_reduce([&] { return Base::step(closure); });
-    if (closure == nullptr) {
-      reducer_.synchronize_unless_done();
-      return Base::step(nullptr);
-    }
-    return Base::step([&] {
-      const at::Tensor loss = closure();
-      reducer_.synchronize_unless_done();
-      return reducer_.average_loss(loss);
-    });
+    const at::Tensor loss = reduce_and_step(std::move(closure));
+    reducer_.end_step();
+    return loss;
   }
 
   // Gradients in reduction must not be changed: an error between backward() and step().
@@ -173,6 +167,20 @@ class DistributedOptimizer : public Base {
   NoSync no_sync() { return NoSync(reducer_); }
 
  private:
+  at::Tensor reduce_and_step(torch::optim::Optimizer::LossClosure closure) {
+    if (reducer_.reduces_steps())
+      return reducer_.step_and_reduce([&] { return Base::step(closure); });
+    if (closure == nullptr) {
+      reducer_.synchronize_unless_done();
+      return Base::step(nullptr);
+    }
+    return Base::step([&] {
+      const at::Tensor loss = closure();
+      reducer_.synchronize_unless_done();
+      return reducer_.average_loss(loss);
+    });
+  }
+
   detail::GradientReducer reducer_;
 };
 

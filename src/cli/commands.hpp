@@ -13,6 +13,7 @@ int run_command(const Arguments& arguments);
 int doctor_command(const Arguments& arguments);
 int bench_command(const Arguments& arguments);
 int checkpoint_command(const Arguments& arguments);
+int trace_command(const Arguments& arguments);
 int help_command(const Arguments& arguments);
 
 void show_usage();

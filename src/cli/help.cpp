@@ -21,6 +21,7 @@ constexpr const char* kUsage =
     "  doctor      what was built in, what this machine has, and what is wrong with it\n"
     "  bench       measure collectives against plain MPI\n"
     "  checkpoint  list, show, verify, compare and convert checkpoints\n"
+    "  trace       look at timelines: merge those of all ranks\n"
     "  help        this; 'kolo help config' lists all settings of the environment,\n"
     "              'kolo help horovod' says what Horovod's calls, options and variables are "
     "here\n\n"
@@ -65,10 +66,13 @@ int help_command(const Arguments& arguments) {
     return bench_command({"--help"});
   } else if (arguments.size() == 1 && arguments[0] == "checkpoint") {
     return checkpoint_command({"--help"});
+  } else if (arguments.size() == 1 && arguments[0] == "trace") {
+    return trace_command({"--help"});
   } else {
-    throw UsageError("no help on '" + arguments.back() +
-                     "'; topics: run, doctor, bench, checkpoint, config [--markdown], horovod "
-                     "[--markdown]");
+    throw UsageError(
+        "no help on '" + arguments.back() +
+        "'; topics: run, doctor, bench, checkpoint, trace, config [--markdown], horovod "
+        "[--markdown]");
   }
   return 0;
 }

@@ -68,6 +68,8 @@ RunOptions from_values(const po::variables_map& values) {
   options.threads_per_rank = values["threads-per-rank"].as<int>();
   options.bind_to = text("bind-to");
   if (values.count("env") != 0) options.variables = values["env"].as<Words>();
+  if (values.count("timeline") != 0)
+    options.variables.push_back("KOLO_TIMELINE=" + text("timeline"));
   options.mpirun = text("mpirun");
   options.mpi_args = text("mpi-args");
   options.timeout_seconds = values["timeout"].as<double>();
@@ -114,6 +116,8 @@ po::options_description run_option_table() {
       "own, if this host has enough)");
   add("no-prefix", po::bool_switch(), "do not begin each line with its rank");
   add("timestamp", po::bool_switch(), "begin each line with the time");
+  add("timeline", po::value<std::string>()->value_name("DIR"),
+      "each rank writes a timeline of what it does into this folder; see kolo trace");
   add("timeout", po::value<double>()->default_value(0, "0")->value_name("SECONDS"),
       "end the job after this time, with exit code 124 (0: never)");
   add("stop-timeout", po::value<double>()->default_value(120, "120")->value_name("SECONDS"),

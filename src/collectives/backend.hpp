@@ -10,6 +10,7 @@
 
 #include "collectives/algorithms/algorithms.hpp"
 #include "collectives/work.hpp"
+#include "timeline/event.hpp"
 
 namespace kolo {
 
@@ -56,6 +57,12 @@ class Backend {
   // From one rank to another, which alone take part.
   virtual std::unique_ptr<Work> transfer(Turn turn, void* data, std::size_t bytes, int source,
                                          int destination) = 0;
+
+  // Fills `reading` with how this rank's clock stands to that of the group's rank 0.
+  virtual std::unique_ptr<Work> clock_reading(Turn turn, ClockReading& reading) = 0;
+
+  // Over what such an operation goes.
+  virtual timeline::Medium medium(OpKind kind, ReduceOp op) const = 0;
 
   // Zeros, where collectives reach them best.
   virtual std::shared_ptr<std::byte[]> make_buffer(std::size_t bytes) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "collectives/transport.hpp"
+#include "core/clock.hpp"
 
 namespace kolo {
 
@@ -20,6 +21,14 @@ class Work {
   // be under way: whoever owns the work keeps it and its buffers alive for as long as the
   // transport.
   virtual Progress step(Status& status) = 0;
+
+  // Of a work that copies into a buffer and out of it: when it had filled the buffer, and when what
+  // is in it was the result. Otherwise the clock's epoch.
+  struct BufferTimes {
+    Clock::time_point filled;
+    Clock::time_point ready;
+  };
+  virtual BufferTimes buffer_times() const { return {}; }
 };
 
 }  // namespace kolo

@@ -30,6 +30,14 @@ class ControlPlane {
   // Sends, receives and decides what can be without waiting. Actions are appended.
   Status advance(bool& moved, std::vector<Participant::Action>& actions);
 
+  // Coordinator: from now on who comes with what is kept, or not; and what was since the last call.
+  void keep_arrivals(bool keep) {
+    if (negotiator_) negotiator_->keep_arrivals(keep);
+  }
+  std::vector<Negotiator::Arrival> take_arrivals() {
+    return negotiator_ ? negotiator_->take_arrivals() : std::vector<Negotiator::Arrival>();
+  }
+
   // Whether messages of this rank are still under way.
   bool sending() const { return channel_->sending() || bye_wanted_; }
 

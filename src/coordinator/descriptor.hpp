@@ -53,7 +53,4 @@ std::int64_t rows_of(std::int64_t rows, int rank, int size);
 std::string describe_difference(const std::vector<const Descriptor*>& by_rank,
                                 const std::vector<int>& ranks);
 
-// "rank 3", "ranks 0, 1, 2" or, for many, "ranks 0-5, 7".
-std::string rank_list(const std::vector<int>& ranks);
-
 }  // namespace kolo

@@ -59,6 +59,8 @@ Engine::Engine(std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> 
     : options_(options),
       rank_(transport->rank()),
       size_(transport->size()),
+      tracing_(options.tracing != nullptr ? options.tracing
+                                          : std::make_shared<timeline::Tracing>()),
       mailbox_(options.submitters_drive ? std::optional(kPatience) : std::nullopt,
                node == nullptr ? nullptr : node->own_doorbell()),
       transport_(std::move(transport)),
@@ -80,6 +82,8 @@ thread_local int Engine::WaitsAtOnce::depth_ = 0;
 Status Engine::submit(const std::shared_ptr<Operation>& operation) {
   const bool waits = WaitsAtOnce::of_this_thread();
   bool packed = false;
+  operation->submitted = Clock::now();
+  operation->step = tracing_->step();
   Status status = mailbox_.submit(operation, packed, waits);
   if (!status.is_ok()) operation->let_go();
   if (options_.submitters_drive && !waits && status.is_ok() && is_time_to_help(packed)) help();
@@ -102,6 +106,21 @@ void Engine::help() noexcept {
 
 Status Engine::wait(const std::shared_ptr<Operation>& operation,
                     std::optional<Clock::duration> timeout) {
+  if (operation->done() || !tracing_->on()) return wait_in_silence(operation, timeout);
+  timeline::ScopeEvent event;
+  event.kind = timeline::ScopeEvent::Kind::kWait;
+  event.name = timeline::Name(operation->name);
+  event.step = tracing_->step();
+  event.thread = timeline::this_thread();
+  event.begin = timeline::nanoseconds(Clock::now());
+  Status status = wait_in_silence(operation, timeout);
+  event.end = timeline::nanoseconds(Clock::now());
+  tracing_->add(event);
+  return status;
+}
+
+Status Engine::wait_in_silence(const std::shared_ptr<Operation>& operation,
+                               std::optional<Clock::duration> timeout) {
   std::optional<Clock::time_point> deadline;
   if (timeout) deadline = Clock::now() + *timeout;
   const bool drives = !operation->done() && mailbox_.begin_driving();
@@ -232,11 +251,10 @@ bool Engine::turn() {
 bool Engine::drain_mailbox() {
   mailbox_.take(entries_);
   if (entries_.empty()) return false;
-  const Clock::time_point now = Clock::now();
   for (const Mailbox::Entry& entry : entries_) {
     switch (entry.kind) {
       case Mailbox::Entry::Kind::kSubmit:
-        submit_to_group(entry.operation, now);
+        submit_to_group(entry.operation);
         break;
       case Mailbox::Entry::Kind::kBoundary:
         if (Group* of = group(entry.process_set)) of->boundary();
@@ -252,7 +270,7 @@ bool Engine::drain_mailbox() {
   return true;
 }
 
-void Engine::submit_to_group(const std::shared_ptr<Operation>& operation, Clock::time_point now) {
+void Engine::submit_to_group(const std::shared_ptr<Operation>& operation) {
   Group* const of = group(operation->process_set);
   if (broken_) {  // accepted while the engine broke
     world().complete(operation, broken_status_);
@@ -266,7 +284,7 @@ void Engine::submit_to_group(const std::shared_ptr<Operation>& operation, Clock:
                                     " does not exist any more on rank " + std::to_string(rank_) +
                                     "; it was removed while the operation was submitted"));
   } else {
-    of->submit(operation, now);
+    of->submit(operation);
   }
 }
 
@@ -294,7 +312,7 @@ Group* Engine::group(int process_set) {
 void Engine::make_group(int process_set, ProcessSet& set, const std::vector<int>& ranks) {
   set.group = std::make_unique<Group>(process_set, set.slot, ranks,
                                       make_subset_transport(*transport_, ranks, set.slot), node_,
-                                      options_.group, mailbox_);
+                                      options_.group, mailbox_, *tracing_);
 }
 
 // All ranks see the changes in the same order, so they number the sets alike.

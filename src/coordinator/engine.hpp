@@ -16,6 +16,7 @@
 #include "coordinator/group.hpp"
 #include "coordinator/mailbox.hpp"
 #include "coordinator/operation.hpp"
+#include "timeline/tracing.hpp"
 
 namespace kolo {
 
@@ -28,6 +29,8 @@ class Engine {
     // Where the program's threads take all cores: who submits drives the engine for a moment, and
     // the engine's own thread, which would have to be put in their place, only lends a hand.
     bool submitters_drive = false;
+    // What records what the engine does; null: one of its own.
+    std::shared_ptr<timeline::Tracing> tracing;
   };
 
   // Takes the transport over and starts the thread. `node`: what the ranks of this node share, or
@@ -43,6 +46,7 @@ class Engine {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  timeline::Tracing& tracing() { return *tracing_; }
 
   // --- any thread ---
 
@@ -64,8 +68,8 @@ class Engine {
     static thread_local int depth_;
   };
 
-  // Waits for the end, at most `timeout`. Gives the operation's status, or kTimeout: then the
-  // operation goes on.
+  // Waits for the end, at most `timeout`. The timeline shows it. Gives the operation's status, or
+  // kTimeout: then the operation goes on.
   Status wait(const std::shared_ptr<Operation>& operation, std::optional<Clock::duration> timeout);
 
   // Whether wait() would return at once.
@@ -90,6 +94,8 @@ class Engine {
   void run() KOLO_EXCLUDES(seat_);
   bool run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& sleeps)
       KOLO_EXCLUDES(seat_);
+  Status wait_in_silence(const std::shared_ptr<Operation>& operation,
+                         std::optional<Clock::duration> timeout);
   // An exception ends the process, as it does on the engine's own thread: after half a turn nothing
   // can be relied on.
   void drive(const Operation& operation, std::optional<Clock::time_point> deadline) noexcept
@@ -97,8 +103,7 @@ class Engine {
   // One round of the loop; whether something moved.
   bool turn() KOLO_REQUIRES(seat_);
   bool drain_mailbox() KOLO_REQUIRES(seat_);
-  void submit_to_group(const std::shared_ptr<Operation>& operation, Clock::time_point now)
-      KOLO_REQUIRES(seat_);
+  void submit_to_group(const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(seat_);
   bool turn_groups() KOLO_REQUIRES(seat_);
   void change_process_sets() KOLO_REQUIRES(seat_);
   void add_process_set(const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(seat_);
@@ -124,7 +129,8 @@ class Engine {
   const int rank_;
   const int size_;
 
-  // Shared between threads; locks itself.
+  // Shared between threads; lock themselves.
+  const std::shared_ptr<timeline::Tracing> tracing_;
   Mailbox mailbox_;
   std::atomic<std::uint32_t> packed_{0};  // submissions that were
 

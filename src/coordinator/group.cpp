@@ -71,12 +71,13 @@ bool changes_process_sets(OpKind kind) {
 
 Group::Group(int process_set, int slot, std::vector<int> ranks,
              std::unique_ptr<Transport> transport, const std::shared_ptr<shm::Node>& node,
-             const GroupOptions& options, Mailbox& mailbox)
+             const GroupOptions& options, Mailbox& mailbox, timeline::Tracing& tracing)
     : process_set_(process_set),
       size_(transport->size()),
       options_(with_ranks(options, std::move(ranks))),
       on_one_node_(find_on_node(node, options_.launch.ranks).has_value()),
       mailbox_(mailbox),
+      tracing_(tracing),
       transport_(std::move(transport)),
       backend_(make_backend(node, slot)),
       control_(make_control_channel(node, slot),
@@ -118,11 +119,12 @@ Group::~Group() {
   }
 }
 
-void Group::submit(const std::shared_ptr<Operation>& operation, Clock::time_point now) {
-  const Participant::Token token = keep_pending(operation, now);
+void Group::submit(const std::shared_ptr<Operation>& operation) {
+  const Participant::Token token = keep_pending(operation);
+  record_submission(*operation);
   if (operation->descriptor.kind == OpKind::kJoin) return control_.participant().join(token);
   control_.participant().submit({token, operation->name, operation->descriptor, operation->absent,
-                                 operation->transient, now, !operation->lined_up,
+                                 operation->transient, operation->submitted, !operation->lined_up,
                                  operation->slot ? operation->slot->place : BucketPlace{}});
 }
 
@@ -140,7 +142,9 @@ Status Group::turn(bool& moved) {
 
 Status Group::advance_control(bool& moved) {
   std::vector<Participant::Action> actions;
+  control_.keep_arrivals(tracing_.on());
   Status status = control_.advance(moved, actions);
+  record_arrivals();
   for (const Participant::Action& action : actions) {
     if (closed_) break;
     std::visit([this](const auto& body) { carry_out(body); }, action);
@@ -154,21 +158,22 @@ Status Group::advance_control(bool& moved) {
   return status;
 }
 
-Participant::Token Group::keep_pending(const std::shared_ptr<Operation>& operation,
-                                       Clock::time_point since) {
+Participant::Token Group::keep_pending(const std::shared_ptr<Operation>& operation) {
   if (free_tokens_.empty()) {
     pending_.emplace_back();
     free_tokens_.push_back(pending_.size());
   }
   const Participant::Token token = free_tokens_.back();
   free_tokens_.pop_back();
-  pending_[token - 1] = {operation, since};
+  pending_[token - 1] = operation;
+  ++tracing_.load.negotiating;
   return token;
 }
 
 std::shared_ptr<Operation> Group::take_pending(Participant::Token token) {
   free_tokens_.push_back(token);
-  return std::exchange(pending_[token - 1].operation, nullptr);
+  --tracing_.load.negotiating;
+  return std::exchange(pending_[token - 1], nullptr);
 }
 
 void Group::carry_out(const Participant::Launch& launch) {
@@ -185,6 +190,7 @@ void Group::carry_out(const Participant::Launch& launch) {
     anything = anything || !member.absent_everywhere;
     running.members.push_back({std::move(operation), member.absent_everywhere});
   }
+  record_launch(running, launch);
   if (!anything) return end(running);
   const std::shared_ptr<Operation>& first = running.members.front().operation;
   if (changes_process_sets(first->descriptor.kind)) return changes_.push_back(first);
@@ -203,6 +209,9 @@ void Group::carry_out(const Participant::Launch& launch) {
     running.work = launch_single(*backend_, turn, running.members.front(), options_.launch);
   }
   if (running.work == nullptr) return end(running);
+  running.bytes = bytes;
+  ++tracing_.load.queued;
+  tracing_.add_load();
   running.small = !first->descriptor.has_own_rows() && bytes < options_.small_bytes;
   running.last_moved = Clock::now();
   running_.push_back(std::move(running));
@@ -269,6 +278,7 @@ Progress Group::start_or_step(Running& running, Status& status) {
   try {
     if (!std::exchange(running.started, true)) {
       running.last_moved = Clock::now();
+      record_start(running);
       status = running.work->start();
     }
     return status.is_ok() ? running.work->step(status) : Progress::kFailed;
@@ -289,6 +299,7 @@ Status Group::step(Running& running, bool& moved) {
       moved = true;
       return Status::ok();
     case Progress::kDone:
+      running.buffer_times = running.work->buffer_times();
       running.work.reset();
       end(running);
       moved = true;
@@ -300,6 +311,7 @@ Status Group::step(Running& running, bool& moved) {
 }
 
 void Group::end(const Running& running) {
+  record_end(running);
   const std::vector<LaunchMember>& members = running.members;
   for (std::size_t begin = 0; begin < members.size(); begin += kEndTogether) {
     const std::size_t count = std::min(kEndTogether, members.size() - begin);
@@ -332,6 +344,7 @@ void Group::end(std::span<const LaunchMember> members) {
 
 void Group::complete(const std::shared_ptr<Operation>& operation, const Status& status) {
   if (operation->stand_in) return;
+  record_end(*operation, status);
   mailbox_.release({operation.get()});
   operation->complete(status, false);
 }
@@ -373,9 +386,9 @@ std::string Group::what_stalls(Clock::time_point now) const {
     if (running.started && now - running.last_moved > kSuspicious)
       return what_runs(running.members);
   }
-  for (const Pending& pending : pending_) {
-    if (pending.operation != nullptr && now - pending.since > kSuspicious)
-      return what_runs({{pending.operation, false}});
+  for (const std::shared_ptr<Operation>& pending : pending_) {
+    if (pending != nullptr && now - pending->submitted > kSuspicious)
+      return what_runs({{pending, false}});
   }
   return leaving_ && !closed_ && now - *leaving_ > kSuspicious ? "shutdown" : "";
 }
@@ -404,10 +417,10 @@ std::string Group::stop_waiting() {
 
 void Group::fail_all(const Status& status) {
   free_tokens_.clear();
-  for (const Pending& pending : std::exchange(pending_, {})) {
-    if (pending.operation == nullptr) continue;
-    complete(pending.operation, status);
-    failed_.push_back(pending.operation);
+  for (const std::shared_ptr<Operation>& pending : std::exchange(pending_, {})) {
+    if (pending == nullptr) continue;
+    complete(pending, status);
+    failed_.push_back(pending);
   }
   for (const std::shared_ptr<Operation>& operation : std::exchange(changes_, {}))
     complete(operation, status);

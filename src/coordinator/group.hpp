@@ -17,6 +17,7 @@
 #include "coordinator/launch.hpp"
 #include "coordinator/mailbox.hpp"
 #include "coordinator/operation.hpp"
+#include "timeline/tracing.hpp"
 
 namespace kolo {
 
@@ -37,16 +38,18 @@ struct GroupOptions {
 class Group {
  public:
   // `ranks` are the members in the world, in the order of their ranks here; `slot` is one that no
-  // other group has now, and `node` null where memory is not shared. The mailbox outlives this.
+  // other group has now, and `node` null where memory is not shared. The mailbox and `tracing`
+  // outlive this.
   Group(int process_set, int slot, std::vector<int> ranks, std::unique_ptr<Transport> transport,
-        const std::shared_ptr<shm::Node>& node, const GroupOptions& options, Mailbox& mailbox);
+        const std::shared_ptr<shm::Node>& node, const GroupOptions& options, Mailbox& mailbox,
+        timeline::Tracing& tracing);
   // Nothing may be in flight any more.
   ~Group();
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
   // --- what the program does ---
-  void submit(const std::shared_ptr<Operation>& operation, Clock::time_point now);
+  void submit(const std::shared_ptr<Operation>& operation);
   void boundary() { control_.participant().boundary(); }
   void wanted(const std::string& name) { control_.participant().wanted(name); }
   void leave();
@@ -81,14 +84,13 @@ class Group {
   void complete(const std::shared_ptr<Operation>& operation, const Status& status);
 
  private:
-  struct Pending {
-    std::shared_ptr<Operation> operation;  // null: the place is free
-    Clock::time_point since;
-  };
   struct Running {
     std::unique_ptr<Work> work;
     std::vector<LaunchMember> members;
     std::uint64_t sequence = 0;
+    std::size_t bytes = 0;
+    timeline::Recorder::Place recorded = timeline::Recorder::kNowhere;  // of a bucket
+    Work::BufferTimes buffer_times;
     bool small = false;
     bool started = false;
     Clock::time_point last_moved;
@@ -106,12 +108,18 @@ class Group {
   Status advance_control(bool& moved);
   Status start_and_step_work(bool& moved);
   Status step(Running& running, bool& moved);
-  static Progress start_or_step(Running& running, Status& status);
+  Progress start_or_step(Running& running, Status& status);
   bool any_pending() const { return free_tokens_.size() < pending_.size(); }
-  Participant::Token keep_pending(const std::shared_ptr<Operation>& operation,
-                                  Clock::time_point since);
+  Participant::Token keep_pending(const std::shared_ptr<Operation>& operation);
   std::shared_ptr<Operation> take_pending(Participant::Token token);
   void end(const Running& running);
+  void record_submission(Operation& operation);
+  void record_launch(Running& running, const Participant::Launch& launch);
+  static timeline::Recorder::Place place_of(const Running& running);
+  void record_start(const Running& running);
+  void record_end(const Running& running);
+  void record_end(const Operation& operation, const Status& status);
+  void record_arrivals();
   void end(std::span<const LaunchMember> members);
   void watch_held_tensors(Clock::time_point now);
   Status watch_lost_ranks(Clock::time_point now);
@@ -121,13 +129,14 @@ class Group {
   const int process_set_;
   const int size_;
   const GroupOptions options_;
-  const bool on_one_node_;  // and its ranks share memory
-  Mailbox& mailbox_;        // outlives this
+  const bool on_one_node_;      // and its ranks share memory
+  Mailbox& mailbox_;            // outlives this
+  timeline::Tracing& tracing_;  // likewise
 
   const std::unique_ptr<Transport> transport_;
   const std::unique_ptr<Backend> backend_;
   ControlPlane control_;
-  std::vector<Pending> pending_;  // not launched yet, by token - 1
+  std::vector<std::shared_ptr<Operation>> pending_;  // not launched yet, by token - 1; or null
   std::vector<Participant::Token> free_tokens_;
   std::vector<std::shared_ptr<Operation>> failed_;  // which the participant may still refer to
   std::list<Running> running_;                      // by sequence

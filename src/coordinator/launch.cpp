@@ -75,17 +75,21 @@ class AllreduceLaunch final : public Work {
         if (member.operation().absent) member.fill();
       }
     }
+    if (buffer_ != nullptr) times_.filled = Clock::now();
     return inner_->start();
   }
 
   Progress step(Status& status) override {
     const Progress progress = inner_->step(status);
     if (progress != Progress::kDone) return progress;
+    if (buffer_ != nullptr) times_.ready = Clock::now();
     for (const Placed& member : members_) {
       if (member.bytes > 0) member.unpack();
     }
     return progress;
   }
+
+  BufferTimes buffer_times() const override { return times_; }
 
  private:
   std::vector<Placed> members_;
@@ -95,6 +99,7 @@ class AllreduceLaunch final : public Work {
   std::size_t count_ = 0;
   double prescale_ = 1.0;
   std::unique_ptr<Work> inner_;
+  BufferTimes times_;
 };
 
 class BroadcastLaunch final : public Work {
@@ -317,6 +322,12 @@ std::unique_ptr<Work> launch_reducescatter(Backend& backend, Turn turn,
   return std::make_unique<Sequence>(turn, std::move(makers));
 }
 
+std::unique_ptr<Work> launch_clock_reading(Backend& backend, Turn turn,
+                                           const LaunchMember& member) {
+  return backend.clock_reading(turn,
+                               *static_cast<ClockReading*>(member.operation->tensors[0].data));
+}
+
 std::unique_ptr<Work> launch_send(Backend& backend, Turn turn, const LaunchMember& member,
                                   const LaunchOptions& options) {
   const Operation& operation = *member.operation;
@@ -343,6 +354,8 @@ std::unique_ptr<Work> launch_single(Backend& backend, Turn turn, const LaunchMem
       return launch_reducescatter(backend, turn, member);
     case OpKind::kSend:
       return launch_send(backend, turn, member, options);
+    case OpKind::kClock:
+      return launch_clock_reading(backend, turn, member);
     case OpKind::kBarrier:  // all that there was to do is that every rank has come
     case OpKind::kJoin:     // the others never are executed
     case OpKind::kAddProcessSet:

@@ -237,6 +237,7 @@ Negotiator::Tensor& Negotiator::find_or_create(const std::string& name) {
 void Negotiator::arrive(int rank, Tensor& tensor, bool absent) {
   tensor.arrived[rank] = true;
   ++tensor.arrivals;
+  if (keeps_arrivals_) arrivals_.push_back({rank, 0, tensor.name, tensor.transient});
   if (absent) ++tensor.absent;
   const bool hopeless = [&] {
     for (int other = 0; other < size(); ++other) {

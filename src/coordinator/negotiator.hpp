@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "coordinator/plan.hpp"
@@ -27,6 +28,14 @@ class Negotiator {
     PlanLimits limits;
   };
 
+  // That a rank of the group has come with a tensor, or with all of a bucket.
+  struct Arrival {
+    int rank = 0;
+    UnitId bucket = 0;  // 0: a tensor
+    std::string name;   // of the tensor
+    bool transient = false;
+  };
+
   explicit Negotiator(const Options& options);
 
   // Takes a report of `rank`. An error means that the rank breaks the protocol.
@@ -34,6 +43,10 @@ class Negotiator {
 
   // The decisions since the last call, for every rank (this one too).
   wire::Decisions take_decisions();
+
+  // From now on arrivals are kept, or not; and those since the last call.
+  void keep_arrivals(bool keep) { keeps_arrivals_ = keep; }
+  std::vector<Arrival> take_arrivals() { return std::exchange(arrivals_, {}); }
 
   // True after every rank has left.
   bool finished() const { return finished_; }
@@ -127,6 +140,8 @@ class Negotiator {
 
   const Options options_;
   wire::Decisions decisions_;
+  bool keeps_arrivals_ = false;
+  std::vector<Arrival> arrivals_;
   std::unordered_map<std::string, std::unique_ptr<Tensor>> tensors_;
   std::unordered_map<UnitId, Tensor*> by_id_;
   std::unordered_map<UnitId, std::unique_ptr<BucketState>> buckets_;

@@ -68,6 +68,7 @@ Status Negotiator::arrive_whole(int rank, BucketState& bucket) {
     return Status::internal("rank " + std::to_string(rank) + " reported a bucket twice");
   }
   bucket.whole[rank] = true;
+  if (keeps_arrivals_) arrivals_.push_back({rank, bucket.id, {}, false});
   if (++bucket.wholes == size()) execute(bucket);
   return Status::ok();
 }

@@ -48,6 +48,7 @@ void Operation::start_over() {
   number = -1;
   wanted = lined_up = false;
   booked = nullptr;
+  recorded = timeline::Recorder::kNowhere;
   status_ = Status::ok();
   absent_everywhere_ = false;
   awaited_.store(false, std::memory_order_relaxed);

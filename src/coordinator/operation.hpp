@@ -14,6 +14,7 @@
 #include "core/clock.hpp"
 #include "core/status.hpp"
 #include "core/thread_annotations.hpp"
+#include "timeline/recorder.hpp"
 
 namespace kolo {
 
@@ -73,6 +74,13 @@ class Operation {
   std::vector<OperationTensor> tensors;  // as descriptor.tensors
   std::unique_ptr<Holder> holder;
   std::optional<Slot> slot;  // set by the mailbox if the data were packed on submission
+
+  // The engine's, on submission.
+  Clock::time_point submitted;
+  std::int64_t step = 0;  // of the program
+
+  // Who drives.
+  timeline::Recorder::Place recorded = timeline::Recorder::kNowhere;
 
   // Engine, before complete(): the last rank of a join, the number of a new process set.
   int number = -1;

@@ -93,16 +93,11 @@ void add_memory(std::vector<Row>& rows) {
                             "share of it if that is less."));
 }
 
-Row allreduce_table_row() {
-  return {
-      {"KOLO_ALLREDUCE_TABLE", "", "path", "", "a file that rank 0 can read, or empty",
-       "Says which algorithm an allreduce over messages takes, by number of ranks and size; "
-       "docs/configuration.md tells its form. Rank 0's holds for all. Empty: recursive doubling "
-       "below 32 KiB, a ring from there on."},
-      [](const std::string& t, Config& c) {
-        c.allreduce_table = t;
-        return true;
-      }};
+Row path_row(const char* name, std::string Config::*field, const char* range, const char* help) {
+  return {{name, "", "path", "", range, help}, [field](const std::string& t, Config& c) {
+            c.*field = t;
+            return true;
+          }};
 }
 
 std::vector<Row> make_table() {
@@ -127,7 +122,11 @@ std::vector<Row> make_table() {
   rows.push_back(number_row("KOLO_CHUNK_BYTES", "", "bytes", &Config::chunk_bytes, 128 * kKiB,
                             std::int64_t{64}, kGiB,
                             "Messages are cut into pieces of this size inside a collective."));
-  rows.push_back(allreduce_table_row());
+  rows.push_back(path_row(
+      "KOLO_ALLREDUCE_TABLE", &Config::allreduce_table, "a file that rank 0 can read, or empty",
+      "Says which algorithm an allreduce over messages takes, by number of ranks and size; "
+      "docs/configuration.md tells its form. Rank 0's holds for all. Empty: recursive "
+      "doubling below 32 KiB, a ring from there on."));
   rows.push_back(number_row("KOLO_CACHE_CAPACITY", "HOROVOD_CACHE_CAPACITY", "integer",
                             &Config::cache_capacity, std::int64_t{16384}, std::int64_t{0},
                             std::int64_t{1} << 30,
@@ -146,6 +145,9 @@ std::vector<Row> make_table() {
                             "How long the engine polls at full speed before it yields and then "
                             "sleeps, where every thread has a core of its own."));
   add_memory(rows);
+  rows.push_back(path_row("KOLO_TIMELINE", &Config::timeline, "a folder, or empty",
+                          "Each rank writes a timeline of what it does into this folder, see "
+                          "docs/timeline.md. Empty: no timeline."));
   rows.push_back({{"KOLO_LOG_LEVEL", "HOROVOD_LOG_LEVEL", "level", "warning",
                    "trace, debug, info, warning, error, off", "What goes to standard error."},
                   [](const std::string& t, Config& c) { return parse_level(t, c.log_level); }});

@@ -31,6 +31,7 @@ struct Config {
   std::int64_t arena_bytes = 0;
   LogLevel log_level = LogLevel::kWarning;
   bool log_timestamp = false;
+  std::string timeline;
 
   // Looks a variable of the environment up; a test gives its own.
   using Lookup = std::function<std::optional<std::string>(const std::string& name)>;

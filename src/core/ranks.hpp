@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <vector>
 
 namespace kolo {
@@ -19,5 +20,8 @@ inline std::vector<int> ranks_where(const std::vector<bool>& flags, bool wanted)
   }
   return ranks;
 }
+
+// "rank 3", "ranks 0, 1, 2" or, for many, "ranks 0-5, 7".
+std::string rank_list(const std::vector<int>& ranks);
 
 }  // namespace kolo

@@ -36,8 +36,8 @@ const char* name_of(DType dtype) {
 
 const char* name_of(OpKind kind) {
   static constexpr const char* kNames[kOpKindCount] = {
-      "allreduce", "broadcast", "allgather",       "alltoall",           "reducescatter",
-      "barrier",   "join",      "add_process_set", "remove_process_set", "send"};
+      "allreduce", "broadcast",       "allgather",          "alltoall", "reducescatter", "barrier",
+      "join",      "add_process_set", "remove_process_set", "send",     "clock"};
   return kNames[static_cast<int>(kind)];
 }
 

@@ -35,8 +35,9 @@ enum class OpKind : std::uint8_t {
   kAddProcessSet = 7,     // the shape of its tensor is the list of ranks
   kRemoveProcessSet = 8,  // the shape of its tensor is the number of the set
   kSend = 9,              // from one rank to another; no others take part
+  kClock = 10,            // its tensor is a ClockReading (algorithms.hpp)
 };
-inline constexpr int kOpKindCount = 10;
+inline constexpr int kOpKindCount = 11;
 inline constexpr int kReduceOpCount = 6;
 
 std::size_t size_of(DType dtype);  // bytes of one element

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "collectives/reduce/reduce.hpp"
+#include "core/ranks.hpp"
 #include "kolo/error.h"
 
 namespace kolo {

@@ -84,6 +84,7 @@ GradientReducer::GradientReducer(DistributedOptimizerOptions options)
 }
 
 GradientReducer::~GradientReducer() {
+  if (const auto running = session_or_null()) running->engine().tracing().stop_counting(this);
   MutexLock lock(state_->mutex);
   for (State::Parameter& parameter : state_->parameters) {
     ReduceHook* hook = hook_of(parameter.tensor);
@@ -391,6 +392,10 @@ void GradientReducer::set_skip(bool skip) {
   }
   MutexLock lock(state_->mutex);
   state_->skip = skip;
+}
+
+void GradientReducer::end_step() {
+  if (const auto running = session_or_null()) running->engine().tracing().end_step(this);
 }
 
 void GradientReducer::set_no_sync(bool no_sync) {

@@ -14,6 +14,7 @@
 #include "kolo/error.h"
 #include "kolo/init.h"
 #include "kolo/mpi_detail.h"
+#include "kolo/timeline.h"
 #include "torch_ops/arena.hpp"
 
 namespace kolo {
@@ -168,9 +169,22 @@ void at_exit() {
   if (!one_has_failed) finalize_mpi();
 }
 
-void init_on(MpiParent parent) {
+// A timeline from the start. Without one that was asked for there is no session.
+void start_timeline_if_asked() {
+  const std::string folder = session("init")->config().timeline;
+  if (folder.empty()) return;
+  try {
+    start_timeline(folder);
+  } catch (...) {
+    shutdown();
+    throw;
+  }
+}
+
+// Whether there was none before.
+bool make_session(MpiParent parent) {
   MutexLock lock(session_mutex);
-  if (current) return;
+  if (current) return false;
   std::shared_ptr<Session> made;
   throw_if_error(start_session(parent, made));
   current = std::move(made);
@@ -178,6 +192,11 @@ void init_on(MpiParent parent) {
   if (registered != 0) log::warning("atexit failed: call kolo::shutdown() before the program ends");
   static const int forks = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   if (forks != 0) log::warning("pthread_atfork failed: a child's tensors are its parent's, too");
+  return true;
+}
+
+void init_on(MpiParent parent) {
+  if (make_session(parent)) start_timeline_if_asked();
 }
 
 }  // namespace
@@ -185,10 +204,23 @@ void init_on(MpiParent parent) {
 Session::Session(const Config& config, const Topology& topology,
                  std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> node,
                  std::vector<int> nodes, AllreduceTable allreduce)
-    : topology_(topology),
+    : config_(config),
+      topology_(topology),
       node_(std::move(node)),
       engine_(std::move(transport), node_,
               engine_options(config, topology, std::move(nodes), std::move(allreduce))) {}
+
+Session::~Session() {
+  shut_down();
+}
+
+// Until it has ended the engine adds to the timeline.
+bool Session::shut_down() {
+  engine_.tracing().keep_quiet();
+  const bool well = engine_.shut_down();
+  end_timeline();
+  return well;
+}
 
 std::string Session::unnamed(const char* operation) {
   return std::string(operation) + ".unnamed." + std::to_string(unnamed_++);
@@ -204,6 +236,11 @@ std::shared_ptr<Session> session(const char* call) {
   if (current) return current;
   throw NotInitializedError(std::string("kolo::") + call +
                             "() needs kolo::init() first (or came after kolo::shutdown())");
+}
+
+std::shared_ptr<Session> session_or_null() {
+  MutexLock lock(session_mutex);
+  return current;
 }
 
 void init() {
@@ -226,14 +263,13 @@ void shutdown() {
   if (ending) put_tensors_elsewhere();
   // Handles and calls under way in other threads may still refer to the session; they find the
   // engine closed.
-  if (!ending || ending->engine().shut_down()) return;
+  if (!ending || ending->shut_down()) return;
   const MutexLock lock(session_mutex);
   one_has_failed = true;
 }
 
 bool is_initialized() {
-  MutexLock lock(session_mutex);
-  return current != nullptr;
+  return session_or_null() != nullptr;
 }
 
 int rank() {

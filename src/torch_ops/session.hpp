@@ -13,6 +13,7 @@
 #include "core/thread_annotations.hpp"
 #include "core/topology.hpp"
 #include "kolo/process_set.h"
+#include "torch_ops/clock_reader.hpp"
 
 namespace kolo {
 
@@ -22,6 +23,12 @@ class Session {
   Session(const Config& config, const Topology& topology, std::unique_ptr<Transport> transport,
           std::shared_ptr<shm::Node> node, std::vector<int> nodes, AllreduceTable allreduce);
 
+  // Without shutdown() before it: the timeline ends, too.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const Config& config() const { return config_; }
   const Topology& topology() const { return topology_; }
   shm::Node* node() const { return node_.get(); }  // null where memory is not shared
   Engine& engine() { return engine_; }
@@ -37,7 +44,15 @@ class Session {
   // All ranks, for what kolo's own threads say beside the program's. Collective in the first call.
   ProcessSet background_set();
 
+  // As Engine::shut_down(), and ends the timeline.
+  bool shut_down();
+  // Where there is a timeline; the program's thread that starts and stops it.
+  ClockReader* clock() const { return clock_.get(); }
+  void set_clock(std::unique_ptr<ClockReader> clock) { clock_ = std::move(clock); }
+  void end_timeline();
+
  private:
+  const Config config_;
   const Topology topology_;
   const std::shared_ptr<shm::Node> node_;
   std::atomic<std::uint64_t> unnamed_{0};
@@ -47,9 +62,12 @@ class Session {
   ProcessSet background_ KOLO_GUARDED_BY(mutex_);  // all ranks' own until it is made
   std::map<std::array<int, 3>, std::uint64_t> between_ KOLO_GUARDED_BY(mutex_);
   Engine engine_;
+  std::unique_ptr<ClockReader> clock_;  // null: no timeline
 };
 
 // The session of this process. Throws NotInitializedError, naming `call`.
 std::shared_ptr<Session> session(const char* call);
+// Null before init() and after shutdown().
+std::shared_ptr<Session> session_or_null();
 
 }  // namespace kolo

@@ -406,6 +406,28 @@ inline void several_in_flight(Transport& t) {
   }
 }
 
+// Each rank's clock is ahead of rank 0's by another second.
+inline void clock_reading(Transport& t) {
+  const std::int64_t ahead = t.rank() * std::int64_t{1'000'000'007};
+  const auto now = [ahead] {
+    return ahead +
+           std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+               .count();
+  };
+  const std::int64_t before = now();
+  for (const std::int64_t run_number : {77, 78}) {
+    ClockReading reading;
+    if (t.rank() == 0) reading.run = run_number;
+    ASSERT_TRUE(run(*make_clock_reading(t, static_cast<Tag>(run_number), reading, now)).is_ok());
+    EXPECT_LE(std::abs(reading.offset + ahead), reading.error) << "rank " << t.rank();
+    EXPECT_EQ(reading.run, run_number);
+    EXPECT_GE(reading.at, before);
+    EXPECT_LE(reading.at, now());
+    EXPECT_LE(reading.start, reading.at + reading.offset + reading.error);
+    EXPECT_EQ(reading.error > 0, t.rank() > 0);
+  }
+}
+
 inline std::vector<std::pair<std::string, Case>> cases() {
   return {{"MessagesKeepTheirOrder", messages_keep_their_order},
           {"ProbeFindsEachMessageOnce", probe_finds_each_message_once},
@@ -426,6 +448,7 @@ inline std::vector<std::pair<std::string, Case>> cases() {
           {"Alltoall", alltoall},
           {"Adasum", adasum_of_all},
           {"Transfer", transfer},
+          {"ClockReading", clock_reading},
           {"SeveralInFlight", several_in_flight}};
 }
 

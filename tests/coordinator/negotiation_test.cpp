@@ -419,11 +419,5 @@ TEST(Negotiation, ProtocolErrorsAreErrors) {
   EXPECT_FALSE(participant.apply({wire::Bucket{4, {{3, 0}}}}, actions).is_ok());
 }
 
-TEST(RankList, IsShort) {
-  EXPECT_EQ(rank_list({3}), "rank 3");
-  EXPECT_EQ(rank_list({0, 1}), "ranks 0, 1");
-  EXPECT_EQ(rank_list({0, 1, 2, 5, 7, 8, 9}), "ranks 0-2, 5, 7-9");
-}
-
 }  // namespace
 }  // namespace kolo

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -94,5 +95,21 @@ std::unique_ptr<Work> make_transfer(Transport& transport, Tag tag, void* data, s
 // first piece.
 std::unique_ptr<Work> make_broadcast(Transport& transport, Tag tag, void* data, std::size_t bytes,
                                      int root, std::size_t chunk_bytes);
+
+// How a rank's clock stands to rank 0's. All but `run` are nanoseconds of Clock, since its epoch.
+struct ClockReading {
+  std::int64_t at = 0;      // here, when it was read
+  std::int64_t offset = 0;  // rank 0's clock at that moment, less `at`
+  std::int64_t error = 0;   // the offset is this far off at most, while both clocks run alike
+  std::int64_t start = 0;   // rank 0's clock when it began to measure
+  std::int64_t run = 0;     // what rank 0 gave there
+};
+
+// Measures, with messages to and fro down a binomial tree, each rank's clock against its parent's:
+// of many round trips the shortest, whose half is the error, counts (Cristian, Probabilistic clock
+// synchronization, 1989). log2(n) measurements one after the other. `reading` is filled. `now`: a
+// clock other than Clock, in nanoseconds.
+std::unique_ptr<Work> make_clock_reading(Transport& transport, Tag tag, ClockReading& reading,
+                                         std::function<std::int64_t()> now = {});
 
 }  // namespace kolo

@@ -199,6 +199,13 @@ class HierarchicalBackend final : public Backend {
                                  int destination) override {
     return messages_->transfer(turn, data, bytes, source, destination);
   }
+  std::unique_ptr<Work> clock_reading(Turn turn, ClockReading& reading) override {
+    return messages_->clock_reading(turn, reading);
+  }
+  timeline::Medium medium(OpKind kind, ReduceOp op) const override {
+    const bool in_stages = kind == OpKind::kAllreduce && op != ReduceOp::Adasum;
+    return in_stages ? timeline::Medium::kStaged : timeline::Medium::kMpi;
+  }
 
   std::shared_ptr<std::byte[]> make_buffer(std::size_t bytes) override {
     return local_ == nullptr ? Backend::make_buffer(bytes) : local_->make_buffer(bytes);

@@ -40,6 +40,12 @@ class MessageBackend final : public Backend {
     return make_transfer(transport_, tag(turn), data, bytes, sending ? destination : source,
                          sending, tuning_.chunk_bytes);
   }
+  std::unique_ptr<Work> clock_reading(Turn turn, ClockReading& reading) override {
+    return make_clock_reading(transport_, tag(turn), reading);
+  }
+  timeline::Medium medium(OpKind /*kind*/, ReduceOp /*op*/) const override {
+    return size() == 1 ? timeline::Medium::kNone : timeline::Medium::kMpi;
+  }
 
  private:
   Tag tag(Turn turn) const {

@@ -46,6 +46,15 @@ class SharedMemoryBackend final : public Backend {
                                  int destination) override {
     return make_transfer(board_, turn, data, bytes, source, destination);
   }
+  std::unique_ptr<Work> clock_reading(Turn turn, ClockReading& reading) override {
+    return messages_->clock_reading(turn, reading);
+  }
+  timeline::Medium medium(OpKind kind, ReduceOp op) const override {
+    const bool over_messages = (kind == OpKind::kAllreduce && op == ReduceOp::Adasum) ||
+                               (kind == OpKind::kAlltoall && !offsets_fit_room(board_.size())) ||
+                               kind == OpKind::kClock;
+    return over_messages ? timeline::Medium::kMpi : timeline::Medium::kShm;
+  }
 
   std::shared_ptr<std::byte[]> make_buffer(std::size_t bytes) override {
     auto* const block = static_cast<std::byte*>(node_->arena().allocate(bytes));

@@ -1,4 +1,4 @@
-// `kolo checkpoint ...`: becomes kolo-checkpoint, which lies beside this program.
+// `kolo checkpoint ...` and `kolo trace ...`: become programs that lie beside this one.
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,15 +9,26 @@
 #include "cli/system.hpp"
 
 namespace kolo::cli {
+namespace {
 
-int checkpoint_command(const Arguments& arguments) {
-  const std::string program = own_directory() + "/kolo-checkpoint";
+[[noreturn]] void become(const char* name, const Arguments& arguments) {
+  const std::string program = own_directory() + "/" + name;
   std::vector<const char*> words = {program.c_str()};
   for (const std::string& word : arguments) words.push_back(word.c_str());
   words.push_back(nullptr);
   ::execv(program.c_str(), const_cast<char* const*>(words.data()));
   throw std::runtime_error("cannot start " + program + ": " +
                            std::generic_category().message(errno));
+}
+
+}  // namespace
+
+int checkpoint_command(const Arguments& arguments) {
+  become("kolo-checkpoint", arguments);
+}
+
+int trace_command(const Arguments& arguments) {
+  become("kolo-trace", arguments);
 }
 
 }  // namespace kolo::cli

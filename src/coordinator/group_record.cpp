@@ -1,0 +1,140 @@
+// What a group tells the flight recorder and the timeline.
+#include <algorithm>
+
+#include "coordinator/group.hpp"
+
+namespace kolo {
+
+using timeline::nanoseconds;
+using timeline::OperationEvent;
+using timeline::Recorder;
+using timeline::State;
+
+namespace {
+
+OperationEvent described(const Operation& operation) {
+  OperationEvent event;
+  event.submitted = nanoseconds(operation.submitted);
+  event.bytes = operation.descriptor.bytes();
+  event.step = operation.step;
+  event.process_set = operation.process_set;
+  event.kind = operation.descriptor.kind;
+  if (!operation.descriptor.tensors.empty()) event.dtype = operation.descriptor.tensors[0].dtype;
+  event.transient = operation.transient;
+  event.name = timeline::Name(operation.name);
+  return event;
+}
+
+void end_at(OperationEvent& event, timeline::Nanoseconds now, bool is_ok) {
+  event.ended = now;
+  event.state = is_ok ? State::kDone : State::kFailed;
+}
+
+}  // namespace
+
+void Group::record_submission(Operation& operation) {
+  Recorder::Pen pen(tracing_.recorder());
+  operation.recorded = pen.begin(described(operation));
+}
+
+// A bucket is an operation of its own beside its members'. Nothing is recorded of stand-ins.
+void Group::record_launch(Running& running, const Participant::Launch& launch) {
+  const timeline::Nanoseconds now = nanoseconds(Clock::now());
+  const bool is_bucket = buckets_.count(launch.unit) > 0;
+  const Descriptor& descriptor = running.members.front().operation->descriptor;
+  const timeline::Medium medium = backend_->medium(descriptor.kind, descriptor.op);
+  OperationEvent bucket;
+  Recorder::Pen pen(tracing_.recorder());
+  for (const LaunchMember& member : running.members) {
+    const Operation& operation = *member.operation;
+    OperationEvent& event = pen.at(operation.recorded);
+    event.agreed = now;
+    event.sequence = launch.sequence;
+    event.state = State::kAgreed;
+    event.medium = medium;
+    if (!is_bucket || operation.stand_in) continue;
+    event.bucket = launch.unit;
+    if (nanoseconds(operation.submitted) < bucket.submitted) continue;
+    bucket.submitted = nanoseconds(operation.submitted);
+    bucket.step = operation.step;
+    bucket.name = timeline::Name(operation.name);
+  }
+  if (bucket.submitted == timeline::kNever) return;
+  bucket.agreed = now;
+  bucket.bytes = buckets_.at(launch.unit).bytes;
+  bucket.sequence = launch.sequence;
+  bucket.bucket = launch.unit;
+  bucket.members = static_cast<std::uint32_t>(running.members.size());
+  bucket.process_set = process_set_;
+  bucket.kind = descriptor.kind;
+  bucket.dtype = descriptor.tensors[0].dtype;
+  bucket.state = State::kAgreed;
+  bucket.medium = medium;
+  running.recorded = pen.begin(bucket);
+}
+
+// What is recorded of it as a whole.
+Recorder::Place Group::place_of(const Running& running) {
+  return running.recorded != Recorder::kNowhere ? running.recorded
+                                                : running.members.front().operation->recorded;
+}
+
+void Group::record_start(const Running& running) {
+  {
+    Recorder::Pen pen(tracing_.recorder());
+    OperationEvent& event = pen.at(place_of(running));
+    event.started = nanoseconds(running.last_moved);
+    event.state = State::kStarted;
+  }
+  --tracing_.load.queued;
+  ++tracing_.load.running;
+  tracing_.load.bytes += running.bytes;
+  tracing_.add_load();
+}
+
+void Group::record_end(const Running& running) {
+  const timeline::Nanoseconds now = nanoseconds(Clock::now());
+  {
+    Recorder::Pen pen(tracing_.recorder());
+    const auto finish = [&](Recorder::Place place) {
+      if (place == Recorder::kNowhere) return;
+      OperationEvent& event = pen.at(place);
+      end_at(event, now, true);
+      const bool is_member = event.bucket != 0 && event.members == 0;
+      if (!is_member || tracing_.shows_bucket_members()) tracing_.add(event);
+    };
+    OperationEvent& whole = pen.at(place_of(running));
+    whole.packed = nanoseconds(running.buffer_times.filled);
+    whole.reduced = nanoseconds(running.buffer_times.ready);
+    for (const LaunchMember& member : running.members) finish(member.operation->recorded);
+    finish(running.recorded);
+  }
+  if (!running.started) return;
+  --tracing_.load.running;
+  tracing_.load.bytes -= running.bytes;
+  tracing_.add_load();
+}
+
+void Group::record_end(const Operation& operation, const Status& status) {
+  if (operation.recorded == Recorder::kNowhere) return;
+  Recorder::Pen pen(tracing_.recorder());
+  OperationEvent& event = pen.at(operation.recorded);
+  if (event.state >= State::kDone) return;
+  end_at(event, nanoseconds(Clock::now()), status.is_ok());
+  tracing_.add(event);
+}
+
+void Group::record_arrivals() {
+  for (const Negotiator::Arrival& arrival : control_.take_arrivals()) {
+    timeline::ArrivalEvent event;
+    event.at = nanoseconds(Clock::now());
+    event.rank = options_.launch.ranks[static_cast<std::size_t>(arrival.rank)];
+    event.process_set = process_set_;
+    event.bucket = arrival.bucket;
+    event.transient = arrival.transient;
+    event.name = timeline::Name(arrival.name);
+    tracing_.add(event);
+  }
+}
+
+}  // namespace kolo

@@ -1,0 +1,133 @@
+// What is recorded of a job while it runs. Events are copied as they are, without allocation.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <variant>
+
+#include "core/clock.hpp"
+#include "core/types.hpp"
+
+namespace kolo::timeline {
+
+// Since the clock's epoch. Never is 0.
+using Nanoseconds = std::int64_t;
+
+inline constexpr Nanoseconds kNever = 0;
+
+inline Nanoseconds nanoseconds(Clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
+// A text of at most Capacity bytes; of a longer one the two ends, for names of layers begin and end
+// with what tells them apart.
+template <std::size_t Capacity>
+class ShortText {
+ public:
+  ShortText() = default;
+  explicit ShortText(std::string_view text) {
+    static constexpr std::string_view kGap = "...";
+    static constexpr std::size_t kHead = (Capacity - kGap.size()) / 2;
+    static constexpr std::size_t kTail = Capacity - kGap.size() - kHead;
+    length_ = static_cast<std::uint8_t>(std::min(text.size(), Capacity));
+    if (text.size() <= Capacity) {
+      std::copy(text.begin(), text.end(), text_);
+      return;
+    }
+    char* const gap = std::copy_n(text.begin(), kHead, text_);
+    std::copy_n(text.end() - kTail, kTail, std::copy(kGap.begin(), kGap.end(), gap));
+  }
+  std::string_view view() const { return {text_, length_}; }
+
+ private:
+  static_assert(Capacity < 256);
+  std::uint8_t length_ = 0;
+  char text_[Capacity];  // so much of it as length_ says
+};
+
+using Name = ShortText<95>;
+
+// Over what a collective goes.
+enum class Medium : std::uint8_t {
+  kNone = 0,    // there is one rank
+  kShm = 1,     // memory that the ranks share
+  kMpi = 2,     // messages
+  kStaged = 3,  // within nodes and between them, in stages
+};
+
+enum class State : std::uint8_t {
+  kSubmitted = 0,  // here; not on every rank yet
+  kAgreed = 1,     // on every rank; waits for its turn
+  kStarted = 2,
+  kDone = 3,
+  kFailed = 4,
+};
+
+// One operation, on a tensor or a group of them, or one execution of a bucket. As far as it has
+// come; what has not happened yet is kNever.
+struct OperationEvent {
+  Nanoseconds submitted = kNever;  // here; of a bucket: the last of its members
+  Nanoseconds agreed = kNever;     // on all ranks that it takes place
+  Nanoseconds started = kNever;
+  Nanoseconds packed = kNever;   // the members of a bucket, into its buffer
+  Nanoseconds reduced = kNever;  // the buffer
+  Nanoseconds ended = kNever;
+  std::uint64_t bytes = 0;
+  std::uint64_t sequence = 0;  // of the decision, in its process set; the same on all ranks
+  std::int64_t step = 0;       // of the program, when it was submitted
+  std::uint64_t bucket = 0;    // in which it travelled, or which it is; 0: alone
+  std::uint32_t members = 0;   // of a bucket; 0: a tensor
+  std::int32_t process_set = 0;
+  OpKind kind = OpKind::kAllreduce;
+  DType dtype = DType::kFloat32;
+  State state = State::kSubmitted;
+  Medium medium = Medium::kNone;
+  // The name will not come again.
+  bool transient = false;
+  Name name;
+};
+
+// A piece of a thread's time: a scope of the program's own, or that it waited.
+struct ScopeEvent {
+  enum class Kind : std::uint8_t { kScope = 0, kWait = 1, kStep = 2 };
+  Nanoseconds begin = kNever;
+  Nanoseconds end = kNever;
+  std::int64_t step = 0;
+  std::int32_t thread = 0;  // the kernel's number
+  Kind kind = Kind::kScope;
+  Name name;  // of a wait: for which operation
+};
+
+// The coordinator has heard that a rank of the world has submitted something.
+struct ArrivalEvent {
+  Nanoseconds at = kNever;
+  std::int32_t rank = 0;
+  std::int32_t process_set = 0;
+  std::uint64_t bucket = 0;  // 0: a tensor
+  OpKind kind = OpKind::kAllreduce;
+  bool transient = false;
+  Name name;  // of the tensor
+};
+
+// What is under way at some time.
+struct LoadEvent {
+  Nanoseconds at = kNever;
+  std::uint64_t bytes = 0;        // in collectives that have started
+  std::uint32_t negotiating = 0;  // submitted here, not on all ranks
+  std::uint32_t queued = 0;       // agreed upon, not started
+  std::uint32_t running = 0;
+};
+
+// How this rank's clock stood to rank 0's.
+struct ClockEvent {
+  Nanoseconds at = kNever;  // here
+  std::int64_t offset = 0;  // rank 0's clock at that moment, less `at`
+  std::int64_t error = 0;   // the offset is this far off at most
+};
+
+using Event = std::variant<OperationEvent, ScopeEvent, ArrivalEvent, LoadEvent, ClockEvent>;
+
+}  // namespace kolo::timeline

@@ -1,0 +1,73 @@
+// Events as lines of a Chrome trace (Trace Event Format, JSON array form), with the names that
+// Horovod's timeline gives to what it has, too. docs/timeline.md says what a reader finds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "timeline/event.hpp"
+
+namespace kolo::timeline {
+
+// Of whom a trace is.
+struct Origin {
+  int rank = 0;
+  int size = 1;
+  std::string host;
+  std::int64_t process = 0;    // the kernel's number
+  std::int64_t run = 0;        // rank 0's time of day at the start, ns; tells runs apart
+  Nanoseconds start = kNever;  // here
+  // What, added to this rank's clock, gives the time since rank 0's start, as it was known then.
+  std::int64_t shift = 0;
+  std::size_t bucket_bytes = 0;  // the fusion threshold
+};
+
+class TraceText {
+ public:
+  explicit TraceText(Origin origin) : origin_(std::move(origin)) {}
+
+  // All add to `text`, whole lines. Head comes first and end last; without the end viewers still
+  // read the file.
+  void head(std::string& text);
+  void add(std::string& text, const Event& event);
+  void dropped(std::string& text, std::uint64_t events, Nanoseconds at);
+  void end(std::string& text) const;
+
+ private:
+  // What is shown below each other, in this order.
+  enum class RowKind : std::uint8_t { kSteps = 0, kThread, kBucket, kTensor, kUnnamed };
+
+  void write(std::string& text, const OperationEvent& event);
+  void write(std::string& text, const ScopeEvent& event);
+  void write(std::string& text, const ArrivalEvent& event);
+  void write(std::string& text, const LoadEvent& event);
+  void write(std::string& text, const ClockEvent& event);
+
+  void open(std::string& text, const char* phase, std::string_view name, const char* category,
+            int row, Nanoseconds begin) const;
+  void span(std::string& text, std::string_view name, const char* category, int row,
+            Nanoseconds begin, Nanoseconds end) const;
+  void counter(std::string& text, const char* name, const char* series, double value,
+               Nanoseconds at) const;
+  void phases(std::string& text, const OperationEvent& event, int row) const;
+  void bandwidth(std::string& text, const OperationEvent& event);
+  int row_of(std::string& text, const OperationEvent& event);
+  int row_of(std::string& text, RowKind kind, int process_set, std::uint64_t number,
+             std::string_view name);
+  int free_lane(std::string& text, const OperationEvent& event);
+  void name_row(std::string& text, int row, RowKind kind, std::string_view name) const;
+
+  const Origin origin_;
+  std::unordered_map<std::string, int> rows_;
+  std::string key_;                 // within row_of(); keeps its memory
+  std::vector<Nanoseconds> lanes_;  // of names that do not come again: until when each is taken
+  // The rate at which operations end.
+  std::optional<Nanoseconds> bin_begin_;
+  std::uint64_t bin_bytes_ = 0;
+};
+
+}  // namespace kolo::timeline

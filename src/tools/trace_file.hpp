@@ -1,0 +1,65 @@
+// Timelines as they lie in a folder: one file a rank, maybe cut off where a process was killed.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "timeline/clock_fit.hpp"
+
+namespace kolo::tools {
+
+// What the file of a rank says of itself.
+struct TraceHeader {
+  int rank = 0;
+  int size = 1;
+  std::string host;
+  std::int64_t run = 0;
+  std::int64_t shift = 0;  // nanoseconds; see timeline::Origin
+  std::uint64_t bucket_bytes = 0;
+};
+
+// The lines of a file that are whole events, without what separates them.
+class TraceLines {
+ public:
+  // Throws FileError.
+  explicit TraceLines(const std::string& path);
+  // False at the end. Throws DataError for a line in the middle that is no event: what is cut off
+  // is the last one.
+  bool next(std::string& line);
+  bool cut_off() const { return cut_off_; }
+
+ private:
+  const std::string path_;
+  std::ifstream file_;
+  std::size_t number_ = 0;
+  bool cut_off_ = false;
+};
+
+struct RankTrace {
+  std::string path;
+  TraceHeader header;
+  bool cut_off = false;
+  bool complete = false;  // the timeline was ended, not killed
+  std::size_t lost = 0;   // events that the rank had no room for
+  std::vector<timeline::ClockEvent> clock;
+};
+
+// The newest run that has files in the folder.
+struct TraceRun {
+  std::map<int, RankTrace> ranks;
+  std::vector<int> missing;                // ranks without a file
+  std::vector<std::string> of_other_runs;  // files that were left out
+};
+
+// Reads all of every file. Throws FileError, and DataError for what is no timeline.
+TraceRun read_run(const std::string& folder);
+
+// A number behind a key, of an event that this project has written: outside of names a quote comes
+// after no backslash. Nothing if it is not there or no number.
+bool find_number(const std::string& line, const char* key, double& number, std::size_t& begin,
+                 std::size_t& end);
+
+}  // namespace kolo::tools

@@ -1,0 +1,99 @@
+// kolo-trace, which `kolo trace` runs.
+#include <boost/program_options.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "kolo/error.h"
+#include "tools/trace_merge.hpp"
+
+namespace po = boost::program_options;
+
+namespace {
+
+constexpr const char* kUsage =
+    "Usage: kolo trace merge FOLDER [-o FILE]\n\n"
+    "merge puts the timelines of all ranks (kolo run --timeline FOLDER) into one file, on rank "
+    "0's\n"
+    "clock, for https://ui.perfetto.dev or chrome://tracing (default: FOLDER/all.json; -: "
+    "standard\n"
+    "output).\n";
+
+constexpr int kUsageError = 2;
+
+struct UsageError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct Words {
+  std::string command;
+  std::string folder;
+  std::string output;
+  bool help = false;
+};
+
+Words parse(int argc, char** argv) {
+  Words words;
+  std::vector<std::string> paths;
+  po::options_description all("Options");
+  auto add = all.add_options();
+  add("help,h", po::bool_switch(&words.help));
+  add("output,o", po::value(&words.output));
+  add("command", po::value(&words.command));
+  add("path", po::value(&paths));
+  po::positional_options_description positions;
+  positions.add("command", 1).add("path", -1);
+  po::variables_map values;
+  po::store(po::command_line_parser(argc, argv).options(all).positional(positions).run(), values);
+  po::notify(values);
+  if (words.help) return words;
+  if (words.command.empty()) throw UsageError("say what to do");
+  if (paths.size() != 1) throw UsageError("'" + words.command + "' takes one folder");
+  words.folder = paths[0];
+  return words;
+}
+
+int merge(const Words& words) {
+  if (words.output == "-") {
+    kolo::tools::merge_traces(words.folder, std::cout, std::cerr);
+    return 0;
+  }
+  const std::string path = words.output.empty() ? words.folder + "/all.json" : words.output;
+  // Under another name until it is whole.
+  const std::string unfinished = path + ".tmp";
+  std::ofstream file(unfinished);
+  if (file) kolo::tools::merge_traces(words.folder, file, std::cerr);
+  file.close();
+  if (!file || std::rename(unfinished.c_str(), path.c_str()) != 0)
+    throw kolo::FileError(path + ": cannot be written: " + std::strerror(errno));
+  std::cerr << "written to " << path
+            << "; open it in https://ui.perfetto.dev or chrome://tracing\n";
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const Words words = parse(argc, argv);
+    if (words.help) {
+      std::cout << kUsage;
+      return 0;
+    }
+    if (words.command == "merge") return merge(words);
+    throw UsageError("unknown command '" + words.command + "'");
+  } catch (const UsageError& error) {
+    std::cerr << "kolo trace: " << error.what() << "\n\n" << kUsage;
+    return kUsageError;
+  } catch (const po::error& error) {
+    std::cerr << "kolo trace: " << error.what() << "\n\n" << kUsage;
+    return kUsageError;
+  } catch (const std::exception& error) {
+    std::cerr << "kolo trace: " << error.what() << "\n";
+    return kUsageError;
+  }
+}
