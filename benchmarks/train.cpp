@@ -4,9 +4,13 @@
 #include <kolo/optim/adadelta.h>
 #include <kolo/optimizer.h>
 #include <kolo/parameters.h>
+#include <kolo/timeline.h>
 #include <torch/torch.h>
 
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <sstream>
 #include <utility>
@@ -63,14 +67,14 @@ class Training {
   double loss_ = 0;
 };
 
-class KoloTraining final : public Contender {
+class KoloTraining : public Contender {
  public:
-  KoloTraining(Ranks& ranks, const TrainingSize& size)
+  KoloTraining(Ranks& ranks, const TrainingSize& size, const std::string& name = "bench.train")
       : ranks_(ranks),
         steps_(size.steps),
         training_(size.batch, ranks.rank()),
         optimizer_(training_.net()->parameters(), optim::AdadeltaOptions(0.1),
-                   DistributedOptimizerOptions().name("bench.train")) {
+                   DistributedOptimizerOptions().name(name)) {
     broadcast_parameters(*training_.net());
   }
 
@@ -91,6 +95,42 @@ class KoloTraining final : public Contender {
   const int steps_;
   Training training_;
   DistributedOptimizer<optim::Adadelta> optimizer_;
+};
+
+// The same while each rank writes a timeline, which must have each step's tensors.
+class TimelineTraining final : public KoloTraining {
+ public:
+  TimelineTraining(Ranks& ranks, const TrainingSize& size)
+      : KoloTraining(ranks, size, "bench.timeline"), rank_(ranks.rank()), steps_(size.steps) {
+    std::string name = std::filesystem::temp_directory_path() / "kolo-bench-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) throw ContenderFailed("no temporary folder");
+    folder_ = name;
+  }
+  ~TimelineTraining() override {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+  TimelineTraining(const TimelineTraining&) = delete;
+  TimelineTraining& operator=(const TimelineTraining&) = delete;
+
+  std::string name() const override { return "kolo-timeline"; }
+  void refresh(const Pattern& /*pattern*/) override { start_timeline(folder_); }
+
+  std::string check(const Pattern& pattern) override {
+    stop_timeline();
+    const std::string path = folder_ + "/timeline-rank-" + std::to_string(rank_) + ".json";
+    std::ifstream file(path);
+    int spans = 0;
+    for (std::string line; std::getline(file, line);)
+      spans += line.find("\"NEGOTIATE_ALLREDUCE\"") == std::string::npos ? 0 : 1;
+    if (spans < steps_) return path + " has " + std::to_string(spans) + " spans of reductions";
+    return KoloTraining::check(pattern);
+  }
+
+ private:
+  const int rank_;
+  const int steps_;
+  std::string folder_;
 };
 
 // As the plain processes, but in kolo's, with its arena, and once in a step each rank waits for the
@@ -176,6 +216,7 @@ Contenders training_contenders(Group& group, const TrainingSize& size, const std
   const auto seen = std::make_shared<Fingerprints>();
   Contenders contenders;
   contenders.push_back(std::make_unique<KoloTraining>(group, size));
+  contenders.push_back(std::make_unique<TimelineTraining>(group, size));
   contenders.push_back(std::make_unique<BarrierTraining>(group, size));
   std::string problem;
   try {

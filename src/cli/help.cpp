@@ -21,7 +21,8 @@ constexpr const char* kUsage =
     "  doctor      what was built in, what this machine has, and what is wrong with it\n"
     "  bench       measure collectives against plain MPI\n"
     "  checkpoint  list, show, verify, compare and convert checkpoints\n"
-    "  trace       look at timelines: merge those of all ranks\n"
+    "  trace       merge the timelines of all ranks; tell why a job hangs\n"
+    "  dump        ask the ranks of a running job what they did last\n"
     "  help        this; 'kolo help config' lists all settings of the environment,\n"
     "              'kolo help horovod' says what Horovod's calls, options and variables are "
     "here\n\n"
@@ -68,10 +69,12 @@ int help_command(const Arguments& arguments) {
     return checkpoint_command({"--help"});
   } else if (arguments.size() == 1 && arguments[0] == "trace") {
     return trace_command({"--help"});
+  } else if (arguments.size() == 1 && arguments[0] == "dump") {
+    return dump_command({"--help"});
   } else {
     throw UsageError(
         "no help on '" + arguments.back() +
-        "'; topics: run, doctor, bench, checkpoint, trace, config [--markdown], horovod "
+        "'; topics: run, doctor, bench, checkpoint, trace, dump, config [--markdown], horovod "
         "[--markdown]");
   }
   return 0;

@@ -25,8 +25,10 @@ HorovodSection starting() {
               {"call", "is_homogeneous", "`is_homogeneous()`", ""},
               {"call", "horovod.run", "none",
                "Ranks are programs, started by `kolo run`; no function is sent to them."},
-              {"call", "start_timeline, stop_timeline", "not yet", ""},
-              {"argument", "file_path, mark_cycles of start_timeline", "not yet", ""},
+              {"call", "start_timeline, stop_timeline", "`start_timeline()`, `stop_timeline()`",
+               "Collective. Every rank writes a file of its own."},
+              {"argument", "file_path of start_timeline", "`folder`", ""},
+              {"argument", "mark_cycles of start_timeline", "none", "There are no cycles."},
           }};
 }
 

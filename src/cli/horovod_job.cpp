@@ -67,12 +67,12 @@ std::vector<HorovodRow> engine_flags() {
        "--autotune-steps-per-sample, --autotune-bayes-opt-max-samples, "
        "--autotune-gaussian-process-noise",
        "not yet", ""},
-      {"flag", "--timeline-filename, --timeline-mark-cycles, --no-timeline-mark-cycles", "not yet",
-       ""},
-      {"flag",
-       "--stall-check, --no-stall-check, --stall-check-warning-time-seconds, "
-       "--stall-check-shutdown-time-seconds",
-       "not yet", "A handle's wait takes a timeout; a rank that dies or leaves ends it."},
+      {"flag", "--timeline-filename", "`--timeline`", "A folder: every rank writes a file."},
+      {"flag", "--timeline-mark-cycles, --no-timeline-mark-cycles", "none",
+       "There are no cycles."},
+      {"flag", "--stall-check, --no-stall-check, --stall-check-warning-time-seconds",
+       "`-x KOLO_STALL_CHECK_TIME_SECONDS`", "0: no check."},
+      {"flag", "--stall-check-shutdown-time-seconds", "`-x KOLO_STALL_SHUTDOWN_TIME_SECONDS`", ""},
       {"flag",
        "--min-np, --min-num-proc, --max-np, --max-num-proc, --slots-per-host, "
        "--elastic-timeout, --reset-limit, --blacklist-cooldown-range, --host-discovery-script",
@@ -130,11 +130,14 @@ HorovodSection variables() {
            "none", "MPI alone finds ranks and moves data."},
           {"variable", "HOROVOD_ENABLE_XLA_OPS", "none", "It is TensorFlow's."},
           {"variable", "HOROVOD_DISABLE_NVTX_RANGES", "none", "No NVTX ranges are marked."},
-          {"variable", "HOROVOD_TIMELINE, HOROVOD_TIMELINE_MARK_CYCLES", "not yet", ""},
-          {"variable",
-           "HOROVOD_STALL_CHECK_DISABLE, HOROVOD_STALL_CHECK_TIME_SECONDS, "
-           "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
-           "not yet", "A handle's wait takes a timeout; a rank that dies or leaves ends it."},
+          {"variable", "HOROVOD_TIMELINE", "`KOLO_TIMELINE`",
+           "A folder, into which every rank writes a file; Horovod's is not read."},
+          {"variable", "HOROVOD_TIMELINE_MARK_CYCLES", "none", "There are no cycles."},
+          {"variable", "HOROVOD_STALL_CHECK_DISABLE", "`KOLO_STALL_CHECK_TIME_SECONDS=0`", ""},
+          {"variable", "HOROVOD_STALL_CHECK_TIME_SECONDS", "`KOLO_STALL_CHECK_TIME_SECONDS`",
+           "Horovod's is read, too."},
+          {"variable", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "`KOLO_STALL_SHUTDOWN_TIME_SECONDS`",
+           "Horovod's is read, too."},
           {"variable",
            "HOROVOD_AUTOTUNE, HOROVOD_AUTOTUNE_LOG, HOROVOD_AUTOTUNE_WARMUP_SAMPLES, "
            "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE, HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES, "

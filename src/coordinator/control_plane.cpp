@@ -37,7 +37,7 @@ Status ControlPlane::deliver_report(bool& moved) {
   const wire::Report report = participant_.take_report();
   if (report.empty()) return Status::ok();
   moved = true;
-  if (negotiator_) return negotiator_->handle(0, report);
+  if (negotiator_) return negotiator_->handle(0, report, Clock::now());
   return channel_->send(wire::encode(report));
 }
 
@@ -55,7 +55,7 @@ Status ControlPlane::process(const ControlChannel::Message& message,
   if (negotiator_) {
     wire::Report report;
     if (Status s = wire::decode(message.bytes, report); !s.is_ok()) return s;
-    return negotiator_->handle(message.from, report);
+    return negotiator_->handle(message.from, report, Clock::now());
   }
   wire::Decisions decisions;
   if (Status s = wire::decode(message.bytes, decisions); !s.is_ok()) return s;

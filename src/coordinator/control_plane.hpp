@@ -38,6 +38,12 @@ class ControlPlane {
     return negotiator_ ? negotiator_->take_arrivals() : std::vector<Negotiator::Arrival>();
   }
 
+  // Coordinator: see Negotiator.
+  std::vector<Stall> stalls(Clock::time_point before) const {
+    return negotiator_ ? negotiator_->stalls(before) : std::vector<Stall>();
+  }
+  void say_stalled(const std::string& text) { negotiator_->say_stalled(text); }
+
   // Whether messages of this rank are still under way.
   bool sending() const { return channel_->sending() || bye_wanted_; }
 

@@ -83,6 +83,7 @@ Status Engine::submit(const std::shared_ptr<Operation>& operation) {
   const bool waits = WaitsAtOnce::of_this_thread();
   bool packed = false;
   operation->submitted = Clock::now();
+  tracing_->submitted(operation->submitted);
   operation->step = tracing_->step();
   Status status = mailbox_.submit(operation, packed, waits);
   if (!status.is_ok()) operation->let_go();
@@ -106,14 +107,18 @@ void Engine::help() noexcept {
 
 Status Engine::wait(const std::shared_ptr<Operation>& operation,
                     std::optional<Clock::duration> timeout) {
-  if (operation->done() || !tracing_->on()) return wait_in_silence(operation, timeout);
+  const bool shown = !operation->done() && tracing_->on();
+  const auto begin = shown ? timeline::nanoseconds(Clock::now()) : timeline::kNever;
+  tracing_->begin_wait();
+  Status status = wait_in_silence(operation, timeout);
+  tracing_->end_wait();
+  if (!shown) return status;
   timeline::ScopeEvent event;
   event.kind = timeline::ScopeEvent::Kind::kWait;
   event.name = timeline::Name(operation->name);
   event.step = tracing_->step();
   event.thread = timeline::this_thread();
-  event.begin = timeline::nanoseconds(Clock::now());
-  Status status = wait_in_silence(operation, timeout);
+  event.begin = begin;
   event.end = timeline::nanoseconds(Clock::now());
   tracing_->add(event);
   return status;
@@ -224,6 +229,7 @@ bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& s
       sleep_until = Clock::now() + kPatience;
       return true;
     }
+    sleep_until = next_watch();
     mailbox_.listen();
     // What came before this rank listened.
     moved_ = turn();
@@ -260,7 +266,7 @@ bool Engine::drain_mailbox() {
         if (Group* of = group(entry.process_set)) of->boundary();
         break;
       case Mailbox::Entry::Kind::kWanted:
-        if (Group* of = group(entry.operation->process_set)) of->wanted(entry.operation->name);
+        if (Group* of = group(entry.operation->process_set)) of->wanted(*entry.operation);
         break;
       case Mailbox::Entry::Kind::kShutdown:
         leave();
@@ -433,6 +439,7 @@ void Engine::break_down(const Status& status) {
                         "restart the job]");
   broken_status_ = told;
   log::error(told.message());
+  tracing_->dump_last("failure: " + told.message());
   mailbox_.close(told);
   for (auto& [number, set] : sets_) {
     if (set.group != nullptr) set.group->say_abort(status.message());
@@ -462,6 +469,14 @@ bool Engine::outstanding() const {
 
 bool Engine::coordinates_messages() const {
   return any_group([](const Group& group) { return group.coordinates_messages(); });
+}
+
+// When this rank, which does nothing, looks whether somebody waits for long. Nothing: never.
+std::optional<Clock::time_point> Engine::next_watch() const {
+  const Clock::duration check = options_.group.stall_check;
+  const bool others = any_group([](const Group& group) { return group.has_others(); });
+  if (broken_ || !others || check == Clock::duration::zero()) return std::nullopt;
+  return Clock::now() + check / 4;
 }
 
 }  // namespace kolo

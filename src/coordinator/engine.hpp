@@ -119,6 +119,7 @@ class Engine {
   bool nothing_to_do() const KOLO_REQUIRES(seat_);
   bool outstanding() const KOLO_REQUIRES(seat_);
   bool coordinates_messages() const KOLO_REQUIRES(seat_);
+  std::optional<Clock::time_point> next_watch() const KOLO_REQUIRES(seat_);
   Group* group(int process_set) KOLO_REQUIRES(seat_);
   Group& world() KOLO_REQUIRES(seat_) { return *sets_.at(0).group; }
   template <typename Predicate>

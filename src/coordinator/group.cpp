@@ -20,18 +20,8 @@ namespace {
 constexpr int kLargeAtOnce = 4;
 constexpr int kSmallAtOnce = 64;
 
-// After that time without progress a collective asks whether all ranks still live.
-constexpr Clock::duration kSuspicious = std::chrono::seconds(1);
-
 // A bucket has many members: so many of them end at a time, while they are in the cache.
 constexpr std::size_t kEndTogether = 32;
-
-std::string what_runs(const std::vector<LaunchMember>& members) {
-  const Operation& first = *members.front().operation;
-  std::string text = std::string(name_of(first.descriptor.kind)) + " of '" + first.name + "'";
-  if (members.size() > 1) text += " and " + std::to_string(members.size() - 1) + " more";
-  return text;
-}
 
 GroupOptions with_ranks(GroupOptions options, std::vector<int> ranks) {
   options.launch.ranks = std::move(ranks);
@@ -179,6 +169,7 @@ std::shared_ptr<Operation> Group::take_pending(Participant::Token token) {
 void Group::carry_out(const Participant::Launch& launch) {
   Running running;
   running.sequence = launch.sequence;
+  running.last_moved = Clock::now();
   bool anything = false;
   bool stands_in = false;
   running.members.reserve(launch.members.size());
@@ -213,7 +204,6 @@ void Group::carry_out(const Participant::Launch& launch) {
   ++tracing_.load.queued;
   tracing_.add_load();
   running.small = !first->descriptor.has_own_rows() && bytes < options_.small_bytes;
-  running.last_moved = Clock::now();
   running_.push_back(std::move(running));
 }
 
@@ -256,6 +246,11 @@ void Group::carry_out(const Participant::Joined& joined) {
 
 void Group::carry_out(const Participant::Closed& /*closed*/) {
   closed_ = true;
+}
+
+void Group::carry_out(const Participant::Stalled& stalled) {
+  told_of_stalls_ = Clock::now();
+  tracing_.dump("stall: " + stalled.text);
 }
 
 Status Group::start_and_step_work(bool& moved) {
@@ -347,63 +342,6 @@ void Group::complete(const std::shared_ptr<Operation>& operation, const Status& 
   record_end(*operation, status);
   mailbox_.release({operation.get()});
   operation->complete(status, false);
-}
-
-Status Group::watch_timers() {
-  const Clock::time_point now = Clock::now();
-  if (now >= next_look_at_held_) watch_held_tensors(now);
-  if (now >= next_look_at_ranks_) {
-    next_look_at_ranks_ = now + kSuspicious / 10;
-    if (Status s = watch_lost_ranks(now); !s.is_ok()) return s;
-  }
-  for (const Running& running : running_) {
-    if (running.sequence - running_.front().sequence >= Backend::kWindow) break;  // not started
-    if (!running.started || now - running.last_moved <= options_.collective_timeout) continue;
-    return Status::peer_lost(
-        what_runs(running.members) + " started on every rank but moved no byte on rank " +
-        std::to_string(options_.launch.ranks[static_cast<std::size_t>(transport_->rank())]) +
-        " for " + to_text(options_.collective_timeout) +
-        ": a peer or the network is gone. See KOLO_COLLECTIVE_TIMEOUT_SECONDS");
-  }
-  return Status::ok();
-}
-
-// Over messages MPI tells; where ranks share memory, nobody does. What a rank wrote before its end
-// may be all that is needed, so its end counts only when it is seen again after another round.
-Status Group::watch_lost_ranks(Clock::time_point now) {
-  // At the end of a group on several nodes a peer may have heard of it, and gone, long before.
-  if (leaving_ && !on_one_node_) return Status::ok();
-  const std::string what = what_stalls(now);
-  const std::optional<int> lost = what.empty() ? std::nullopt : backend_->lost_rank();
-  const std::optional<int> before = std::exchange(seen_lost_, lost);
-  if (!lost || !before) return Status::ok();
-  return Status::peer_lost(what + ": the process of rank " + std::to_string(*lost) + " has ended");
-}
-
-// What has not moved for long; empty if nothing.
-std::string Group::what_stalls(Clock::time_point now) const {
-  for (const Running& running : running_) {
-    if (running.started && now - running.last_moved > kSuspicious)
-      return what_runs(running.members);
-  }
-  for (const std::shared_ptr<Operation>& pending : pending_) {
-    if (pending != nullptr && now - pending->submitted > kSuspicious)
-      return what_runs({{pending, false}});
-  }
-  return leaving_ && !closed_ && now - *leaving_ > kSuspicious ? "shutdown" : "";
-}
-
-// A program may wait in ways that this engine does not see: for another rank's message, which that
-// one sends after its own wait.
-void Group::watch_held_tensors(Clock::time_point now) {
-  next_look_at_held_ = now + options_.fusion_hold / 8;
-  const std::size_t given_up = control_.participant().flush(now - options_.fusion_hold);
-  if (given_up == 0) return;
-  log::warning(std::to_string(given_up) +
-               " bucket(s) were given up, since a tensor was submitted " +
-               to_text(options_.fusion_hold) +
-               " ago and others of its bucket still are not (KOLO_FUSION_HOLD_SECONDS); results "
-               "stay right, but another run may fuse differently");
 }
 
 bool Group::finished() const {

@@ -33,6 +33,9 @@ struct GroupOptions {
   std::size_t cache_capacity = 16384;
   Clock::duration fusion_hold = std::chrono::seconds(30);
   Clock::duration collective_timeout = std::chrono::seconds(300);
+  // What some ranks submitted so long ago and others did not is told, and ends the job. 0: never.
+  Clock::duration stall_check = Clock::duration::zero();
+  Clock::duration stall_shutdown = Clock::duration::zero();
 };
 
 class Group {
@@ -51,7 +54,7 @@ class Group {
   // --- what the program does ---
   void submit(const std::shared_ptr<Operation>& operation);
   void boundary() { control_.participant().boundary(); }
-  void wanted(const std::string& name) { control_.participant().wanted(name); }
+  void wanted(const Operation& operation);
   void leave();
 
   // One round: messages, decisions, work. An error means that the job has failed.
@@ -67,6 +70,8 @@ class Group {
   // Whether all members have left and all is done that they had begun.
   bool finished() const;
   bool outstanding() const { return any_pending() || !running_.empty() || control_.sending(); }
+  // Whether there are others who may wait for this rank, or tell it that somebody does.
+  bool has_others() const { return size_ > 1 && !closed_; }
   // Whether others need this rank while its own program does something else, and cannot wake it.
   bool coordinates_messages() const {
     return size_ > 1 && !on_one_node_ && !closed_ && control_.coordinates();
@@ -105,6 +110,7 @@ class Group {
   void carry_out(const Participant::BucketEnds& bucket);
   void carry_out(const Participant::Joined& joined);
   void carry_out(const Participant::Closed& closed);
+  void carry_out(const Participant::Stalled& stalled);
   Status advance_control(bool& moved);
   Status start_and_step_work(bool& moved);
   Status step(Running& running, bool& moved);
@@ -123,6 +129,11 @@ class Group {
   void end(std::span<const LaunchMember> members);
   void watch_held_tensors(Clock::time_point now);
   Status watch_lost_ranks(Clock::time_point now);
+  Status watch_stalls(Clock::time_point now);
+  void watch_running(Clock::time_point now);
+  Status watch_coordinator(Clock::time_point now);
+  bool is_too_old(Clock::duration age) const;
+  static Status ended_by_stall(const std::string& text);
   std::string what_stalls(Clock::time_point now) const;
 
   // Constant after construction.
@@ -146,7 +157,11 @@ class Group {
   std::unordered_map<UnitId, std::vector<std::string>> bucket_names_;
   Clock::time_point next_look_at_held_;
   Clock::time_point next_look_at_ranks_;
-  std::optional<int> seen_lost_;              // in the world, at the last look
+  Clock::time_point next_look_at_stalls_;
+  Clock::duration next_stall_report_ = Clock::duration::zero();  // how old the oldest is then
+  Clock::time_point told_of_stalls_;  // by the coordinator, or of its silence, the last time
+  std::uint64_t slow_told_ = 0;       // up to this sequence number, exclusive
+  std::optional<int> seen_lost_;      // in the world, at the last look
   std::optional<Clock::time_point> leaving_;  // since
   bool closed_ = false;  // all members have left, or are not waited for any more
 };

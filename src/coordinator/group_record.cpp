@@ -12,17 +12,21 @@ using timeline::State;
 
 namespace {
 
-OperationEvent described(const Operation& operation) {
-  OperationEvent event;
+void describe(const Operation& operation, OperationEvent& event) {
   event.submitted = nanoseconds(operation.submitted);
+  event.agreed = event.started = event.packed = event.reduced = event.ended = timeline::kNever;
+  event.sequence = event.bucket = event.members = 0;
+  event.state = State::kSubmitted;
+  event.medium = timeline::Medium::kNone;
+  event.wanted = false;
   event.bytes = operation.descriptor.bytes();
   event.step = operation.step;
   event.process_set = operation.process_set;
   event.kind = operation.descriptor.kind;
-  if (!operation.descriptor.tensors.empty()) event.dtype = operation.descriptor.tensors[0].dtype;
+  event.dtype =
+      operation.descriptor.tensors.empty() ? DType::kUint8 : operation.descriptor.tensors[0].dtype;
   event.transient = operation.transient;
-  event.name = timeline::Name(operation.name);
-  return event;
+  event.name.assign(operation.name);
 }
 
 void end_at(OperationEvent& event, timeline::Nanoseconds now, bool is_ok) {
@@ -34,12 +38,21 @@ void end_at(OperationEvent& event, timeline::Nanoseconds now, bool is_ok) {
 
 void Group::record_submission(Operation& operation) {
   Recorder::Pen pen(tracing_.recorder());
-  operation.recorded = pen.begin(described(operation));
+  operation.recorded = pen.begin();
+  describe(operation, pen.at(operation.recorded));
+}
+
+// What has ended has given its place back.
+void Group::wanted(const Operation& operation) {
+  control_.participant().wanted(operation.name);
+  if (operation.done() || operation.recorded == Recorder::kNowhere) return;
+  Recorder::Pen pen(tracing_.recorder());
+  pen.at(operation.recorded).wanted = true;
 }
 
 // A bucket is an operation of its own beside its members'. Nothing is recorded of stand-ins.
 void Group::record_launch(Running& running, const Participant::Launch& launch) {
-  const timeline::Nanoseconds now = nanoseconds(Clock::now());
+  const timeline::Nanoseconds now = nanoseconds(running.last_moved);
   const bool is_bucket = buckets_.count(launch.unit) > 0;
   const Descriptor& descriptor = running.members.front().operation->descriptor;
   const timeline::Medium medium = backend_->medium(descriptor.kind, descriptor.op);
@@ -70,7 +83,8 @@ void Group::record_launch(Running& running, const Participant::Launch& launch) {
   bucket.dtype = descriptor.tensors[0].dtype;
   bucket.state = State::kAgreed;
   bucket.medium = medium;
-  running.recorded = pen.begin(bucket);
+  running.recorded = pen.begin();
+  pen.at(running.recorded) = bucket;
 }
 
 // What is recorded of it as a whole.

@@ -339,6 +339,13 @@ std::unique_ptr<Work> launch_send(Backend& backend, Turn turn, const LaunchMembe
 
 }  // namespace
 
+std::string what_runs(const std::vector<LaunchMember>& members) {
+  const Operation& first = *members.front().operation;
+  std::string text = std::string(name_of(first.descriptor.kind)) + " of '" + first.name + "'";
+  if (members.size() > 1) text += " and " + std::to_string(members.size() - 1) + " more";
+  return text;
+}
+
 std::unique_ptr<Work> launch_single(Backend& backend, Turn turn, const LaunchMember& member,
                                     const LaunchOptions& options) {
   switch (member.operation->descriptor.kind) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "collectives/backend.hpp"
@@ -15,6 +16,9 @@ struct LaunchMember {
   std::shared_ptr<Operation> operation;
   bool absent_everywhere = false;
 };
+
+// For messages: "allreduce of 'x' and 3 more".
+std::string what_runs(const std::vector<LaunchMember>& members);
 
 // What a bucket's members are packed into. Made when the bucket begins, used for each of its
 // executions.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "core/ranks.hpp"
@@ -25,6 +26,35 @@ wire::Decisions Negotiator::take_decisions() {
   return std::exchange(decisions_, {});
 }
 
+std::vector<Stall> Negotiator::stalls(Clock::time_point before) const {
+  std::vector<Stall> found;
+  const auto in_world = [&](std::vector<int> ranks) {
+    for (int& rank : ranks) rank = options_.ranks[static_cast<std::size_t>(rank)];
+    std::sort(ranks.begin(), ranks.end());
+    return ranks;
+  };
+  for (const auto& [name, tensor] : tensors_) {
+    if (tensor->arrivals == 0 || tensor->since > before) continue;
+    std::vector<int> missing;
+    for (int rank = 0; rank < size(); ++rank) {
+      if (!tensor->arrived[rank] && !joined_[rank] && needs(*tensor, rank)) missing.push_back(rank);
+    }
+    // The rest of its bucket is what is waited for.
+    if (missing.empty()) continue;
+    found.push_back({name, meant(*tensor).kind, 0, tensor->since, in_world(std::move(missing))});
+  }
+  for (const auto& [id, bucket] : buckets_) {
+    if (bucket->one_by_one || bucket->wholes == 0 || bucket->since > before) continue;
+    const Tensor& first = *bucket->members.front();
+    found.push_back({first.name, first.agreed.kind, bucket->members.size() - 1, bucket->since,
+                     in_world(ranks_where(bucket->whole, false))});
+  }
+  std::sort(found.begin(), found.end(), [](const Stall& a, const Stall& b) {
+    return std::tie(a.since, a.name) < std::tie(b.since, b.name);
+  });
+  return found;
+}
+
 std::string Negotiator::remaining_ranks() const {
   return in_words(ranks_where(left_, false));
 }
@@ -36,7 +66,8 @@ std::string Negotiator::in_words(std::vector<int> ranks) const {
   return rank_list(ranks);
 }
 
-Status Negotiator::handle(int rank, const wire::Report& report) {
+Status Negotiator::handle(int rank, const wire::Report& report, Clock::time_point now) {
+  now_ = now;
   for (const wire::ReportRecord& record : report) {
     Status status = std::visit([&](const auto& body) { return on(rank, body); }, record);
     if (!status.is_ok()) return status;
@@ -58,7 +89,8 @@ Status Negotiator::on(int rank, const wire::Announce& record) {
   tensor.transient = record.transient;
   tensor.announced[rank] = record.descriptor;
   arrive(rank, tensor, record.absent);
-  if (record.again && --owed_[rank] == 0) return handle(rank, std::exchange(held_back_[rank], {}));
+  if (record.again && --owed_[rank] == 0)
+    return handle(rank, std::exchange(held_back_[rank], {}), now_);
   return Status::ok();
 }
 
@@ -236,7 +268,7 @@ Negotiator::Tensor& Negotiator::find_or_create(const std::string& name) {
 
 void Negotiator::arrive(int rank, Tensor& tensor, bool absent) {
   tensor.arrived[rank] = true;
-  ++tensor.arrivals;
+  if (tensor.arrivals++ == 0) tensor.since = now_;
   if (keeps_arrivals_) arrivals_.push_back({rank, 0, tensor.name, tensor.transient});
   if (absent) ++tensor.absent;
   const bool hopeless = [&] {

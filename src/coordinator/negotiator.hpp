@@ -17,7 +17,9 @@
 #include <vector>
 
 #include "coordinator/plan.hpp"
+#include "coordinator/stall.hpp"
 #include "coordinator/wire.hpp"
+#include "core/clock.hpp"
 
 namespace kolo {
 
@@ -38,8 +40,9 @@ class Negotiator {
 
   explicit Negotiator(const Options& options);
 
-  // Takes a report of `rank`. An error means that the rank breaks the protocol.
-  Status handle(int rank, const wire::Report& report);
+  // Takes a report of `rank`, which came at that time. An error means that the rank breaks the
+  // protocol.
+  Status handle(int rank, const wire::Report& report, Clock::time_point now = {});
 
   // The decisions since the last call, for every rank (this one too).
   wire::Decisions take_decisions();
@@ -47,6 +50,11 @@ class Negotiator {
   // From now on arrivals are kept, or not; and those since the last call.
   void keep_arrivals(bool keep) { keeps_arrivals_ = keep; }
   std::vector<Arrival> take_arrivals() { return std::exchange(arrivals_, {}); }
+
+  // What some ranks came with before that time, and others have not yet; the oldest first.
+  std::vector<Stall> stalls(Clock::time_point before) const;
+  // Tells every rank of it.
+  void say_stalled(const std::string& text) { decisions_.emplace_back(wire::Stalled{text}); }
 
   // True after every rank has left.
   bool finished() const { return finished_; }
@@ -65,6 +73,7 @@ class Negotiator {
     // Arrivals for the execution to come. Of a bucket's member only after count_one_by_one().
     std::vector<bool> arrived;
     int arrivals = 0;
+    Clock::time_point since;  // the first of them
     int absent = 0;
     std::map<int, Descriptor> announced;  // of ranks that did not come with the id
     // History.
@@ -89,6 +98,7 @@ class Negotiator {
     bool one_by_one = true;
     std::vector<bool> whole;
     int wholes = 0;
+    Clock::time_point since;  // the first of these
   };
 
   struct Candidate {
@@ -140,6 +150,7 @@ class Negotiator {
 
   const Options options_;
   wire::Decisions decisions_;
+  Clock::time_point now_;  // of the report that is handled
   bool keeps_arrivals_ = false;
   std::vector<Arrival> arrivals_;
   std::unordered_map<std::string, std::unique_ptr<Tensor>> tensors_;

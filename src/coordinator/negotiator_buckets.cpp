@@ -68,6 +68,7 @@ Status Negotiator::arrive_whole(int rank, BucketState& bucket) {
     return Status::internal("rank " + std::to_string(rank) + " reported a bucket twice");
   }
   bucket.whole[rank] = true;
+  if (bucket.wholes == 0) bucket.since = now_;
   if (keeps_arrivals_) arrivals_.push_back({rank, bucket.id, {}, false});
   if (++bucket.wholes == size()) execute(bucket);
   return Status::ok();
@@ -80,9 +81,14 @@ void Negotiator::count_one_by_one(BucketState& bucket) {
   const std::vector<Tensor*> members = bucket.members;
   const std::vector<bool> whole = std::exchange(bucket.whole, {});
   bucket.wholes = 0;
+  // As if they had come one by one then.
+  const Clock::time_point now = std::exchange(now_, bucket.since);
+  const bool keeps_arrivals = std::exchange(keeps_arrivals_, false);
   for (const int rank : ranks_where(whole, true)) {
     for (Tensor* member : members) arrive(rank, *member, false);
   }
+  now_ = now;
+  keeps_arrivals_ = keeps_arrivals;
 }
 
 void Negotiator::count_one_by_one() {

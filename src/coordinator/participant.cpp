@@ -367,6 +367,11 @@ Status Participant::on(const wire::Joined& record, std::vector<Action>& actions)
   return Status::ok();
 }
 
+Status Participant::on(const wire::Stalled& record, std::vector<Action>& actions) {
+  actions.emplace_back(Stalled{record.text});
+  return Status::ok();
+}
+
 Status Participant::on(const wire::Bye& /*record*/, std::vector<Action>& actions) {
   actions.emplace_back(Closed{});
   return Status::ok();

@@ -67,7 +67,10 @@ class Participant {
     int last_rank = 0;
   };
   struct Closed {};  // every rank has left
-  using Action = std::variant<Launch, Failure, BucketBegins, BucketEnds, Joined, Closed>;
+  struct Stalled {   // some ranks wait for others, in words
+    std::string text;
+  };
+  using Action = std::variant<Launch, Failure, BucketBegins, BucketEnds, Joined, Closed, Stalled>;
 
   // Beyond `cache_capacity` names, rank 0 lets the coordinator forget some. (Other ranks ignore
   // it.)
@@ -149,6 +152,7 @@ class Participant {
   Status on(const wire::Dissolve& record, std::vector<Action>& actions);
   Status on(const wire::Evict& record, std::vector<Action>& actions);
   Status on(const wire::Joined& record, std::vector<Action>& actions);
+  Status on(const wire::Stalled& record, std::vector<Action>& actions);
   Status on(const wire::Bye& record, std::vector<Action>& actions);
   Status on(const wire::Abort& record, std::vector<Action>& actions);
 

@@ -263,6 +263,13 @@ void read(Reader& r, Joined& m) {
   m.error = r.text();
 }
 
+void write(Writer& w, const Stalled& m) {
+  w.text(m.text);
+}
+void read(Reader& r, Stalled& m) {
+  m.text = r.text();
+}
+
 void write(Writer& /*w*/, const Bye& /*m*/) {}
 void read(Reader& /*r*/, Bye& /*m*/) {}
 

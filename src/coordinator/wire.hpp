@@ -133,8 +133,12 @@ struct Joined {  // all ranks have joined, or cannot any more; those that have g
   std::string error;
   bool operator==(const Joined&) const = default;
 };
+struct Stalled {  // some ranks wait for others: all write down what they did last
+  std::string text;
+  bool operator==(const Stalled&) const = default;
+};
 using DecisionRecord =
-    std::variant<Assign, Bucket, Execute, Fail, Dissolve, Evict, Bye, Abort, Joined>;
+    std::variant<Assign, Bucket, Execute, Fail, Dissolve, Evict, Bye, Abort, Joined, Stalled>;
 using Decisions = std::vector<DecisionRecord>;
 
 std::vector<std::byte> encode(const Report& report);

@@ -25,6 +25,8 @@ struct Config {
   std::int64_t cache_capacity = 0;
   double collective_timeout_seconds = 0;
   double shutdown_timeout_seconds = 0;
+  double stall_check_seconds = 0;
+  double stall_shutdown_seconds = 0;
   std::int64_t spin_microseconds = 0;
   bool shared_memory = false;
   bool arena = false;
@@ -32,6 +34,7 @@ struct Config {
   LogLevel log_level = LogLevel::kWarning;
   bool log_timestamp = false;
   std::string timeline;
+  std::string flight_recorder_folder;
 
   // Looks a variable of the environment up; a test gives its own.
   using Lookup = std::function<std::optional<std::string>(const std::string& name)>;

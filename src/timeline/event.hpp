@@ -28,7 +28,14 @@ template <std::size_t Capacity>
 class ShortText {
  public:
   ShortText() = default;
-  explicit ShortText(std::string_view text) {
+  explicit ShortText(std::string_view text) { assign(text); }
+  ShortText(const ShortText& other) { *this = other; }
+  ShortText& operator=(const ShortText& other) {
+    length_ = other.length_;
+    std::memcpy(text_, other.text_, length_);
+    return *this;
+  }
+  void assign(std::string_view text) {
     static constexpr std::string_view kGap = "...";
     static constexpr std::size_t kHead = (Capacity - kGap.size()) / 2;
     static constexpr std::size_t kTail = Capacity - kGap.size() - kHead;
@@ -85,8 +92,8 @@ struct OperationEvent {
   DType dtype = DType::kFloat32;
   State state = State::kSubmitted;
   Medium medium = Medium::kNone;
-  // The name will not come again.
-  bool transient = false;
+  bool transient = false;  // the name will not come again
+  bool wanted = false;     // the program waits for it, or has asked whether it is done
   Name name;
 };
 

@@ -12,13 +12,11 @@ bool is_free(const OperationEvent& event) {
 }  // namespace
 
 // What is still under way is stepped over: it is what one looks for when a job hangs.
-Recorder::Place Recorder::begin(const OperationEvent& event) {
+Recorder::Place Recorder::begin() {
   for (std::size_t tried = 0; tried < events_.size(); ++tried) {
     const std::size_t place = next_;
     next_ = (next_ + 1) % events_.size();
-    if (!is_free(events_[place])) continue;
-    events_[place] = event;
-    return static_cast<Place>(place);
+    if (is_free(events_[place])) return static_cast<Place>(place);
   }
   return kNowhere;
 }

@@ -28,11 +28,9 @@ class Recorder {
     Pen(const Pen&) = delete;
     Pen& operator=(const Pen&) = delete;
 
-    // In the place of the oldest operation that has ended. Nowhere where none has: then it is not
-    // recorded.
-    Place begin(const OperationEvent& event) KOLO_NO_THREAD_SAFETY_ANALYSIS {
-      return recorder_.begin(event);
-    }
+    // A place for an operation to be filled in: that of the oldest one that has ended, which still
+    // is in it. Nowhere where none has: then it is not recorded.
+    Place begin() KOLO_NO_THREAD_SAFETY_ANALYSIS { return recorder_.begin(); }
     // The place is given back by an event that has ended (State::kDone or kFailed).
     OperationEvent& at(Place place) KOLO_NO_THREAD_SAFETY_ANALYSIS {
       return place == kNowhere ? recorder_.unrecorded_ : recorder_.events_[place];
@@ -46,7 +44,7 @@ class Recorder {
   std::vector<OperationEvent> copy() const KOLO_EXCLUDES(mutex_);
 
  private:
-  Place begin(const OperationEvent& event) KOLO_REQUIRES(mutex_);
+  Place begin() KOLO_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::vector<OperationEvent> events_ KOLO_GUARDED_BY(mutex_);

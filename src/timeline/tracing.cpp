@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "core/log.hpp"
+
 namespace kolo::timeline {
 namespace {
 
@@ -12,6 +14,10 @@ namespace {
 constexpr std::size_t kRingEvents = 32768;
 
 constexpr std::size_t kRecordedOperations = 10000;
+
+// A thread that is so late did not only have to wait for a core.
+constexpr Nanoseconds kFrozen = 2'000'000'000;
+constexpr Nanoseconds kJustNow = 10'000'000'000;
 
 }  // namespace
 
@@ -41,6 +47,43 @@ std::shared_ptr<Writer> Tracing::writer() {
 
 void Tracing::keep_quiet() {
   if (const std::shared_ptr<Writer> there = writer()) there->keep_quiet();
+}
+
+void Tracing::set_flight(const FlightOrigin& origin) {
+  const MutexLock lock(dump_);
+  flight_ = origin;
+}
+
+// A line of each rank would be too many; whoever wants to know finds the others' beside it.
+void Tracing::dump(const std::string& reason) {
+  const MutexLock lock(dump_);
+  if (flight_.folder.empty() || is_over()) return;
+  std::string path;
+  const FlightNote note{reason, step(), frozen_for(nanoseconds(Clock::now()))};
+  const Status status = write_flight(flight_, flight_text(flight_, note, recorder_.copy()), path);
+  if (!status.is_ok()) return log::warning(status.message());
+  const std::string text = "flight recorder written to " + path + "; kolo trace diagnose " +
+                           flight_.folder + " tells where ranks diverged";
+  flight_.rank == 0 ? log::warning(text) : log::info(text);
+}
+
+void Tracing::dump_last(const std::string& reason) {
+  dump(reason);
+  over_ = true;
+}
+
+void Tracing::alive(Clock::time_point now, Clock::duration next) {
+  const Nanoseconds late = nanoseconds(now) - awake_until_;
+  if (awake_until_.exchange(nanoseconds(now + next)) == kNever || late < kFrozen) return;
+  frozen_ = late;
+  thawed_ = nanoseconds(now);
+}
+
+// Whichever thread comes first after it.
+Nanoseconds Tracing::frozen_for(Nanoseconds now) const {
+  const Nanoseconds awake_until = awake_until_;
+  if (awake_until != kNever && now - awake_until > kFrozen) return now - awake_until;
+  return thawed_ != kNever && now - thawed_ < kJustNow ? frozen_.load() : 0;
 }
 
 void Tracing::add_load() {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "timeline/event.hpp"
+#include "timeline/flight.hpp"
 #include "timeline/recorder.hpp"
 #include "timeline/writer.hpp"
 
@@ -20,6 +21,8 @@ class Tracing {
   Tracing& operator=(const Tracing&) = delete;
 
   Recorder& recorder() { return recorder_; }
+  // From now on dump() writes there.
+  void set_flight(const FlightOrigin& origin) KOLO_EXCLUDES(dump_);
 
   // --- any thread ---
 
@@ -28,6 +31,26 @@ class Tracing {
   // Nothing while it is off. Does not wait: where the writer is too slow the event is dropped and
   // counted.
   void add(const Event& event) KOLO_EXCLUDES(mutex_);
+
+  // Writes the flight recorder, and logs where it is. Nothing before set_flight(), and after
+  // dump_last(): what is written of a failure stays.
+  void dump(const std::string& reason) KOLO_EXCLUDES(dump_);
+  void dump_last(const std::string& reason) KOLO_EXCLUDES(dump_);
+  bool is_over() const { return over_.load(std::memory_order_relaxed); }
+
+  // What the program does.
+  void submitted(Clock::time_point now) {
+    last_submission_.store(nanoseconds(now), std::memory_order_relaxed);
+  }
+  Nanoseconds last_submission() const { return last_submission_.load(std::memory_order_relaxed); }
+  // Whether a thread waits for an operation.
+  void begin_wait() { waiters_.fetch_add(1, std::memory_order_relaxed); }
+  void end_wait() { waiters_.fetch_sub(1, std::memory_order_relaxed); }
+  bool is_waited_for() const { return waiters_.load(std::memory_order_relaxed) > 0; }
+
+  // A thread says that it runs, and that it will again after that time. If it does not, the whole
+  // process does not.
+  void alive(Clock::time_point now, Clock::duration next);
 
   // The step of training that the program is in, from 1 on.
   std::int64_t step() const { return step_.load(std::memory_order_relaxed); }
@@ -53,11 +76,20 @@ class Tracing {
 
  private:
   std::shared_ptr<Writer> writer() KOLO_EXCLUDES(mutex_);
+  Nanoseconds frozen_for(Nanoseconds now) const;
 
   Recorder recorder_;
   std::atomic<EventRing*> active_{nullptr};  // null: off
   std::atomic<std::int64_t> step_{1};
   std::atomic<bool> bucket_members_{true};
+  std::atomic<Nanoseconds> last_submission_{kNever};
+  std::atomic<int> waiters_{0};
+  std::atomic<Nanoseconds> awake_until_{kNever};
+  std::atomic<Nanoseconds> frozen_{0};       // for how long, when it did not run
+  std::atomic<Nanoseconds> thawed_{kNever};  // when it ran again
+  std::atomic<bool> over_{false};
+  Mutex dump_;
+  FlightOrigin flight_ KOLO_GUARDED_BY(dump_);
   Mutex mutex_;
   std::unique_ptr<EventRing> ring_ KOLO_GUARDED_BY(mutex_);  // made once: who adds may be late
   std::shared_ptr<Writer> writer_ KOLO_GUARDED_BY(mutex_);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kolo/error.h"
+#include "tools/trace_diagnose.hpp"
 #include "tools/trace_merge.hpp"
 
 namespace po = boost::program_options;
@@ -16,12 +17,15 @@ namespace po = boost::program_options;
 namespace {
 
 constexpr const char* kUsage =
-    "Usage: kolo trace merge FOLDER [-o FILE]\n\n"
+    "Usage: kolo trace merge FOLDER [-o FILE]\n"
+    "       kolo trace diagnose FOLDER         exit code 1 if ranks wait for each other\n\n"
     "merge puts the timelines of all ranks (kolo run --timeline FOLDER) into one file, on rank "
     "0's\n"
     "clock, for https://ui.perfetto.dev or chrome://tracing (default: FOLDER/all.json; -: "
     "standard\n"
-    "output).\n";
+    "output).\n\n"
+    "diagnose says where ranks diverged, from what their flight recorders have written after a\n"
+    "failure or a stall, or when kolo dump asked for it.\n";
 
 constexpr int kUsageError = 2;
 
@@ -75,6 +79,13 @@ int merge(const Words& words) {
   return 0;
 }
 
+int diagnose(const Words& words) {
+  const kolo::tools::Diagnosis diagnosis =
+      kolo::tools::diagnose(kolo::tools::read_flights(words.folder));
+  std::cout << diagnosis.text;
+  return diagnosis.diverged ? 1 : 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -85,6 +96,7 @@ int main(int argc, char** argv) {
       return 0;
     }
     if (words.command == "merge") return merge(words);
+    if (words.command == "diagnose") return diagnose(words);
     throw UsageError("unknown command '" + words.command + "'");
   } catch (const UsageError& error) {
     std::cerr << "kolo trace: " << error.what() << "\n\n" << kUsage;

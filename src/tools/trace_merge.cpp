@@ -15,9 +15,9 @@ namespace {
 // A clock that is further off than this does not tell which of two ranks came first in a step.
 constexpr timeline::Nanoseconds kFarOff = 1'000'000;
 
-std::string milliseconds(double nanoseconds) {
+std::string number(const char* form, double value) {
   char text[64];
-  std::snprintf(text, sizeof text, "%.3f ms", nanoseconds / 1e6);
+  std::snprintf(text, sizeof text, form, value);
   return text;
 }
 
@@ -52,12 +52,11 @@ class Aligner {
 
 void describe(const RankTrace& trace, const Aligner& aligner, std::ostream& notes) {
   const timeline::ClockFit& fit = aligner.fit();
-  char drift[64];
-  std::snprintf(drift, sizeof drift, "%.2f", fit.drift());
+  const double behind = trace.clock.empty() ? 0 : static_cast<double>(trace.clock.front().offset);
   notes << "rank " << trace.header.rank << " on " << trace.header.host << ": clock "
-        << milliseconds(trace.clock.empty() ? 0 : static_cast<double>(trace.clock.front().offset))
-        << " behind rank 0's, drift " << drift << " ppm, known to "
-        << milliseconds(static_cast<double>(fit.error())) << " by " << trace.clock.size()
+        << number("%.3f ms", behind / 1e6) << " behind rank 0's, drift "
+        << number("%.2f ppm", fit.drift()) << ", known to "
+        << number("%.1f us", static_cast<double>(fit.error()) / 1e3) << " by " << trace.clock.size()
         << " readings";
   if (fit.error() > kFarOff) notes << " (too little to order what ranks do within a step)";
   if (!trace.complete) notes << "; it was not ended, so its last 0.1 s may be missing";

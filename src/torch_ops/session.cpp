@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <thread>
 
 #include "collectives/mpi/runtime.hpp"
+#include "core/host.hpp"
 #include "core/log.hpp"
 #include "core/thread_annotations.hpp"
 #include "kolo/error.h"
@@ -57,6 +59,11 @@ Engine::Options engine_options(const Config& config, const Topology& topology,
   options.group.cache_capacity = static_cast<std::size_t>(config.cache_capacity);
   options.group.fusion_hold = seconds(config.fusion_hold_seconds);
   options.group.collective_timeout = seconds(config.collective_timeout_seconds);
+  options.group.stall_check = seconds(config.stall_check_seconds);
+  options.group.stall_shutdown = seconds(config.stall_shutdown_seconds);
+  // Which tensor of a bucket is missing is known when it has been given up.
+  if (config.stall_check_seconds > 0)
+    options.group.fusion_hold = std::min(options.group.fusion_hold, options.group.stall_check / 2);
   options.shutdown_timeout = seconds(config.shutdown_timeout_seconds);
   options.backoff.spin = std::chrono::microseconds(config.spin_microseconds);
   options.backoff.cores_per_rank = cores_per_rank(topology);
@@ -82,6 +89,16 @@ Status export_environment(MpiParent parent, const Topology& topology) {
   export_variable("LOCAL_WORLD_SIZE", std::to_string(topology.local_size));
   export_variable("MASTER_ADDR", address.substr(0, space));
   export_variable("MASTER_PORT", address.substr(space + 1));
+  return Status::ok();
+}
+
+// The time of day on rank 0, in nanoseconds: no two jobs of a user begin at the same one.
+Status share_job(MpiParent parent, std::int64_t& job) {
+  std::string text = std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                        std::chrono::system_clock::now().time_since_epoch())
+                                        .count());
+  if (Status s = share_text(parent, text); !s.is_ok()) return s;
+  job = std::atoll(text.c_str());
   return Status::ok();
 }
 
@@ -127,7 +144,9 @@ Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
   std::shared_ptr<shm::Node> node;
   std::vector<int> nodes;
   if (Status s = share_memory(parent, config, topology, node, nodes); !s.is_ok()) return s;
-  made = std::make_shared<Session>(config, topology, std::move(transport), std::move(node),
+  std::int64_t job = 0;
+  if (Status s = share_job(parent, job); !s.is_ok()) return s;
+  made = std::make_shared<Session>(config, topology, job, std::move(transport), std::move(node),
                                    std::move(nodes), std::move(allreduce));
   return Status::ok();
 }
@@ -201,14 +220,26 @@ void init_on(MpiParent parent) {
 
 }  // namespace
 
-Session::Session(const Config& config, const Topology& topology,
+Session::Session(const Config& config, const Topology& topology, std::int64_t job,
                  std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> node,
                  std::vector<int> nodes, AllreduceTable allreduce)
     : config_(config),
       topology_(topology),
       node_(std::move(node)),
       engine_(std::move(transport), node_,
-              engine_options(config, topology, std::move(nodes), std::move(allreduce))) {}
+              engine_options(config, topology, std::move(nodes), std::move(allreduce))) {
+  timeline::FlightOrigin origin;
+  origin.rank = topology.rank;
+  origin.size = topology.size;
+  origin.host = host_name();
+  origin.process = ::getpid();
+  origin.job = job;
+  origin.folder = config.flight_recorder_folder.empty() ? timeline::default_flight_folder(job)
+                                                        : config.flight_recorder_folder;
+  engine_.tracing().set_flight(origin);
+  watcher_.emplace(engine_.tracing(), timeline::Watcher::Options{
+                                          seconds(config.stall_check_seconds), topology.rank == 0});
+}
 
 Session::~Session() {
   shut_down();
@@ -218,6 +249,7 @@ Session::~Session() {
 bool Session::shut_down() {
   engine_.tracing().keep_quiet();
   const bool well = engine_.shut_down();
+  watcher_.reset();
   end_timeline();
   return well;
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "coordinator/engine.hpp"
@@ -13,15 +14,17 @@
 #include "core/thread_annotations.hpp"
 #include "core/topology.hpp"
 #include "kolo/process_set.h"
+#include "timeline/watcher.hpp"
 #include "torch_ops/clock_reader.hpp"
 
 namespace kolo {
 
 class Session {
  public:
-  // `nodes`: see GroupOptions.
-  Session(const Config& config, const Topology& topology, std::unique_ptr<Transport> transport,
-          std::shared_ptr<shm::Node> node, std::vector<int> nodes, AllreduceTable allreduce);
+  // `nodes`: see GroupOptions. `job`: a number that other jobs do not have.
+  Session(const Config& config, const Topology& topology, std::int64_t job,
+          std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> node,
+          std::vector<int> nodes, AllreduceTable allreduce);
 
   // Without shutdown() before it: the timeline ends, too.
   ~Session();
@@ -63,6 +66,7 @@ class Session {
   std::map<std::array<int, 3>, std::uint64_t> between_ KOLO_GUARDED_BY(mutex_);
   Engine engine_;
   std::unique_ptr<ClockReader> clock_;  // null: no timeline
+  std::optional<timeline::Watcher> watcher_;
 };
 
 // The session of this process. Throws NotInitializedError, naming `call`.

@@ -3,12 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/host.hpp"
 #include "kolo/error.h"
 #include "kolo/objects.h"
 #include "torch_ops/session.hpp"
@@ -20,12 +20,6 @@ std::atomic<bool> detail::timeline_is_on{false};
 namespace {
 
 using timeline::nanoseconds;
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "an unknown host";
-  return name.data();
-}
 
 std::int64_t time_of_day() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(

@@ -118,8 +118,11 @@ class World {
     }
     return true;
   }
+  // Reports are delivered at that time.
+  void set_now(Clock::time_point now) { now_ = now; }
+  std::vector<Stall> stalls(Clock::time_point before) const { return negotiator_.stalls(before); }
   void deliver_report(int rank) {
-    const Status status = negotiator_.handle(rank, through_the_wire(take(reports_[rank])));
+    const Status status = negotiator_.handle(rank, through_the_wire(take(reports_[rank])), now_);
     EXPECT_TRUE(status.is_ok()) << status.message();
     const wire::Decisions made = negotiator_.take_decisions();
     if (made.empty()) return;
@@ -256,6 +259,7 @@ class World {
   }
 
   const int size_;
+  Clock::time_point now_;
   std::mt19937 random_;
   Negotiator negotiator_;
   std::vector<Participant> participants_;

@@ -42,6 +42,7 @@ Decisions some_decisions() {
           Bye{},
           Joined{3, ""},
           Joined{0, "one has left"},
+          Stalled{"rank 2 does not come"},
           Abort{"lost"}};
 }
 

@@ -2,33 +2,62 @@
 //   leave     the rank returns from main early        throw     ends by an exception
 //   exit      calls exit(3) in the middle             kill      gets SIGKILL in the middle
 //   stop      is stopped (SIGSTOP) amid an operation
+//   stop-broadcast, stop-early   likewise, amid a broadcast, or before it submits
+//   sleep     comes 4 s late                          quiet     all ranks do nothing for 4 s
+//   skip      leaves a tensor out                     order     waits in another order
 // The others go on with operations; when one fails they print its message and the time it took to
 // come, and exit with 4.
 #include <ATen/ATen.h>
 #include <kolo/error.h>
 #include <kolo/init.h>
 #include <kolo/operations.h>
+#include <kolo/timeline.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
 
 // The rank is stopped amid operations: it has submitted them, and moves nothing of the last one.
-void run_into_stop(bool stop_here) {
+void run_into_stop(bool stop_here, bool broadcast) {
   std::vector<at::Tensor> data;
   for (int i = 0; i < 6; ++i) data.push_back(at::ones({4000000}));
   for (int round = 0; round < 4; ++round) {
     std::vector<kolo::Handle> handles;
     for (std::size_t i = 0; i < data.size(); ++i)
-      handles.push_back(kolo::allreduce_async_(data[i], std::to_string(i)));
+      handles.push_back(broadcast ? kolo::broadcast_async_(data[i], 0, std::to_string(i))
+                                  : kolo::allreduce_async_(data[i], std::to_string(i)));
     if (stop_here && round == 3) std::raise(SIGSTOP);
     for (kolo::Handle& handle : handles) handle.wait();
   }
+}
+
+// Steps of two tensors. What the rank does wrong it does in the third one.
+void stall(const std::string& what, bool here) {
+  at::Tensor first = at::ones({1000});
+  at::Tensor second = at::ones({1000});
+  for (int step = 1; step <= 4; ++step) {
+    const bool wrong = here && step == 3;
+    if (wrong && what == "stop-early") std::raise(SIGSTOP);
+    if ((wrong && what == "sleep") || (step == 3 && what == "quiet"))
+      std::this_thread::sleep_for(std::chrono::seconds(4));
+    const bool swapped = wrong && what == "order";
+    if (swapped) kolo::allreduce_(second, "second");
+    if (!(wrong && what == "skip")) kolo::allreduce_(first, "first");
+    if (!swapped) kolo::allreduce_(second, "second");
+    kolo::mark_step();
+  }
+  std::puts("all steps were made");
+}
+
+bool stalls(const std::string& what) {
+  return what == "sleep" || what == "quiet" || what == "skip" || what == "order" ||
+         what == "stop-early";
 }
 
 void misbehave(const std::string& what) {
@@ -42,12 +71,17 @@ int run(const std::string& what, int who) {
   at::Tensor data = at::ones({100000});
   for (int step = 0; step < 3; ++step) kolo::allreduce_(data, "data");
   const auto begin = std::chrono::steady_clock::now();
-  if (kolo::rank() == who && what != "stop") {
+  const bool amid = what == "stop" || what == "stop-broadcast";
+  if (kolo::rank() == who && !amid && !stalls(what)) {
     misbehave(what);
     return 0;
   }
   try {
-    if (what == "stop") run_into_stop(kolo::rank() == who);
+    if (stalls(what)) {
+      stall(what, kolo::rank() == who);
+      return 0;
+    }
+    if (amid) run_into_stop(kolo::rank() == who, what == "stop-broadcast");
     for (int step = 3; step < 1000; ++step) kolo::allreduce_(data, "data");
   } catch (const kolo::Error& error) {
     const double seconds =

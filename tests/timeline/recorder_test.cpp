@@ -20,6 +20,12 @@ OperationEvent named(const std::string& name, Nanoseconds submitted) {
   return event;
 }
 
+Recorder::Place add(Recorder::Pen& pen, const OperationEvent& event) {
+  const Recorder::Place place = pen.begin();
+  pen.at(place) = event;
+  return place;
+}
+
 std::vector<std::string> names(const Recorder& recorder) {
   std::vector<std::string> all;
   for (const OperationEvent& event : recorder.copy()) all.emplace_back(event.name.view());
@@ -38,7 +44,7 @@ TEST(Recorder, KeepsTheLastOnesInOrder) {
   {
     Recorder::Pen pen(recorder);
     for (int i = 1; i <= 5; ++i)
-      pen.at(pen.begin(named(std::to_string(i), i))).state =
+      pen.at(add(pen, named(std::to_string(i), i))).state =
           i % 2 == 0 ? State::kDone : State::kFailed;
   }
   EXPECT_THAT(names(recorder), ElementsAre("3", "4", "5"));
@@ -50,9 +56,8 @@ TEST(Recorder, KeepsWhatIsUnderWay) {
   Recorder::Place waits = Recorder::kNowhere;
   {
     Recorder::Pen pen(recorder);
-    waits = pen.begin(named("waits", 1));
-    for (int i = 2; i <= 9; ++i)
-      pen.at(pen.begin(named(std::to_string(i), i))).state = State::kDone;
+    waits = add(pen, named("waits", 1));
+    for (int i = 2; i <= 9; ++i) pen.at(add(pen, named(std::to_string(i), i))).state = State::kDone;
   }
   EXPECT_THAT(names(recorder), ElementsAre("waits", "8", "9"));
   {
@@ -60,7 +65,7 @@ TEST(Recorder, KeepsWhatIsUnderWay) {
     EXPECT_EQ(pen.at(waits).name.view(), "waits");
     pen.at(waits).state = State::kDone;
     for (int i = 10; i <= 12; ++i)
-      pen.at(pen.begin(named(std::to_string(i), i))).state = State::kDone;
+      pen.at(add(pen, named(std::to_string(i), i))).state = State::kDone;
   }
   EXPECT_THAT(names(recorder), ElementsAre("10", "11", "12"));
 }
@@ -69,9 +74,9 @@ TEST(Recorder, LeavesOutWhatItHasNoRoomFor) {
   Recorder recorder(2);
   {
     Recorder::Pen pen(recorder);
-    EXPECT_NE(pen.begin(named("a", 1)), Recorder::kNowhere);
-    EXPECT_NE(pen.begin(named("b", 2)), Recorder::kNowhere);
-    const Recorder::Place third = pen.begin(named("c", 3));
+    EXPECT_NE(add(pen, named("a", 1)), Recorder::kNowhere);
+    EXPECT_NE(add(pen, named("b", 2)), Recorder::kNowhere);
+    const Recorder::Place third = add(pen, named("c", 3));
     EXPECT_EQ(third, Recorder::kNowhere);
     pen.at(third).state = State::kDone;  // does no harm
   }
@@ -84,7 +89,7 @@ TEST(Recorder, IsReadWhileItIsWritten) {
   std::thread writer([&] {
     for (int i = 1; !stop; ++i) {
       Recorder::Pen pen(recorder);
-      OperationEvent& event = pen.at(pen.begin(named("x", i)));
+      OperationEvent& event = pen.at(add(pen, named("x", i)));
       event.ended = i;
       event.state = State::kDone;
     }

@@ -1,0 +1,165 @@
+// How a group notices that something does not go on.
+#include <algorithm>
+#include <iterator>
+
+#include "coordinator/group.hpp"
+#include "core/log.hpp"
+
+namespace kolo {
+namespace {
+
+// After that time without progress a collective asks whether all ranks still live.
+constexpr Clock::duration kSuspicious = std::chrono::seconds(1);
+
+constexpr Clock::duration kNever = Clock::duration::zero();
+
+}  // namespace
+
+Status Group::watch_timers() {
+  const Clock::time_point now = Clock::now();
+  if (now >= next_look_at_held_) watch_held_tensors(now);
+  if (now >= next_look_at_stalls_) {
+    if (Status s = watch_stalls(now); !s.is_ok()) return s;
+  }
+  if (now >= next_look_at_ranks_) {
+    next_look_at_ranks_ = now + kSuspicious / 10;
+    if (Status s = watch_lost_ranks(now); !s.is_ok()) return s;
+  }
+  for (const Running& running : running_) {
+    if (running.sequence - running_.front().sequence >= Backend::kWindow) break;  // not started
+    if (!running.started || now - running.last_moved <= options_.collective_timeout) continue;
+    return Status::peer_lost(
+        what_runs(running.members) + " started on every rank but moved no byte on rank " +
+        std::to_string(options_.launch.ranks[static_cast<std::size_t>(transport_->rank())]) +
+        " for " + to_text(options_.collective_timeout) +
+        ": a peer or the network is gone. See KOLO_COLLECTIVE_TIMEOUT_SECONDS");
+  }
+  return Status::ok();
+}
+
+// Over messages MPI tells; where ranks share memory, nobody does. What a rank wrote before its end
+// may be all that is needed, so its end counts only when it is seen again after another round.
+Status Group::watch_lost_ranks(Clock::time_point now) {
+  // At the end of a group on several nodes a peer may have heard of it, and gone, long before.
+  if (leaving_ && !on_one_node_) return Status::ok();
+  const std::string what = what_stalls(now);
+  const std::optional<int> lost = what.empty() ? std::nullopt : backend_->lost_rank();
+  const std::optional<int> before = std::exchange(seen_lost_, lost);
+  if (!lost || !before) return Status::ok();
+  return Status::peer_lost(what + ": the process of rank " + std::to_string(*lost) + " has ended");
+}
+
+// What has not moved for long; empty if nothing.
+std::string Group::what_stalls(Clock::time_point now) const {
+  for (const Running& running : running_) {
+    if (running.started && now - running.last_moved > kSuspicious)
+      return what_runs(running.members);
+  }
+  for (const std::shared_ptr<Operation>& pending : pending_) {
+    if (pending != nullptr && now - pending->submitted > kSuspicious)
+      return what_runs({{pending, false}});
+  }
+  return leaving_ && !closed_ && now - *leaving_ > kSuspicious ? "shutdown" : "";
+}
+
+// A program may wait in ways that this engine does not see: for another rank's message, which that
+// one sends after its own wait.
+void Group::watch_held_tensors(Clock::time_point now) {
+  next_look_at_held_ = now + options_.fusion_hold / 8;
+  const std::size_t given_up = control_.participant().flush(now - options_.fusion_hold);
+  if (given_up == 0) return;
+  log::warning(std::to_string(given_up) +
+               " bucket(s) were given up, since a tensor was submitted " +
+               to_text(options_.fusion_hold) +
+               " ago and others of its bucket still are not (KOLO_FUSION_HOLD_SECONDS); results "
+               "stay right, but another run may fuse differently");
+}
+
+// What ranks have not come with is the coordinator's to see. It is told at once, and again whenever
+// it has lasted twice as long.
+Status Group::watch_stalls(Clock::time_point now) {
+  if (options_.stall_check == kNever) return Status::ok();
+  next_look_at_stalls_ = now + options_.stall_check / 8;
+  watch_running(now);
+  if (!control_.coordinates()) return watch_coordinator(now);
+  const std::vector<Stall> stalls = control_.stalls(now - options_.stall_check);
+  if (stalls.empty()) {
+    next_stall_report_ = options_.stall_check;
+    return Status::ok();
+  }
+  const Clock::duration age = now - stalls.front().since;
+  const std::string text = describe(stalls, now);
+  if (is_too_old(age)) return ended_by_stall(text);
+  if (age < next_stall_report_) return Status::ok();
+  next_stall_report_ = 2 * age;
+  const bool ends = options_.stall_shutdown != kNever;
+  log::warning("the job stalls: " + text +
+               ". Ranks that submit other operations, or wait for them in another order, do this, "
+               "and so does one that is stopped, or busy with something else. It is waited for " +
+               (ends ? "until " + to_text(options_.stall_shutdown) + " have passed"
+                     : std::string("for ever")) +
+               " (KOLO_STALL_CHECK_TIME_SECONDS, KOLO_STALL_SHUTDOWN_TIME_SECONDS)");
+  control_.say_stalled(text);
+  return Status::ok();
+}
+
+bool Group::is_too_old(Clock::duration age) const {
+  return options_.stall_shutdown != kNever && age > options_.stall_shutdown;
+}
+
+Status Group::ended_by_stall(const std::string& text) {
+  return Status::peer_lost("the job stalls, and ends for KOLO_STALL_SHUTDOWN_TIME_SECONDS: " +
+                           text);
+}
+
+// Two ranks tell, for one of them may be what the others wait for; all write down what they did.
+void Group::watch_running(Clock::time_point now) {
+  const int rank = transport_->rank();
+  const Clock::duration patience =
+      rank == 0 ? options_.stall_check : options_.stall_check + options_.stall_check / 2;
+  const auto is_slow = [&](const Running& running) {
+    return running.started && now - running.last_moved >= patience;
+  };
+  const auto slow = std::find_if(running_.begin(), running_.end(), is_slow);
+  if (slow == running_.end() || slow->sequence < slow_told_) return;
+  const auto more = std::count_if(std::next(slow), running_.end(), is_slow);
+  slow_told_ = running_.back().sequence + 1;
+  const std::string text =
+      what_runs(slow->members) +
+      (more > 0 ? ", and " + std::to_string(more) + " further operations," : "") +
+      " started on every rank, and moved nothing on rank " +
+      std::to_string(options_.launch.ranks[static_cast<std::size_t>(rank)]) + " for " +
+      to_text(std::chrono::duration_cast<std::chrono::seconds>(now - slow->last_moved));
+  if (rank < 2) {
+    log::warning("the job stalls: " + text +
+                 ": a rank is stopped, or the network is. It ends after " +
+                 to_text(options_.collective_timeout) + " (KOLO_COLLECTIVE_TIMEOUT_SECONDS)");
+  }
+  tracing_.dump("stall: " + text);
+}
+
+// Where the coordinator is what hangs nobody tells who is missing. It speaks when a stall is as old
+// as it should be at most, and then whenever that has doubled.
+Status Group::watch_coordinator(Clock::time_point now) {
+  const std::shared_ptr<Operation>* oldest = nullptr;
+  for (const std::shared_ptr<Operation>& pending : pending_) {
+    if (pending == nullptr) continue;
+    if (oldest == nullptr || pending->submitted < (*oldest)->submitted) oldest = &pending;
+  }
+  if (oldest == nullptr) return Status::ok();
+  const Clock::duration age = now - (*oldest)->submitted;
+  const Clock::duration silence = now - std::max(told_of_stalls_, (*oldest)->submitted);
+  if (silence < (age + options_.stall_check) * 6 / 10) return Status::ok();
+  told_of_stalls_ = now;
+  const std::string text =
+      what_runs({{*oldest, false}}) + " was submitted " +
+      to_text(std::chrono::duration_cast<std::chrono::seconds>(age)) + " ago, and rank " +
+      std::to_string(options_.launch.ranks[0]) +
+      ", which coordinates, says nothing of it: it is stopped, or its computer";
+  if (is_too_old(age)) return ended_by_stall(text);
+  if (transport_->rank() == 1) log::warning("the job stalls: " + text);
+  tracing_.dump("stall: " + text);
+  return Status::ok();
+}
+
+}  // namespace kolo

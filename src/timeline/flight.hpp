@@ -1,0 +1,42 @@
+// The flight recorder as a file: a line of JSON that says whose it is, and one for each operation,
+// the oldest first.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/status.hpp"
+#include "timeline/event.hpp"
+
+namespace kolo::timeline {
+
+// Of whom it is, and where it is written.
+struct FlightOrigin {
+  int rank = 0;
+  int size = 1;
+  std::string host;
+  std::int64_t process = 0;  // the kernel's number
+  std::int64_t job = 0;      // the same on all ranks, other ones for other jobs
+  std::string folder;
+};
+
+// A folder of this user's alone in that for temporary files, with one for each job in it.
+std::string default_flight_folder(std::int64_t job);
+
+// What the program does, and why that is written down.
+struct FlightNote {
+  std::string reason;
+  std::int64_t step = 0;
+  Nanoseconds frozen = 0;  // the process has not run for so long, until just now
+};
+std::string flight_text(const FlightOrigin& origin, const FlightNote& note,
+                        const std::vector<OperationEvent>& operations);
+
+// Writes folder/flight-rank-N.json, whose name is returned in `path`. One that is there is replaced
+// once the new one is whole.
+Status write_flight(const FlightOrigin& origin, const std::string& text, std::string& path);
+
+const char* name_of(State state);  // "submitted"
+
+}  // namespace kolo::timeline

@@ -1,0 +1,114 @@
+#include "timeline/watcher.hpp"
+
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <system_error>
+
+#include "core/log.hpp"
+
+namespace kolo::timeline {
+namespace {
+
+constexpr std::uint64_t kDump = 1;
+constexpr std::uint64_t kStop = std::uint64_t{1} << 32;
+
+// A signal's handler reaches nothing else than what has no owner.
+std::atomic<int> wakes_of_handler{-1};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void wake(int descriptor, std::uint64_t why) {
+  const int before = errno;
+  [[maybe_unused]] const ssize_t written = ::write(descriptor, &why, sizeof why);
+  errno = before;
+}
+
+void note_signal(int /*number*/) {
+  const int descriptor = wakes_of_handler.load();
+  if (descriptor >= 0) wake(descriptor, kDump);
+}
+
+// Unless the program has its own.
+bool catch_signal() {
+  struct sigaction there {};
+  if (::sigaction(SIGUSR2, nullptr, &there) != 0 || there.sa_handler != SIG_DFL) return false;
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  return ::sigaction(SIGUSR2, &action, nullptr) == 0;
+}
+
+}  // namespace
+
+Watcher::Watcher(Tracing& tracing, const Options& options)
+    : tracing_(tracing), options_(options), wakes_(::eventfd(0, EFD_CLOEXEC)) {
+  if (wakes_ < 0) {
+    log::warning("eventfd failed: " + std::generic_category().message(errno) +
+                 "; SIGUSR2 writes no flight recorder");
+    return;
+  }
+  wakes_of_handler = wakes_;
+  caught_ = catch_signal();
+  thread_ = std::thread([this] { run(); });
+}
+
+// The handler stays: a signal that comes now would end the process.
+Watcher::~Watcher() {
+  if (wakes_ < 0) return;
+  wakes_of_handler = -1;
+  wake(wakes_, kStop);
+  thread_.join();
+  ::close(wakes_);
+}
+
+void Watcher::run() {
+  pthread_setname_np(pthread_self(), "kolo-watch");
+  const auto milliseconds = static_cast<int>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(options_.quiet).count());
+  const int period = milliseconds > 0 ? std::max(milliseconds / 4, 1) : -1;
+  while (true) {
+    if (period > 0) tracing_.alive(Clock::now(), std::chrono::milliseconds(period));
+    pollfd waiting{wakes_, POLLIN, 0};
+    const int ready = ::poll(&waiting, 1, period);
+    if (ready < 0 && errno == EINTR) continue;
+    std::uint64_t why = 0;
+    if (ready > 0 && ::read(wakes_, &why, sizeof why) == sizeof why) {
+      if (why >= kStop) return;
+      tracing_.dump("SIGUSR2");
+    } else if (ready == 0) {
+      look(Clock::now());
+    } else {
+      log::warning("the flight recorder's thread ends: poll failed: " +
+                   std::generic_category().message(errno));
+      return;
+    }
+  }
+}
+
+// Once for each silence. A program that never did anything may have other things to do.
+void Watcher::look(Clock::time_point now) {
+  const Nanoseconds last = tracing_.last_submission();
+  const Nanoseconds quiet = nanoseconds(now) - last;
+  if (last == kNever || last == told_ || quiet < nanoseconds(Clock::time_point(options_.quiet)) ||
+      tracing_.is_waited_for() || tracing_.is_over())
+    return;
+  told_ = last;
+  if (options_.tells_of_quiet) {
+    log::warning("the program has submitted nothing for " +
+                 to_text(std::chrono::seconds(quiet / 1'000'000'000)) +
+                 ", and waits for nothing: in step " + std::to_string(tracing_.step()) +
+                 " it loads data, evaluates, saves, or hangs outside of kolo "
+                 "(KOLO_STALL_CHECK_TIME_SECONDS)");
+  }
+  tracing_.dump("the program submits nothing");
+}
+
+}  // namespace kolo::timeline

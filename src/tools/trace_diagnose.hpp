@@ -1,0 +1,58 @@
+// What the flight recorders of a job's ranks say together: who waits for whom, and for what.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace kolo::tools {
+
+struct FlightOperation {
+  enum class State : std::uint8_t { kSubmitted, kAgreed, kStarted, kDone, kFailed };
+  std::string name;
+  std::string operation;  // "allreduce"
+  State state = State::kSubmitted;
+  bool wanted = false;
+  std::int64_t step = 0;
+  std::int64_t bytes = 0;
+  int process_set = 0;
+  std::int64_t bucket = 0;
+  std::int64_t members = 0;
+  std::int64_t sequence = -1;  // -1: not agreed upon
+  // Nanoseconds of that rank's clock; 0: not yet.
+  std::int64_t submitted = 0;
+  std::int64_t started = 0;
+  std::int64_t ended = 0;
+};
+
+// What one rank has written.
+struct Flight {
+  int rank = 0;
+  int size = 1;
+  std::string host;
+  std::int64_t process = 0;
+  std::int64_t job = 0;
+  std::string reason;
+  std::int64_t step = 0;
+  std::int64_t now = 0;  // its clock
+  std::int64_t unix_time = 0;
+  std::int64_t frozen = 0;                  // for how long it had not run
+  std::vector<FlightOperation> operations;  // the oldest first
+};
+
+using Flights = std::map<int, Flight>;  // by rank
+
+// Of one file's text. Throws DataError, which names `path`.
+Flight parse_flight(const std::string& text, const std::string& path);
+
+// Of the newest job that has files (flight-rank-N.json) in the folder. Throws FileError, DataError.
+Flights read_flights(const std::string& folder);
+
+struct Diagnosis {
+  bool diverged = false;  // a rank waits for another, or has left no record
+  std::string text;       // lines
+};
+Diagnosis diagnose(const Flights& flights);
+
+}  // namespace kolo::tools

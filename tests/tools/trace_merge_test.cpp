@@ -1,0 +1,142 @@
+#include "tools/trace_merge.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "kolo/error.h"
+#include "timeline/trace_text.hpp"
+
+namespace kolo::tools {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr std::int64_t kUs = 1000;
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+class MergeTest : public testing::Test {
+ protected:
+  MergeTest() {
+    std::string name = testing::TempDir() + "kolo-merge-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~MergeTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string path(int rank) const {
+    return folder_ + "/timeline-rank-" + std::to_string(rank) + ".json";
+  }
+
+  // Of a rank whose clock shows `ahead` more than rank 0's at the start, and gains 20 ppm.
+  void write(int rank, std::int64_t ahead, std::int64_t run = 7, bool ended = true) const {
+    const std::int64_t start = 500 * kSecond;  // on rank 0's clock
+    const auto here = [&](std::int64_t time) { return time + ahead + (time - start) / 50'000; };
+    const auto reading = [&](std::int64_t time) {
+      return timeline::ClockEvent{here(time), time - here(time), 300 * rank};
+    };
+    timeline::Origin origin;
+    origin.rank = rank;
+    origin.size = 3;
+    origin.host = "node";
+    origin.run = run;
+    origin.start = here(start);
+    origin.shift = -here(start);
+    timeline::TraceText lines(origin);
+    std::string text;
+    lines.head(text);
+    lines.add(text, reading(start));
+    for (const int seconds : {0, 25, 50}) {
+      timeline::ScopeEvent scope;
+      scope.begin = here(start + seconds * kSecond + 5 * kUs);
+      scope.end = scope.begin + 2 * kUs;
+      scope.name = timeline::Name(std::to_string(seconds) + ",\"ts\":1");
+      lines.add(text, scope);
+    }
+    lines.add(text, reading(start + 100 * kSecond));
+    if (ended) lines.end(text);
+    std::ofstream(path(rank)) << text;
+  }
+
+  // By process, the times of scopes.
+  std::map<int, std::vector<double>> merge() {
+    std::ostringstream merged;
+    std::ostringstream notes;
+    merge_traces(folder_, merged, notes);
+    notes_ = notes.str();
+    std::map<int, std::vector<double>> times;
+    for (const json& event : json::parse(merged.str())) {
+      if (event["ph"] == "X") times[event["pid"]].push_back(event["ts"]);
+    }
+    return times;
+  }
+
+  std::string folder_;
+  std::string notes_;
+};
+
+// The same moment is the same time, whatever clocks show.
+TEST_F(MergeTest, PutsAllRanksOnOneClock) {
+  write(0, 0);
+  write(1, 3 * kSecond);
+  write(2, -kSecond);
+  const auto times = merge();
+  ASSERT_EQ(times.size(), 3U);
+  for (const auto& [process, scopes] : times) {
+    ASSERT_EQ(scopes.size(), 3U);
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_NEAR(scopes[i], static_cast<double>(i) * 25e6 + 5, 0.01) << "process " << process;
+  }
+  EXPECT_THAT(notes_, HasSubstr("rank 1 on node: clock -3000.000 ms behind rank 0's, drift -20.00 "
+                                "ppm, known to 0.3 us by 2 readings\n"));
+  EXPECT_THAT(notes_, Not(HasSubstr("no timeline of")));
+}
+
+TEST_F(MergeTest, TakesWhatAKilledProcessLeaves) {
+  write(0, 0);
+  write(1, 0, 7, false);
+  std::ofstream(path(1), std::ios::app) << R"({"ph":"X","name":"cut of)";
+  EXPECT_EQ(merge()[2].size(), 3U);
+  EXPECT_THAT(
+      notes_,
+      HasSubstr("; it was not ended, so its last 0.1 s may be missing; its last event is cut off"));
+  EXPECT_THAT(notes_, HasSubstr("no timeline of rank 2 is in the folder"));
+}
+
+TEST_F(MergeTest, LeavesEarlierRunsOut) {
+  write(0, 0, 8);
+  write(1, 0, 8);
+  write(2, 0, 7);
+  EXPECT_EQ(merge().size(), 2U);
+  EXPECT_THAT(notes_, HasSubstr("timeline-rank-2.json: is of an earlier run, and was left out"));
+}
+
+TEST_F(MergeTest, RefusesWhatIsNoTimeline) {
+  const auto message = [&]() -> std::string {
+    try {
+      merge();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message(), HasSubstr("there are no timelines here"));
+  std::ofstream(path(0)) << "[\n{}]\n";
+  EXPECT_THAT(message(), HasSubstr("it has no header"));
+  std::ofstream(path(0)) << "[\nhello\n{},\n]\n";
+  EXPECT_THAT(message(), HasSubstr("line 2 is no event"));
+  std::ofstream(path(0)) << "[\n{\"name\":\"kolo\",\"ph\":\"M\",\"args\":{\"version\":2}},\n";
+  EXPECT_THAT(message(), HasSubstr("newer version"));
+  std::ofstream(path(0)) << "[\n{\"name\":\"kolo\",\"ph\":\"M\",\"args\":{\"version\":1}},\n";
+  EXPECT_THAT(message(), HasSubstr("its header is damaged"));
+  std::ofstream(path(0)) << "[\n{\"name\":\"kolo\",\"ph\":\"M\"},\n";
+  EXPECT_THAT(message(), HasSubstr("its header is damaged"));
+}
+
+}  // namespace
+}  // namespace kolo::tools
