@@ -18,6 +18,9 @@ namespace {
 // submits nothing: where memory is shared, others wake it.
 constexpr Clock::duration kCoordinatorNap = std::chrono::milliseconds(100);
 
+// How often a rank that does nothing looks whether somebody waits at most.
+constexpr Clock::duration kLeastWatch = std::chrono::milliseconds(10);
+
 // How long a rank that gives up waiting for others goes on sending what it has told them.
 constexpr Clock::duration kLastWords = std::chrono::seconds(1);
 
@@ -476,7 +479,7 @@ std::optional<Clock::time_point> Engine::next_watch() const {
   const Clock::duration check = options_.group.stall_check;
   const bool others = any_group([](const Group& group) { return group.has_others(); });
   if (broken_ || !others || check == Clock::duration::zero()) return std::nullopt;
-  return Clock::now() + check / 4;
+  return Clock::now() + std::max(check / 4, kLeastWatch);
 }
 
 }  // namespace kolo

@@ -17,6 +17,8 @@
 namespace kolo::timeline {
 namespace {
 
+constexpr int kLeastPeriod = 10;  // milliseconds
+
 constexpr std::uint64_t kDump = 1;
 constexpr std::uint64_t kStop = std::uint64_t{1} << 32;
 
@@ -56,7 +58,7 @@ Watcher::Watcher(Tracing& tracing, const Options& options)
     return;
   }
   wakes_of_handler = wakes_;
-  caught_ = catch_signal();
+  if (!catch_signal()) log::debug("SIGUSR2 is the program's own, and writes no flight recorder");
   thread_ = std::thread([this] { run(); });
 }
 
@@ -73,7 +75,7 @@ void Watcher::run() {
   pthread_setname_np(pthread_self(), "kolo-watch");
   const auto milliseconds = static_cast<int>(
       std::chrono::duration_cast<std::chrono::milliseconds>(options_.quiet).count());
-  const int period = milliseconds > 0 ? std::max(milliseconds / 4, 1) : -1;
+  const int period = milliseconds > 0 ? std::max(milliseconds / 4, kLeastPeriod) : -1;
   while (true) {
     if (period > 0) tracing_.alive(Clock::now(), std::chrono::milliseconds(period));
     pollfd waiting{wakes_, POLLIN, 0};

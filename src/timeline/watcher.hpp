@@ -27,8 +27,7 @@ class Watcher {
 
   Tracing& tracing_;
   const Options options_;
-  int wakes_ = -1;  // an eventfd, to which the signal's handler writes
-  bool caught_ = false;
+  int wakes_ = -1;             // an eventfd, to which the signal's handler writes
   Nanoseconds told_ = kNever;  // of the quiet since then
   std::thread thread_;
 };

@@ -1,10 +1,11 @@
 #include "tools/trace_file.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "kolo/error.h"
 
@@ -79,7 +80,7 @@ RankTrace read_rank(const std::string& path) {
 }  // namespace
 
 TraceLines::TraceLines(const std::string& path) : path_(path), file_(path) {
-  if (!file_) throw FileError(path + ": cannot be read: " + std::strerror(errno));
+  if (!file_) throw FileError(path + ": cannot be read: " + std::generic_category().message(errno));
 }
 
 bool TraceLines::next(std::string& line) {

@@ -2,10 +2,10 @@
 #include <boost/program_options.hpp>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <iostream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "kolo/error.h"
@@ -73,7 +73,7 @@ int merge(const Words& words) {
   if (file) kolo::tools::merge_traces(words.folder, file, std::cerr);
   file.close();
   if (!file || std::rename(unfinished.c_str(), path.c_str()) != 0)
-    throw kolo::FileError(path + ": cannot be written: " + std::strerror(errno));
+    throw kolo::FileError(path + ": cannot be written: " + std::generic_category().message(errno));
   std::cerr << "written to " << path
             << "; open it in https://ui.perfetto.dev or chrome://tracing\n";
   return 0;

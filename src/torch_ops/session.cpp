@@ -63,7 +63,7 @@ Engine::Options engine_options(const Config& config, const Topology& topology,
   options.group.stall_shutdown = seconds(config.stall_shutdown_seconds);
   // Which tensor of a bucket is missing is known when it has been given up.
   if (config.stall_check_seconds > 0)
-    options.group.fusion_hold = std::min(options.group.fusion_hold, options.group.stall_check / 2);
+    options.group.fusion_hold = std::min(options.group.fusion_hold, options.group.stall_check);
   options.shutdown_timeout = seconds(config.shutdown_timeout_seconds);
   options.backoff.spin = std::chrono::microseconds(config.spin_microseconds);
   options.backoff.cores_per_rank = cores_per_rank(topology);
