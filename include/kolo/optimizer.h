@@ -124,7 +124,7 @@ class DistributedOptimizer : public Base {
   // optimizers that decide by it (LBFGS) decide the same everywhere.
   at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override {
     reducer_.attach(this->param_groups());
-    const at::Tensor loss = reduce_and_step(std::move(closure));
+    at::Tensor loss = reduce_and_step(std::move(closure));
     reducer_.end_step();
     return loss;
   }

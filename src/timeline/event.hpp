@@ -31,6 +31,7 @@ class ShortText {
   explicit ShortText(std::string_view text) { assign(text); }
   ShortText(const ShortText& other) { *this = other; }
   ShortText& operator=(const ShortText& other) {
+    if (this == &other) return *this;
     length_ = other.length_;
     std::memcpy(text_, other.text_, length_);
     return *this;
