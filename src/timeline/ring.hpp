@@ -62,11 +62,13 @@ class Ring {
   };
   static constexpr std::size_t kCacheLine = 64;
 
+  // The writers'.
+  alignas(kCacheLine) std::atomic<std::uint64_t> tail_{0};
+  std::atomic<std::uint64_t> dropped_{0};
   const std::size_t mask_;
   const std::unique_ptr<Cell[]> cells_;
-  alignas(kCacheLine) std::atomic<std::uint64_t> tail_{0};
-  alignas(kCacheLine) std::uint64_t head_ = 0;  // the reader's
-  std::atomic<std::uint64_t> dropped_{0};
+  // The reader's.
+  alignas(kCacheLine) std::uint64_t head_ = 0;
 };
 
 }  // namespace kolo::timeline
