@@ -67,9 +67,10 @@ Flight header_of(const json& line) {
   flight.now = line.at("now_ns").get<std::int64_t>();
   flight.unix_time = line.at("unix_ns").get<std::int64_t>();
   flight.frozen = line.value("frozen_ns", std::int64_t{0});
-  if (flight.size < 1 || flight.size > kMostRanks || flight.rank < 0 || flight.rank >= flight.size)
+  if (flight.size < 1 || flight.size > kMostRanks || flight.rank < 0 || flight.rank >= flight.size) {
     throw DataError("it is of rank " + std::to_string(flight.rank) + " of " +
                     std::to_string(flight.size));
+  }
   return flight;
 }
 
@@ -127,10 +128,11 @@ class Diagnostician {
     tell_of_undecided();
     tell_of_unfinished();
     tell_of_ranks();
-    if (!diagnosis_.diverged)
+    if (!diagnosis_.diverged) {
       lines_.insert(lines_.begin(),
                     "No rank waits for another: all that was submitted on some rank was submitted "
                     "on all, and has ended.");
+    }
     for (const std::string& line : lines_) diagnosis_.text += line + "\n";
     return diagnosis_;
   }
