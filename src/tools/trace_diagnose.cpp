@@ -67,7 +67,8 @@ Flight header_of(const json& line) {
   flight.now = line.at("now_ns").get<std::int64_t>();
   flight.unix_time = line.at("unix_ns").get<std::int64_t>();
   flight.frozen = line.value("frozen_ns", std::int64_t{0});
-  if (flight.size < 1 || flight.size > kMostRanks || flight.rank < 0 || flight.rank >= flight.size) {
+  if (flight.size < 1 || flight.size > kMostRanks || flight.rank < 0 ||
+      flight.rank >= flight.size) {
     throw DataError("it is of rank " + std::to_string(flight.rank) + " of " +
                     std::to_string(flight.size));
   }

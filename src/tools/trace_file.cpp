@@ -35,7 +35,8 @@ TraceHeader header_of(const json& args, const std::string& path) {
   } catch (const json::exception& error) {
     throw no_trace(path, std::string("its header is damaged: ") + error.what());
   }
-  if (header.size < 1 || header.size > kMostRanks || header.rank < 0 || header.rank >= header.size) {
+  if (header.size < 1 || header.size > kMostRanks || header.rank < 0 ||
+      header.rank >= header.size) {
     throw no_trace(path, "its header says that it is of rank " + std::to_string(header.rank) +
                              " of " + std::to_string(header.size));
   }
