@@ -22,25 +22,32 @@ constexpr int kLeastPeriod = 10;  // milliseconds
 constexpr std::uint64_t kDump = 1;
 constexpr std::uint64_t kStop = std::uint64_t{1} << 32;
 
-// A signal's handler reaches nothing else than what has no owner.
-std::atomic<int> wakes_of_handler{-1};
+// A signal's handler reaches nothing else than what has no owner. An eventfd, made once and never
+// closed: the handler may be about to write.
+std::atomic<int> wakes{-1};
 static_assert(std::atomic<int>::is_always_lock_free);
 
-void wake(int descriptor, std::uint64_t why) {
+void wake(std::uint64_t why) {
   const int before = errno;
-  [[maybe_unused]] const ssize_t written = ::write(descriptor, &why, sizeof why);
+  [[maybe_unused]] const ssize_t written = ::write(wakes, &why, sizeof why);
   errno = before;
 }
 
+// Why it was woken since the last call; 0: it was not.
+std::uint64_t take_wakes() {
+  std::uint64_t why = 0;
+  return ::read(wakes, &why, sizeof why) == sizeof why ? why : 0;
+}
+
 void note_signal(int /*number*/) {
-  const int descriptor = wakes_of_handler.load();
-  if (descriptor >= 0) wake(descriptor, kDump);
+  wake(kDump);
 }
 
 // Unless the program has its own.
 bool catch_signal() {
   struct sigaction there {};
-  if (::sigaction(SIGUSR2, nullptr, &there) != 0 || there.sa_handler != SIG_DFL) return false;
+  if (::sigaction(SIGUSR2, nullptr, &there) != 0) return false;
+  if (there.sa_handler != SIG_DFL) return there.sa_handler == note_signal;
   struct sigaction action {};
   action.sa_handler = note_signal;
   action.sa_flags = SA_RESTART;
@@ -50,25 +57,23 @@ bool catch_signal() {
 
 }  // namespace
 
-Watcher::Watcher(Tracing& tracing, const Options& options)
-    : tracing_(tracing), options_(options), wakes_(::eventfd(0, EFD_CLOEXEC)) {
-  if (wakes_ < 0) {
+Watcher::Watcher(Tracing& tracing, const Options& options) : tracing_(tracing), options_(options) {
+  if (wakes < 0) wakes = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (wakes < 0) {
     log::warning("eventfd failed: " + std::generic_category().message(errno) +
                  "; SIGUSR2 writes no flight recorder");
     return;
   }
-  wakes_of_handler = wakes_;
+  take_wakes();  // since the last one
   if (!catch_signal()) log::debug("SIGUSR2 is the program's own, and writes no flight recorder");
   thread_ = std::thread([this] { run(); });
 }
 
 // The handler stays: a signal that comes now would end the process.
 Watcher::~Watcher() {
-  if (wakes_ < 0) return;
-  wakes_of_handler = -1;
-  wake(wakes_, kStop);
+  if (!thread_.joinable()) return;
+  wake(kStop);
   thread_.join();
-  ::close(wakes_);
 }
 
 void Watcher::run() {
@@ -78,13 +83,13 @@ void Watcher::run() {
   const int period = milliseconds > 0 ? std::max(milliseconds / 4, kLeastPeriod) : -1;
   while (true) {
     if (period > 0) tracing_.alive(Clock::now(), std::chrono::milliseconds(period));
-    pollfd waiting{wakes_, POLLIN, 0};
+    pollfd waiting{wakes, POLLIN, 0};
     const int ready = ::poll(&waiting, 1, period);
     if (ready < 0 && errno == EINTR) continue;
-    std::uint64_t why = 0;
-    if (ready > 0 && ::read(wakes_, &why, sizeof why) == sizeof why) {
+    if (ready > 0) {
+      const std::uint64_t why = take_wakes();
       if (why >= kStop) return;
-      tracing_.dump("SIGUSR2");
+      if (why > 0) tracing_.dump("SIGUSR2");
     } else if (ready == 0) {
       look(Clock::now());
     } else {

@@ -27,7 +27,6 @@ class Watcher {
 
   Tracing& tracing_;
   const Options options_;
-  int wakes_ = -1;             // an eventfd, to which the signal's handler writes
   Nanoseconds told_ = kNever;  // of the quiet since then
   std::thread thread_;
 };
