@@ -90,67 +90,77 @@ HorovodSection flags() {
       std::move(rows)};
 }
 
-HorovodSection variables() {
+// What a job tells of itself.
+std::vector<HorovodRow> recording_variables() {
   return {
-      "Variables at run time",
-      "Where [configuration.md](configuration.md) names a Horovod variable, kolo reads it when "
-      "its own is unset. What is out of range or unreadable is an error; Horovod mostly goes "
-      "on. A variable with \"none\" or \"not yet\" is not read at all.",
-      {
-          {"variable", "HOROVOD_FUSION_THRESHOLD", "`KOLO_FUSION_THRESHOLD`",
-           "The default is smaller, and tensors larger than `KOLO_FUSION_TENSOR_LIMIT` travel "
-           "alone. What is fused depends on programs, not on timing."},
-          {"variable", "HOROVOD_CACHE_CAPACITY", "`KOLO_CACHE_CAPACITY`", ""},
-          {"variable", "HOROVOD_DISABLE_GROUP_FUSION", "`KOLO_DISABLE_GROUP_FUSION`",
-           "A group's tensors travel one by one. In Horovod it keeps groups apart; in kolo no "
-           "group ever shares a message with other tensors."},
-          {"variable", "HOROVOD_LOG_LEVEL", "`KOLO_LOG_LEVEL`", "Fatal means error."},
-          {"variable", "HOROVOD_LOG_HIDE_TIME", "`KOLO_LOG_TIMESTAMP`",
-           "The other way round: without it lines have no time."},
-          {"variable", "HOROVOD_GLOO_TIMEOUT_SECONDS", "`KOLO_COLLECTIVE_TIMEOUT_SECONDS`",
-           "For MPI: how long a collective that has started may move no byte."},
-          {"variable", "HOROVOD_ADASUM_MPI_CHUNK_SIZE", "`KOLO_CHUNK_BYTES`",
-           "For all collectives."},
-          {"variable", "HOROVOD_RANK, HOROVOD_SIZE", "`RANK`, `WORLD_SIZE`",
-           "Set by `kolo run`, and by `init()` where they are unset."},
-          {"variable", "HOROVOD_LOCAL_RANK, HOROVOD_LOCAL_SIZE", "`LOCAL_RANK`, `LOCAL_WORLD_SIZE`",
-           "Likewise."},
-          {"variable", "HOROVOD_CROSS_RANK, HOROVOD_CROSS_SIZE", "`cross_rank()`, `cross_size()`",
-           "There are no variables for them."},
-          {"variable", "HOROVOD_CYCLE_TIME", "none",
-           "There are no cycles: a rank reports when something was submitted."},
-          {"variable", "HOROVOD_START_TIMEOUT", "none", "The launcher's business."},
-          {"variable", "HOROVOD_MPI_THREADS_DISABLE", "none", "kolo needs MPI's threads."},
-          {"variable", "HOROVOD_THREAD_AFFINITY", "none",
-           "kolo's thread runs on the cores of its rank: `--bind-to`."},
-          {"variable",
-           "HOROVOD_CONTROLLER, HOROVOD_CPU_OPERATIONS, HOROVOD_CCL_CACHE, HOROVOD_GLOO_IFACE, "
-           "HOROVOD_GLOO_RENDEZVOUS_ADDR, HOROVOD_GLOO_RENDEZVOUS_PORT, HOROVOD_HOSTNAME",
-           "none", "MPI alone finds ranks and moves data."},
-          {"variable", "HOROVOD_ENABLE_XLA_OPS", "none", "It is TensorFlow's."},
-          {"variable", "HOROVOD_DISABLE_NVTX_RANGES", "none", "No NVTX ranges are marked."},
-          {"variable", "HOROVOD_TIMELINE", "`KOLO_TIMELINE`",
-           "A folder, into which every rank writes a file; Horovod's is not read."},
-          {"variable", "HOROVOD_TIMELINE_MARK_CYCLES", "none", "There are no cycles."},
-          {"variable", "HOROVOD_STALL_CHECK_DISABLE", "`KOLO_STALL_CHECK_TIME_SECONDS=0`", ""},
-          {"variable", "HOROVOD_STALL_CHECK_TIME_SECONDS", "`KOLO_STALL_CHECK_TIME_SECONDS`",
-           "Horovod's is read, too."},
-          {"variable", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "`KOLO_STALL_SHUTDOWN_TIME_SECONDS`",
-           "Horovod's is read, too."},
-          {"variable",
-           "HOROVOD_AUTOTUNE, HOROVOD_AUTOTUNE_LOG, HOROVOD_AUTOTUNE_WARMUP_SAMPLES, "
-           "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE, HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES, "
-           "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
-           "not yet", ""},
-          {"variable", "HOROVOD_HIERARCHICAL_ALLREDUCE", "none",
-           "Where several nodes have ranks that share memory, allreduce always goes in stages."},
-          {"variable", "HOROVOD_HIERARCHICAL_ALLGATHER, HOROVOD_TORUS_ALLREDUCE", "not yet", ""},
-          {"variable", "HOROVOD_ELASTIC, HOROVOD_ELASTIC_TIMEOUT", "not yet", ""},
-          {"variable",
-           "HOROVOD_NUM_NCCL_STREAMS, HOROVOD_BATCH_D2D_MEMCOPIES, "
-           "HOROVOD_ENABLE_ASYNC_COMPLETION, NCCL_IB_DISABLE",
-           "not yet", "CPU tensors only."},
-      }};
+      {"variable", "HOROVOD_TIMELINE", "`KOLO_TIMELINE`",
+       "A folder, into which every rank writes a file; Horovod's is not read."},
+      {"variable", "HOROVOD_TIMELINE_MARK_CYCLES", "none", "There are no cycles."},
+      {"variable", "HOROVOD_STALL_CHECK_DISABLE", "`KOLO_STALL_CHECK_TIME_SECONDS=0`", ""},
+      {"variable", "HOROVOD_STALL_CHECK_TIME_SECONDS", "`KOLO_STALL_CHECK_TIME_SECONDS`",
+       "Horovod's is read, too."},
+      {"variable", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "`KOLO_STALL_SHUTDOWN_TIME_SECONDS`",
+       "Horovod's is read, too."},
+  };
+}
+
+std::vector<HorovodRow> engine_variables() {
+  return {
+      {"variable", "HOROVOD_FUSION_THRESHOLD", "`KOLO_FUSION_THRESHOLD`",
+       "The default is smaller, and tensors larger than `KOLO_FUSION_TENSOR_LIMIT` travel "
+       "alone. What is fused depends on programs, not on timing."},
+      {"variable", "HOROVOD_CACHE_CAPACITY", "`KOLO_CACHE_CAPACITY`", ""},
+      {"variable", "HOROVOD_DISABLE_GROUP_FUSION", "`KOLO_DISABLE_GROUP_FUSION`",
+       "A group's tensors travel one by one. In Horovod it keeps groups apart; in kolo no "
+       "group ever shares a message with other tensors."},
+      {"variable", "HOROVOD_LOG_LEVEL", "`KOLO_LOG_LEVEL`", "Fatal means error."},
+      {"variable", "HOROVOD_LOG_HIDE_TIME", "`KOLO_LOG_TIMESTAMP`",
+       "The other way round: without it lines have no time."},
+      {"variable", "HOROVOD_GLOO_TIMEOUT_SECONDS", "`KOLO_COLLECTIVE_TIMEOUT_SECONDS`",
+       "For MPI: how long a collective that has started may move no byte."},
+      {"variable", "HOROVOD_ADASUM_MPI_CHUNK_SIZE", "`KOLO_CHUNK_BYTES`", "For all collectives."},
+      {"variable", "HOROVOD_RANK, HOROVOD_SIZE", "`RANK`, `WORLD_SIZE`",
+       "Set by `kolo run`, and by `init()` where they are unset."},
+      {"variable", "HOROVOD_LOCAL_RANK, HOROVOD_LOCAL_SIZE", "`LOCAL_RANK`, `LOCAL_WORLD_SIZE`",
+       "Likewise."},
+      {"variable", "HOROVOD_CROSS_RANK, HOROVOD_CROSS_SIZE", "`cross_rank()`, `cross_size()`",
+       "There are no variables for them."},
+      {"variable", "HOROVOD_CYCLE_TIME", "none",
+       "There are no cycles: a rank reports when something was submitted."},
+      {"variable", "HOROVOD_START_TIMEOUT", "none", "The launcher's business."},
+      {"variable", "HOROVOD_MPI_THREADS_DISABLE", "none", "kolo needs MPI's threads."},
+      {"variable", "HOROVOD_THREAD_AFFINITY", "none",
+       "kolo's thread runs on the cores of its rank: `--bind-to`."},
+      {"variable",
+       "HOROVOD_CONTROLLER, HOROVOD_CPU_OPERATIONS, HOROVOD_CCL_CACHE, HOROVOD_GLOO_IFACE, "
+       "HOROVOD_GLOO_RENDEZVOUS_ADDR, HOROVOD_GLOO_RENDEZVOUS_PORT, HOROVOD_HOSTNAME",
+       "none", "MPI alone finds ranks and moves data."},
+      {"variable", "HOROVOD_ENABLE_XLA_OPS", "none", "It is TensorFlow's."},
+      {"variable", "HOROVOD_DISABLE_NVTX_RANGES", "none", "No NVTX ranges are marked."},
+      {"variable",
+       "HOROVOD_AUTOTUNE, HOROVOD_AUTOTUNE_LOG, HOROVOD_AUTOTUNE_WARMUP_SAMPLES, "
+       "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE, HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES, "
+       "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
+       "not yet", ""},
+      {"variable", "HOROVOD_HIERARCHICAL_ALLREDUCE", "none",
+       "Where several nodes have ranks that share memory, allreduce always goes in stages."},
+      {"variable", "HOROVOD_HIERARCHICAL_ALLGATHER, HOROVOD_TORUS_ALLREDUCE", "not yet", ""},
+      {"variable", "HOROVOD_ELASTIC, HOROVOD_ELASTIC_TIMEOUT", "not yet", ""},
+      {"variable",
+       "HOROVOD_NUM_NCCL_STREAMS, HOROVOD_BATCH_D2D_MEMCOPIES, "
+       "HOROVOD_ENABLE_ASYNC_COMPLETION, NCCL_IB_DISABLE",
+       "not yet", "CPU tensors only."},
+  };
+}
+
+HorovodSection variables() {
+  std::vector<HorovodRow> rows = engine_variables();
+  for (HorovodRow& row : recording_variables()) rows.push_back(std::move(row));
+  return {"Variables at run time",
+          "Where [configuration.md](configuration.md) names a Horovod variable, kolo reads it when "
+          "its own is unset. What is out of range or unreadable is an error; Horovod mostly goes "
+          "on. A variable with \"none\" or \"not yet\" is not read at all.",
+          std::move(rows)};
 }
 
 HorovodSection build() {

@@ -86,7 +86,8 @@ Status Engine::submit(const std::shared_ptr<Operation>& operation) {
   const bool waits = WaitsAtOnce::of_this_thread();
   bool packed = false;
   operation->submitted = Clock::now();
-  tracing_->submitted(operation->submitted);
+  // The timeline's own readings of the clock are not the program's doing.
+  if (operation->descriptor.kind != OpKind::kClock) tracing_->submitted(operation->submitted);
   operation->step = tracing_->step();
   Status status = mailbox_.submit(operation, packed, waits);
   if (!status.is_ok()) operation->let_go();
@@ -442,13 +443,15 @@ void Engine::break_down(const Status& status) {
                         "restart the job]");
   broken_status_ = told;
   log::error(told.message());
-  tracing_->dump_last("failure: " + told.message());
+  // Before all fail; and written after that, for a disk may be what does not answer.
+  const std::string record = tracing_->record("failure: " + told.message());
   mailbox_.close(told);
   for (auto& [number, set] : sets_) {
     if (set.group != nullptr) set.group->say_abort(status.message());
     if (set.group != nullptr) set.group->fail_all(told);
     if (set.removal != nullptr) world().complete(std::exchange(set.removal, nullptr), told);
   }
+  tracing_->write_last(record);
 }
 
 template <typename Predicate>

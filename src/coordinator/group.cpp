@@ -250,7 +250,7 @@ void Group::carry_out(const Participant::Closed& /*closed*/) {
 
 void Group::carry_out(const Participant::Stalled& stalled) {
   told_of_stalls_ = Clock::now();
-  tracing_.dump("stall: " + stalled.text);
+  tracing_.ask_for_dump("stall: " + stalled.text);
 }
 
 Status Group::start_and_step_work(bool& moved) {

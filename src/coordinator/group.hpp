@@ -124,7 +124,7 @@ class Group {
   static timeline::Recorder::Place place_of(const Running& running);
   void record_start(const Running& running);
   void record_end(const Running& running);
-  void record_end(const Operation& operation, const Status& status);
+  void record_end(Operation& operation, const Status& status);
   void record_arrivals();
   void end(std::span<const LaunchMember> members);
   void watch_held_tensors(Clock::time_point now);

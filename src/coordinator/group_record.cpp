@@ -1,5 +1,5 @@
 // What a group tells the flight recorder and the timeline.
-#include <algorithm>
+#include <utility>
 
 #include "coordinator/group.hpp"
 
@@ -42,10 +42,9 @@ void Group::record_submission(Operation& operation) {
   describe(operation, pen.at(operation.recorded));
 }
 
-// What has ended has given its place back.
 void Group::wanted(const Operation& operation) {
   control_.participant().wanted(operation.name);
-  if (operation.done() || operation.recorded == Recorder::kNowhere) return;
+  if (operation.recorded == Recorder::kNowhere) return;  // it has ended
   Recorder::Pen pen(tracing_.recorder());
   pen.at(operation.recorded).wanted = true;
 }
@@ -111,7 +110,7 @@ void Group::record_end(const Running& running) {
   {
     Recorder::Pen pen(tracing_.recorder());
     const auto finish = [&](Recorder::Place place) {
-      if (place == Recorder::kNowhere) return;
+      if (place == Recorder::kNowhere) return;  // a stand-in, or there was no room
       OperationEvent& event = pen.at(place);
       end_at(event, now, true);
       const bool is_member = event.bucket != 0 && event.members == 0;
@@ -120,7 +119,8 @@ void Group::record_end(const Running& running) {
     OperationEvent& whole = pen.at(place_of(running));
     whole.packed = nanoseconds(running.buffer_times.filled);
     whole.reduced = nanoseconds(running.buffer_times.ready);
-    for (const LaunchMember& member : running.members) finish(member.operation->recorded);
+    for (const LaunchMember& member : running.members)
+      finish(std::exchange(member.operation->recorded, Recorder::kNowhere));
     finish(running.recorded);
   }
   if (!running.started) return;
@@ -129,11 +129,11 @@ void Group::record_end(const Running& running) {
   tracing_.add_load();
 }
 
-void Group::record_end(const Operation& operation, const Status& status) {
-  if (operation.recorded == Recorder::kNowhere) return;
+void Group::record_end(Operation& operation, const Status& status) {
+  const Recorder::Place place = std::exchange(operation.recorded, Recorder::kNowhere);
+  if (place == Recorder::kNowhere) return;
   Recorder::Pen pen(tracing_.recorder());
-  OperationEvent& event = pen.at(operation.recorded);
-  if (event.state >= State::kDone) return;
+  OperationEvent& event = pen.at(place);
   end_at(event, nanoseconds(Clock::now()), status.is_ok());
   tracing_.add(event);
 }

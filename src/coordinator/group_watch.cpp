@@ -135,7 +135,7 @@ void Group::watch_running(Clock::time_point now) {
                  ": a rank is stopped, or the network is. It ends after " +
                  to_text(options_.collective_timeout) + " (KOLO_COLLECTIVE_TIMEOUT_SECONDS)");
   }
-  tracing_.dump("stall: " + text);
+  tracing_.ask_for_dump("stall: " + text);
 }
 
 // Where the coordinator is what hangs nobody tells who is missing. It speaks when a stall is as old
@@ -158,7 +158,7 @@ Status Group::watch_coordinator(Clock::time_point now) {
       ", which coordinates, says nothing of it: it is stopped, or its computer";
   if (is_too_old(age)) return ended_by_stall(text);
   if (transport_->rank() == 1) log::warning("the job stalls: " + text);
-  tracing_.dump("stall: " + text);
+  tracing_.ask_for_dump("stall: " + text);
   return Status::ok();
 }
 

@@ -79,7 +79,7 @@ class Operation {
   Clock::time_point submitted;
   std::int64_t step = 0;  // of the program
 
-  // Who drives.
+  // Who drives: where the flight recorder has it, until it has ended.
   timeline::Recorder::Place recorded = timeline::Recorder::kNowhere;
 
   // Engine, before complete(): the last rank of a join, the number of a new process set.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <sstream>
 #include <string>
 
@@ -15,6 +16,13 @@ inline Clock::duration seconds(double value) {
 
 inline double to_seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
+}
+
+// The time of day, in nanoseconds since 1970: for people, and to tell one job from the next.
+inline std::int64_t unix_nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 // "0.5 s", for messages.

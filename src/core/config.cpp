@@ -100,6 +100,44 @@ Row path_row(const char* name, std::string Config::*field, const char* range, co
           }};
 }
 
+void add_timers(std::vector<Row>& rows) {
+  rows.push_back(number_row("KOLO_COLLECTIVE_TIMEOUT_SECONDS", "", "seconds",
+                            &Config::collective_timeout_seconds, 300.0, 0.001, 365 * kDay,
+                            "A collective that has started on all ranks and moves no byte for so "
+                            "long ends with PeerLostError."));
+  rows.push_back(number_row("KOLO_SHUTDOWN_TIMEOUT_SECONDS", "", "seconds",
+                            &Config::shutdown_timeout_seconds, 30.0, 0.001, 365 * kDay,
+                            "How long shutdown() waits for the other ranks to shut down too."));
+  rows.push_back(number_row(
+      "KOLO_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_CHECK_TIME_SECONDS", "seconds",
+      &Config::stall_check_seconds, 60.0, 0.0, 365 * kDay,
+      "What some ranks have submitted so long ago and others have not, and a collective that moves "
+      "nothing for so long, is told, with the ranks that are waited for. 0: never."));
+  rows.push_back(
+      number_row("KOLO_STALL_SHUTDOWN_TIME_SECONDS", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
+                 "seconds", &Config::stall_shutdown_seconds, 0.0, 0.0, 365 * kDay,
+                 "What some ranks have submitted so long ago and others have not ends the job with "
+                 "PeerLostError. 0: never. Nothing while stalls are not checked."));
+}
+
+// What a job tells of itself.
+void add_recording(std::vector<Row>& rows) {
+  rows.push_back(path_row("KOLO_TIMELINE", &Config::timeline, "a folder, or empty",
+                          "Each rank writes a timeline of what it does into this folder, see "
+                          "docs/timeline.md. Empty: no timeline."));
+  rows.push_back(path_row("KOLO_FLIGHT_RECORDER_DIR", &Config::flight_recorder_folder,
+                          "a folder, or empty",
+                          "Where each rank writes its last operations after a failure or a stall, "
+                          "and on SIGUSR2. Empty: a folder of this job's in that for temporary "
+                          "files, on each node."));
+  rows.push_back({{"KOLO_LOG_LEVEL", "HOROVOD_LOG_LEVEL", "level", "warning",
+                   "trace, debug, info, warning, error, off", "What goes to standard error."},
+                  [](const std::string& t, Config& c) { return parse_level(t, c.log_level); }});
+  rows.push_back(
+      {{"KOLO_LOG_TIMESTAMP", "", "boolean", "0", "0 or 1", "Begin each log line with the time."},
+       [](const std::string& t, Config& c) { return parse_bool(t, c.log_timestamp); }});
+}
+
 std::vector<Row> make_table() {
   std::vector<Row> rows;
   rows.push_back(number_row("KOLO_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", "bytes",
@@ -132,43 +170,14 @@ std::vector<Row> make_table() {
                             std::int64_t{1} << 30,
                             "How many tensor names the response cache holds; the one not used for "
                             "longest makes room. With 0 every step is negotiated by name."));
-  rows.push_back(number_row("KOLO_COLLECTIVE_TIMEOUT_SECONDS", "", "seconds",
-                            &Config::collective_timeout_seconds, 300.0, 0.001, 365 * kDay,
-                            "A collective that has started on all ranks and moves no byte for so "
-                            "long ends with PeerLostError."));
-  rows.push_back(number_row("KOLO_SHUTDOWN_TIMEOUT_SECONDS", "", "seconds",
-                            &Config::shutdown_timeout_seconds, 30.0, 0.001, 365 * kDay,
-                            "How long shutdown() waits for the other ranks to shut down too."));
-  rows.push_back(number_row(
-      "KOLO_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_CHECK_TIME_SECONDS", "seconds",
-      &Config::stall_check_seconds, 60.0, 0.0, 365 * kDay,
-      "What some ranks have submitted so long ago and others have not, and a collective that moves "
-      "nothing for so long, is told, with the ranks that are waited for. 0: never."));
-  rows.push_back(
-      number_row("KOLO_STALL_SHUTDOWN_TIME_SECONDS", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
-                 "seconds", &Config::stall_shutdown_seconds, 0.0, 0.0, 365 * kDay,
-                 "What some ranks have submitted so long ago and others have not ends the job with "
-                 "PeerLostError. 0: never. Nothing while stalls are not checked."));
+  add_timers(rows);
   rows.push_back(number_row("KOLO_SPIN_MICROSECONDS", "", "microseconds",
                             &Config::spin_microseconds, std::int64_t{50}, std::int64_t{0},
                             std::int64_t{1000000},
                             "How long the engine polls at full speed before it yields and then "
                             "sleeps, where every thread has a core of its own."));
   add_memory(rows);
-  rows.push_back(path_row("KOLO_TIMELINE", &Config::timeline, "a folder, or empty",
-                          "Each rank writes a timeline of what it does into this folder, see "
-                          "docs/timeline.md. Empty: no timeline."));
-  rows.push_back(path_row("KOLO_FLIGHT_RECORDER_DIR", &Config::flight_recorder_folder,
-                          "a folder, or empty",
-                          "Where each rank writes its last operations after a failure or a stall, "
-                          "and on SIGUSR2. Empty: a folder of this job's in that for temporary "
-                          "files, on each node."));
-  rows.push_back({{"KOLO_LOG_LEVEL", "HOROVOD_LOG_LEVEL", "level", "warning",
-                   "trace, debug, info, warning, error, off", "What goes to standard error."},
-                  [](const std::string& t, Config& c) { return parse_level(t, c.log_level); }});
-  rows.push_back(
-      {{"KOLO_LOG_TIMESTAMP", "", "boolean", "0", "0 or 1", "Begin each log line with the time."},
-       [](const std::string& t, Config& c) { return parse_bool(t, c.log_timestamp); }});
+  add_recording(rows);
   return rows;
 }
 

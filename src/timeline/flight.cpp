@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
+#include "core/file.hpp"
 #include "core/json.hpp"
 
 namespace kolo::timeline {
@@ -53,16 +53,6 @@ std::string line_of(const OperationEvent& event) {
   return line + "}\n";
 }
 
-Status write_all(int descriptor, const std::string& text, const std::string& path) {
-  for (std::size_t at = 0; at < text.size();) {
-    const ssize_t written = ::write(descriptor, text.data() + at, text.size() - at);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return failed(path, "writing failed", errno);
-    at += static_cast<std::size_t>(written);
-  }
-  return Status::ok();
-}
-
 }  // namespace
 
 const char* name_of(State state) {
@@ -89,10 +79,7 @@ std::string flight_text(const FlightOrigin& origin, const FlightNote& note,
   add(text, "step", note.step);
   if (note.frozen > 0) add(text, "frozen_ns", note.frozen);
   add(text, "now_ns", nanoseconds(Clock::now()));
-  add(text, "unix_ns",
-      std::chrono::duration_cast<std::chrono::nanoseconds>(
-          std::chrono::system_clock::now().time_since_epoch())
-          .count());
+  add(text, "unix_ns", unix_nanoseconds());
   text += "}\n";
   for (const OperationEvent& event : operations) text += line_of(event);
   return text;
@@ -107,7 +94,8 @@ Status write_flight(const FlightOrigin& origin, const std::string& text, std::st
   const int descriptor =
       ::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (descriptor < 0) return failed(path, "cannot be written", errno);
-  Status status = write_all(descriptor, text, path);
+  const int unwritten = write_all(descriptor, text);
+  Status status = unwritten == 0 ? Status::ok() : failed(path, "writing failed", unwritten);
   if (::close(descriptor) != 0 && status.is_ok()) status = failed(path, "closing failed", errno);
   if (status.is_ok() && std::rename(unfinished.c_str(), path.c_str()) != 0)
     status = failed(path, "renaming failed", errno);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/log.hpp"
+#include "timeline/watcher.hpp"
 
 namespace kolo::timeline {
 namespace {
@@ -50,26 +51,55 @@ void Tracing::keep_quiet() {
 }
 
 void Tracing::set_flight(const FlightOrigin& origin) {
-  const MutexLock lock(dump_);
+  const MutexLock lock(notes_);
   flight_ = origin;
 }
 
-// A line of each rank would be too many; whoever wants to know finds the others' beside it.
-void Tracing::dump(const std::string& reason) {
-  const MutexLock lock(dump_);
-  if (flight_.folder.empty() || is_over()) return;
-  std::string path;
-  const FlightNote note{reason, step(), frozen_for(nanoseconds(Clock::now()))};
-  const Status status = write_flight(flight_, flight_text(flight_, note, recorder_.copy()), path);
-  if (!status.is_ok()) return log::warning(status.message());
-  const std::string text = "flight recorder written to " + path + "; kolo trace diagnose " +
-                           flight_.folder + " tells where ranks diverged";
-  flight_.rank == 0 ? log::warning(text) : log::info(text);
+FlightOrigin Tracing::flight() {
+  const MutexLock lock(notes_);
+  return flight_;
 }
 
-void Tracing::dump_last(const std::string& reason) {
-  dump(reason);
-  over_ = true;
+std::string Tracing::record(const std::string& reason) {
+  const FlightOrigin origin = flight();
+  if (origin.folder.empty() || is_over()) return "";
+  const FlightNote note{reason, step(), frozen_for(nanoseconds(Clock::now()))};
+  return flight_text(origin, note, recorder_.copy());
+}
+
+// A line of each rank would be too many; whoever wants to know finds the others' beside it.
+void Tracing::write(const std::string& text) {
+  if (text.empty()) return;
+  const FlightOrigin origin = flight();
+  std::string path;
+  const Status status = write_flight(origin, text, path);
+  if (!status.is_ok()) return log::warning(status.message());
+  const std::string note = "flight recorder written to " + path + "; kolo trace diagnose " +
+                           origin.folder + " tells where ranks diverged";
+  origin.rank == 0 ? log::warning(note) : log::info(note);
+}
+
+void Tracing::dump(const std::string& reason) {
+  const MutexLock lock(dump_);
+  write(record(reason));
+}
+
+void Tracing::write_last(const std::string& record) {
+  const MutexLock lock(dump_);
+  if (!over_.exchange(true)) write(record);
+}
+
+void Tracing::ask_for_dump(const std::string& reason) {
+  {
+    const MutexLock lock(notes_);
+    reason_ = reason;
+  }
+  wake_watcher();
+}
+
+std::optional<std::string> Tracing::take_reason() {
+  const MutexLock lock(notes_);
+  return std::exchange(reason_, std::nullopt);
 }
 
 void Tracing::alive(Clock::time_point now, Clock::duration next) {

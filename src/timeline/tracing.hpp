@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "timeline/event.hpp"
@@ -22,7 +23,7 @@ class Tracing {
 
   Recorder& recorder() { return recorder_; }
   // From now on dump() writes there.
-  void set_flight(const FlightOrigin& origin) KOLO_EXCLUDES(dump_);
+  void set_flight(const FlightOrigin& origin) KOLO_EXCLUDES(notes_);
 
   // --- any thread ---
 
@@ -32,11 +33,17 @@ class Tracing {
   // counted.
   void add(const Event& event) KOLO_EXCLUDES(mutex_);
 
-  // Writes the flight recorder, and logs where it is. Nothing before set_flight(), and after
-  // dump_last(): what is written of a failure stays.
+  // Writes the flight recorder, and logs where it is. Waits for the disk. Nothing before
+  // set_flight(), and after write_last(): what is written of a failure stays.
   void dump(const std::string& reason) KOLO_EXCLUDES(dump_);
-  void dump_last(const std::string& reason) KOLO_EXCLUDES(dump_);
+  // What dump() would write at this moment, without waiting for a disk; and writing that, which
+  // ends all dumps.
+  std::string record(const std::string& reason) KOLO_EXCLUDES(notes_);
+  void write_last(const std::string& record) KOLO_EXCLUDES(dump_);
   bool is_over() const { return over_.load(std::memory_order_relaxed); }
+  // For who must not wait for a disk: the reason is kept, and the watcher's thread writes.
+  void ask_for_dump(const std::string& reason) KOLO_EXCLUDES(notes_);
+  std::optional<std::string> take_reason() KOLO_EXCLUDES(notes_);
 
   // What the program does.
   void submitted(Clock::time_point now) {
@@ -77,6 +84,8 @@ class Tracing {
  private:
   std::shared_ptr<Writer> writer() KOLO_EXCLUDES(mutex_);
   Nanoseconds frozen_for(Nanoseconds now) const;
+  FlightOrigin flight() KOLO_EXCLUDES(notes_);
+  void write(const std::string& text) KOLO_REQUIRES(dump_);
 
   Recorder recorder_;
   std::atomic<EventRing*> active_{nullptr};  // null: off
@@ -88,8 +97,10 @@ class Tracing {
   std::atomic<Nanoseconds> frozen_{0};       // for how long, when it did not run
   std::atomic<Nanoseconds> thawed_{kNever};  // when it ran again
   std::atomic<bool> over_{false};
-  Mutex dump_;
-  FlightOrigin flight_ KOLO_GUARDED_BY(dump_);
+  Mutex dump_;  // held while a dump is written
+  Mutex notes_;
+  std::optional<std::string> reason_ KOLO_GUARDED_BY(notes_);
+  FlightOrigin flight_ KOLO_GUARDED_BY(notes_);
   Mutex mutex_;
   std::unique_ptr<EventRing> ring_ KOLO_GUARDED_BY(mutex_);  // made once: who adds may be late
   std::shared_ptr<Writer> writer_ KOLO_GUARDED_BY(mutex_);

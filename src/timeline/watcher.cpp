@@ -57,6 +57,10 @@ bool catch_signal() {
 
 }  // namespace
 
+void wake_watcher() {
+  if (wakes >= 0) wake(kDump);
+}
+
 Watcher::Watcher(Tracing& tracing, const Options& options) : tracing_(tracing), options_(options) {
   if (wakes < 0) wakes = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wakes < 0) {
@@ -88,8 +92,8 @@ void Watcher::run() {
     if (ready < 0 && errno == EINTR) continue;
     if (ready > 0) {
       const std::uint64_t why = take_wakes();
+      if (why % kStop > 0) tracing_.dump(tracing_.take_reason().value_or("SIGUSR2"));
       if (why >= kStop) return;
-      if (why > 0) tracing_.dump("SIGUSR2");
     } else if (ready == 0) {
       look(Clock::now());
     } else {

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/file.hpp"
 #include "core/log.hpp"
 
 namespace kolo::timeline {
@@ -43,13 +44,8 @@ TraceFile::~TraceFile() {
 }
 
 Status TraceFile::write(const std::string& text) {
-  for (std::size_t at = 0; at < text.size();) {
-    const ssize_t written = ::write(descriptor_, text.data() + at, text.size() - at);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return file_error(path_, "writing failed", errno);
-    at += static_cast<std::size_t>(written);
-  }
-  return Status::ok();
+  const int error = write_all(descriptor_, text);
+  return error == 0 ? Status::ok() : file_error(path_, "writing failed", error);
 }
 
 void TraceFile::remove() {

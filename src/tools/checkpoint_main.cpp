@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kolo/error.h"
+#include "tools/command.hpp"
 #include "tools/contents.hpp"
 #include "tools/convert.hpp"
 #include "tools/inspect.hpp"
@@ -32,11 +33,7 @@ constexpr const char* kUsage =
     "Of a checkpoint it takes the tensors of one component, and makes one with it (default: "
     "model).\n";
 
-constexpr int kUsageError = 2;
-
-struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+using kolo::tools::UsageError;
 
 struct Words {
   std::string command;
@@ -112,21 +109,10 @@ int run(const Words& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
+  return kolo::tools::run_command("kolo checkpoint", kUsage, [&] {
     const Words words = parse(argc, argv);
-    if (words.help) {
-      std::cout << kUsage;
-      return 0;
-    }
-    return run(words);
-  } catch (const UsageError& error) {
-    std::cerr << "kolo checkpoint: " << error.what() << "\n\n" << kUsage;
-    return kUsageError;
-  } catch (const po::error& error) {
-    std::cerr << "kolo checkpoint: " << error.what() << "\n\n" << kUsage;
-    return kUsageError;
-  } catch (const std::exception& error) {
-    std::cerr << "kolo checkpoint: " << error.what() << "\n";
-    return kUsageError;
-  }
+    if (!words.help) return run(words);
+    std::cout << kUsage;
+    return 0;
+  });
 }

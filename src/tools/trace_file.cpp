@@ -22,19 +22,15 @@ DataError no_trace(const std::string& path, const std::string& why) {
 }
 
 TraceHeader header_of(const json& args, const std::string& path) {
+  if (args.at("version").get<int>() > kVersion)
+    throw no_trace(path, "it is of a newer version of kolo; use that one's kolo trace");
   TraceHeader header;
-  try {
-    if (args.at("version").get<int>() > kVersion)
-      throw no_trace(path, "it is of a newer version of kolo; use that one's kolo trace");
-    header.rank = args.at("rank").get<int>();
-    header.size = args.at("size").get<int>();
-    header.host = args.at("host").get<std::string>();
-    header.run = args.at("run").get<std::int64_t>();
-    header.shift = args.at("shift_ns").get<std::int64_t>();
-    header.bucket_bytes = args.at("fusion_threshold").get<std::uint64_t>();
-  } catch (const json::exception& error) {
-    throw no_trace(path, std::string("its header is damaged: ") + error.what());
-  }
+  header.rank = args.at("rank").get<int>();
+  header.size = args.at("size").get<int>();
+  header.host = args.at("host").get<std::string>();
+  header.run = args.at("run").get<std::int64_t>();
+  header.shift = args.at("shift_ns").get<std::int64_t>();
+  header.bucket_bytes = args.at("fusion_threshold").get<std::uint64_t>();
   if (header.size < 1 || header.size > kMostRanks || header.rank < 0 ||
       header.rank >= header.size) {
     throw no_trace(path, "its header says that it is of rank " + std::to_string(header.rank) +
@@ -43,20 +39,16 @@ TraceHeader header_of(const json& args, const std::string& path) {
   return header;
 }
 
-timeline::ClockEvent clock_of(const json& args, const std::string& path) {
-  try {
-    return {args.at("at_ns").get<std::int64_t>(), args.at("offset_ns").get<std::int64_t>(),
-            args.at("error_ns").get<std::int64_t>()};
-  } catch (const json::exception& error) {
-    throw no_trace(path, std::string("a reading of the clock is damaged: ") + error.what());
-  }
+timeline::ClockEvent clock_of(const json& args) {
+  return {args.at("at_ns").get<std::int64_t>(), args.at("offset_ns").get<std::int64_t>(),
+          args.at("error_ns").get<std::int64_t>()};
 }
 
 bool contains(const std::string& line, const char* text) {
   return line.find(text) != std::string::npos;
 }
 
-RankTrace read_rank(const std::string& path) {
+RankTrace read_unchecked(const std::string& path) {
   RankTrace trace;
   trace.path = path;
   TraceLines lines(path);
@@ -64,12 +56,12 @@ RankTrace read_rank(const std::string& path) {
   for (std::string line; lines.next(line);) {
     // Most lines are none of these, and reading them as JSON takes long.
     if (contains(line, R"("name":"kolo",)")) {
-      trace.header = header_of(json::parse(line).value("args", json::object()), path);
+      trace.header = header_of(json::parse(line).at("args"), path);
       has_header = true;
     } else if (contains(line, R"("name":"clock",)")) {
-      trace.clock.push_back(clock_of(json::parse(line).value("args", json::object()), path));
+      trace.clock.push_back(clock_of(json::parse(line).at("args")));
     } else if (contains(line, R"("name":"events were lost",)")) {
-      trace.lost += json::parse(line).value("args", json::object()).value("events", std::size_t{0});
+      trace.lost += json::parse(line).at("args").at("events").get<std::size_t>();
     } else if (contains(line, R"("name":"kolo_end",)")) {
       trace.complete = true;
     }
@@ -77,6 +69,14 @@ RankTrace read_rank(const std::string& path) {
   trace.cut_off = lines.cut_off();
   if (!has_header) throw no_trace(path, "it has no header");
   return trace;
+}
+
+RankTrace read_rank(const std::string& path) {
+  try {
+    return read_unchecked(path);
+  } catch (const json::exception& error) {
+    throw no_trace(path, std::string("an event is damaged: ") + error.what());
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kolo/error.h"
+#include "tools/command.hpp"
 #include "tools/trace_diagnose.hpp"
 #include "tools/trace_merge.hpp"
 
@@ -27,11 +28,7 @@ constexpr const char* kUsage =
     "diagnose says where ranks diverged, from what their flight recorders have written after a\n"
     "failure or a stall, or when kolo dump asked for it.\n";
 
-constexpr int kUsageError = 2;
-
-struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+using kolo::tools::UsageError;
 
 struct Words {
   std::string command;
@@ -86,26 +83,19 @@ int diagnose(const Words& words) {
   return diagnosis.diverged ? 1 : 0;
 }
 
+int run(const Words& words) {
+  if (words.command == "merge") return merge(words);
+  if (words.command == "diagnose") return diagnose(words);
+  throw UsageError("unknown command '" + words.command + "'");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
+  return kolo::tools::run_command("kolo trace", kUsage, [&] {
     const Words words = parse(argc, argv);
-    if (words.help) {
-      std::cout << kUsage;
-      return 0;
-    }
-    if (words.command == "merge") return merge(words);
-    if (words.command == "diagnose") return diagnose(words);
-    throw UsageError("unknown command '" + words.command + "'");
-  } catch (const UsageError& error) {
-    std::cerr << "kolo trace: " << error.what() << "\n\n" << kUsage;
-    return kUsageError;
-  } catch (const po::error& error) {
-    std::cerr << "kolo trace: " << error.what() << "\n\n" << kUsage;
-    return kUsageError;
-  } catch (const std::exception& error) {
-    std::cerr << "kolo trace: " << error.what() << "\n";
-    return kUsageError;
-  }
+    if (!words.help) return run(words);
+    std::cout << kUsage;
+    return 0;
+  });
 }

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <thread>
 
@@ -94,9 +93,7 @@ Status export_environment(MpiParent parent, const Topology& topology) {
 
 // The time of day on rank 0, in nanoseconds: no two jobs of a user begin at the same one.
 Status share_job(MpiParent parent, std::int64_t& job) {
-  std::string text = std::to_string(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                        std::chrono::system_clock::now().time_since_epoch())
-                                        .count());
+  std::string text = std::to_string(unix_nanoseconds());
   if (Status s = share_text(parent, text); !s.is_ok()) return s;
   job = std::atoll(text.c_str());
   return Status::ok();

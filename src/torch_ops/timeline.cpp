@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,12 +19,6 @@ std::atomic<bool> detail::timeline_is_on{false};
 namespace {
 
 using timeline::nanoseconds;
-
-std::int64_t time_of_day() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 std::vector<std::string> gather(const ProcessSet& set, const std::string& text) {
   return detail::allgather_bytes([&] { return text; },
@@ -53,7 +46,7 @@ void start_timeline(const std::string& folder, const TimelineOptions& options) {
   }
   auto clock = std::make_unique<ClockReader>(running->engine(), set.id());
   ClockReading reading;
-  throw_if_error(clock->read(time_of_day(), reading));
+  throw_if_error(clock->read(unix_nanoseconds(), reading));
   timeline::Origin origin;
   origin.rank = topology.rank;
   origin.size = topology.size;

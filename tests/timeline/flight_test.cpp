@@ -112,8 +112,15 @@ TEST_F(FlightTest, ASignalWritesIt) {
       ASSERT_TRUE(comes([&] { return std::filesystem::exists(path()); }));
       EXPECT_EQ(lines()[0]["reason"], "SIGUSR2");
     }
+    std::filesystem::remove(path());
+    tracing.ask_for_dump("a stall");
+    ASSERT_TRUE(comes([&] { return std::filesystem::exists(path()); }));
+    EXPECT_EQ(lines()[0]["reason"], "a stall");
+    std::filesystem::remove(path());
+    tracing.ask_for_dump("the end");
   }
-  ASSERT_EQ(kill(getpid(), SIGUSR2), 0);  // does no harm
+  EXPECT_EQ(lines()[0]["reason"], "the end");  // before it ended
+  ASSERT_EQ(kill(getpid(), SIGUSR2), 0);       // does no harm
 }
 
 // Once for each silence, and not while it waits or before it has begun.
@@ -141,7 +148,8 @@ TEST_F(FlightTest, OfAFailureTheRecordStays) {
   Tracing tracing;
   tracing.set_flight(origin_);
   tracing.dump("first");
-  tracing.dump_last("failure");
+  tracing.write_last(tracing.record("failure"));
+  tracing.write_last("another");
   tracing.dump("afterwards");
   EXPECT_EQ(lines()[0]["reason"], "failure");
 }

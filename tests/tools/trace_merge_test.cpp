@@ -133,9 +133,9 @@ TEST_F(MergeTest, RefusesWhatIsNoTimeline) {
   std::ofstream(path(0)) << "[\n{\"name\":\"kolo\",\"ph\":\"M\",\"args\":{\"version\":2}},\n";
   EXPECT_THAT(message(), HasSubstr("newer version"));
   std::ofstream(path(0)) << "[\n{\"name\":\"kolo\",\"ph\":\"M\",\"args\":{\"version\":1}},\n";
-  EXPECT_THAT(message(), HasSubstr("its header is damaged"));
+  EXPECT_THAT(message(), HasSubstr("an event is damaged"));
   std::ofstream(path(0)) << "[\n{\"name\":\"kolo\",\"ph\":\"M\"},\n";
-  EXPECT_THAT(message(), HasSubstr("its header is damaged"));
+  EXPECT_THAT(message(), HasSubstr("an event is damaged"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "collectives/algorithms/algorithms.hpp"
 #include "core/clock.hpp"
+#include "timeline/event.hpp"
 
 namespace kolo {
 namespace {
@@ -17,8 +18,7 @@ constexpr int kRoundTrips = 40;
 constexpr Clock::duration kLookOn = std::chrono::microseconds(30);
 
 std::int64_t read_clock() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
-      .count();
+  return timeline::nanoseconds(Clock::now());
 }
 
 // What travels: a question and its answer, the answering rank's clock; and a parent's result.
