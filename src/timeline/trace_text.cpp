@@ -76,6 +76,8 @@ void TraceText::head(std::string& text) {
   field(text, "size", origin_.size);
   text += ",\"host\":";
   append_json_string(text, origin_.host);
+  text += ",\"cores\":";
+  append_json_string(text, origin_.cores);
   field(text, "process", origin_.process);
   field(text, "run", origin_.run);
   field(text, "start_ns", origin_.start);
@@ -147,6 +149,7 @@ void TraceText::write(std::string& text, const OperationEvent& event) {
   if (event.members == 0 && event.bucket != 0)
     field(text, "bucket", static_cast<std::int64_t>(event.bucket));
   if (agreed) field(text, "sequence", static_cast<std::int64_t>(event.sequence));
+  if (event.process_set != 0) field(text, "process_set", event.process_set);
   if (event.state == State::kFailed) text += ",\"failed\":true";
   text += "}},\n";
   if (!agreed || (event.members == 0 && event.bucket != 0)) return;

@@ -13,6 +13,7 @@
 
 #include "core/ranks.hpp"
 #include "kolo/error.h"
+#include "tools/json_fields.hpp"
 
 namespace kolo::tools {
 namespace {
@@ -40,33 +41,33 @@ FlightOperation operation_of(const json& line) {
   one.name = line.at("name").get<std::string>();
   one.operation = line.at("operation").get<std::string>();
   one.state = state_of(line.at("state").get<std::string>());
-  one.wanted = line.value("wanted", 0) != 0;
-  one.step = line.at("step").get<std::int64_t>();
-  one.bytes = line.at("bytes").get<std::int64_t>();
-  one.process_set = line.at("process_set").get<int>();
-  one.bucket = line.value("bucket", std::int64_t{0});
-  one.members = line.value("members", std::int64_t{0});
-  one.sequence = line.value("sequence", std::int64_t{-1});
-  one.submitted = line.at("submitted_ns").get<std::int64_t>();
-  one.started = line.value("started_ns", std::int64_t{0});
-  one.ended = line.value("ended_ns", std::int64_t{0});
+  one.wanted = integer_or(line, "wanted", 0) != 0;
+  one.step = integer_at(line, "step");
+  one.bytes = integer_at(line, "bytes");
+  one.process_set = int_at(line, "process_set");
+  one.bucket = integer_or(line, "bucket", 0);
+  one.members = integer_or(line, "members", 0);
+  one.sequence = integer_or(line, "sequence", -1);
+  one.submitted = integer_at(line, "submitted_ns");
+  one.started = integer_or(line, "started_ns", 0);
+  one.ended = integer_or(line, "ended_ns", 0);
   return one;
 }
 
 Flight header_of(const json& line) {
-  if (line.at("kolo_flight").get<int>() > kVersion)
+  if (int_at(line, "kolo_flight") > kVersion)
     throw DataError("it is of a newer version of kolo; use that one's kolo trace");
   Flight flight;
-  flight.rank = line.at("rank").get<int>();
-  flight.size = line.at("size").get<int>();
+  flight.rank = int_at(line, "rank");
+  flight.size = int_at(line, "size");
   flight.host = line.at("host").get<std::string>();
-  flight.process = line.at("process").get<std::int64_t>();
-  flight.job = line.at("job").get<std::int64_t>();
+  flight.process = integer_at(line, "process");
+  flight.job = integer_at(line, "job");
   flight.reason = line.at("reason").get<std::string>();
-  flight.step = line.at("step").get<std::int64_t>();
-  flight.now = line.at("now_ns").get<std::int64_t>();
-  flight.unix_time = line.at("unix_ns").get<std::int64_t>();
-  flight.frozen = line.value("frozen_ns", std::int64_t{0});
+  flight.step = integer_at(line, "step");
+  flight.now = integer_at(line, "now_ns");
+  flight.unix_time = integer_at(line, "unix_ns");
+  flight.frozen = integer_or(line, "frozen_ns", 0);
   if (flight.size < 1 || flight.size > kMostRanks || flight.rank < 0 ||
       flight.rank >= flight.size) {
     throw DataError("it is of rank " + std::to_string(flight.rank) + " of " +

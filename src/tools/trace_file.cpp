@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <exception>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "kolo/error.h"
+#include "tools/json_fields.hpp"
 
 namespace kolo::tools {
 namespace {
@@ -17,87 +20,83 @@ using nlohmann::json;
 constexpr int kVersion = 1;
 constexpr int kMostRanks = 1 << 20;
 
-DataError no_trace(const std::string& path, const std::string& why) {
-  return DataError(path + ": is no timeline of kolo's: " + why);
+DataError damaged(const std::string& path, std::size_t line, const std::exception& why) {
+  return DataError(path + ": is no timeline of kolo's: line " + std::to_string(line) + ": " +
+                   why.what());
 }
 
-TraceHeader header_of(const json& args, const std::string& path) {
-  if (args.at("version").get<int>() > kVersion)
-    throw no_trace(path, "it is of a newer version of kolo; use that one's kolo trace");
+TraceHeader header_of(const json& args) {
+  if (int_at(args, "version") > kVersion)
+    throw DataError("it is of a newer version of kolo; use that one's kolo trace");
   TraceHeader header;
-  header.rank = args.at("rank").get<int>();
-  header.size = args.at("size").get<int>();
+  header.rank = int_at(args, "rank");
+  header.size = int_at(args, "size");
   header.host = args.at("host").get<std::string>();
-  header.run = args.at("run").get<std::int64_t>();
-  header.shift = args.at("shift_ns").get<std::int64_t>();
-  header.bucket_bytes = args.at("fusion_threshold").get<std::uint64_t>();
+  header.run = integer_at(args, "run");
+  header.shift = integer_at(args, "shift_ns");
+  header.bucket_bytes = integer_at(args, "fusion_threshold");
+  header.cores = args.value("cores", "");
   if (header.size < 1 || header.size > kMostRanks || header.rank < 0 ||
       header.rank >= header.size) {
-    throw no_trace(path, "its header says that it is of rank " + std::to_string(header.rank) +
-                             " of " + std::to_string(header.size));
+    throw DataError("its header says that it is of rank " + std::to_string(header.rank) + " of " +
+                    std::to_string(header.size));
   }
   return header;
 }
 
 timeline::ClockEvent clock_of(const json& args) {
-  return {args.at("at_ns").get<std::int64_t>(), args.at("offset_ns").get<std::int64_t>(),
-          args.at("error_ns").get<std::int64_t>()};
-}
-
-bool contains(const std::string& line, const char* text) {
-  return line.find(text) != std::string::npos;
-}
-
-RankTrace read_unchecked(const std::string& path) {
-  RankTrace trace;
-  trace.path = path;
-  TraceLines lines(path);
-  bool has_header = false;
-  for (std::string line; lines.next(line);) {
-    // Most lines are none of these, and reading them as JSON takes long.
-    if (contains(line, R"("name":"kolo",)")) {
-      trace.header = header_of(json::parse(line).at("args"), path);
-      has_header = true;
-    } else if (contains(line, R"("name":"clock",)")) {
-      trace.clock.push_back(clock_of(json::parse(line).at("args")));
-    } else if (contains(line, R"("name":"events were lost",)")) {
-      trace.lost += json::parse(line).at("args").at("events").get<std::size_t>();
-    } else if (contains(line, R"("name":"kolo_end",)")) {
-      trace.complete = true;
-    }
-  }
-  trace.cut_off = lines.cut_off();
-  if (!has_header) throw no_trace(path, "it has no header");
-  return trace;
+  return {integer_at(args, "at_ns"), integer_at(args, "offset_ns"), integer_at(args, "error_ns")};
 }
 
 RankTrace read_rank(const std::string& path) {
-  try {
-    return read_unchecked(path);
-  } catch (const json::exception& error) {
-    throw no_trace(path, std::string("an event is damaged: ") + error.what());
-  }
+  RankTrace trace;
+  trace.path = path;
+  bool has_header = false;
+  // Most lines are none of these, and reading them as JSON takes long.
+  trace.cut_off = for_each_event(path, [&](const std::string& line) {
+    const auto is = [&](const char* text) { return line.find(text) != std::string::npos; };
+    if (is(R"("name":"kolo",)")) {
+      trace.header = header_of(json::parse(line).at("args"));
+      has_header = true;
+    } else if (is(R"("name":"clock",)")) {
+      trace.clock.push_back(clock_of(json::parse(line).at("args")));
+    } else if (is(R"("name":"events were lost",)")) {
+      trace.lost += int_at(json::parse(line).at("args"), "events");
+    } else if (is(R"("name":"kolo_end",)")) {
+      trace.complete = true;
+    }
+  });
+  if (!has_header) throw DataError(path + ": is no timeline of kolo's: it has no header");
+  return trace;
 }
 
 }  // namespace
 
-TraceLines::TraceLines(const std::string& path) : path_(path), file_(path) {
-  if (!file_) throw FileError(path + ": cannot be read: " + std::generic_category().message(errno));
-}
-
-bool TraceLines::next(std::string& line) {
-  while (std::getline(file_, line)) {
-    ++number_;
-    const bool has_end = !file_.eof();
-    if (line == "[" || line == "]" || line.empty()) continue;
-    if (line.back() == ',') line.pop_back();
-    if (json::accept(line) && line.front() == '{') return true;
-    if (has_end && file_.peek() != std::ifstream::traits_type::eof()) {
-      throw no_trace(path_, "line " + std::to_string(number_) + " is no event");
+bool for_each_event(const std::string& path, const std::function<void(const std::string&)>& take) {
+  std::ifstream file(path);
+  if (!file) throw FileError(path + ": cannot be read: " + std::generic_category().message(errno));
+  std::size_t number = 0;
+  try {
+    for (std::string line; std::getline(file, line);) {
+      ++number;
+      const bool has_end = !file.eof();
+      if (line == "[" || line == "]" || line.empty()) continue;
+      if (line.back() == ',') line.pop_back();
+      if (json::accept(line) && line.front() == '{') {
+        take(line);
+      } else if (has_end && file.peek() != std::ifstream::traits_type::eof()) {
+        throw DataError("is no event");
+      } else {
+        return true;
+      }
     }
-    cut_off_ = true;
+    if (!file.eof()) throw FileError(path + ": reading failed");
+    return false;
+  } catch (const json::exception& error) {
+    throw damaged(path, number, error);
+  } catch (const DataError& error) {
+    throw damaged(path, number, error);
   }
-  return false;
 }
 
 TraceRun read_run(const std::string& folder) {

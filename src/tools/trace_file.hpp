@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -18,32 +18,22 @@ struct TraceHeader {
   std::string host;
   std::int64_t run = 0;
   std::int64_t shift = 0;  // nanoseconds; see timeline::Origin
-  std::uint64_t bucket_bytes = 0;
+  std::int64_t bucket_bytes = 0;
+  std::string cores;  // that it may use, as "0-3,8"; empty: not known
 };
 
-// The lines of a file that are whole events, without what separates them.
-class TraceLines {
- public:
-  // Throws FileError.
-  explicit TraceLines(const std::string& path);
-  // False at the end. Throws DataError for a line in the middle that is no event: what is cut off
-  // is the last one.
-  bool next(std::string& line);
-  bool cut_off() const { return cut_off_; }
-
- private:
-  const std::string path_;
-  std::ifstream file_;
-  std::size_t number_ = 0;
-  bool cut_off_ = false;
-};
+// Calls `take` with each line of a file that is a whole event, without what separates them. Whether
+// the last one is cut off. Throws FileError, and DataError, with the file's name and the line, for
+// a line in the middle that is no event and for what `take` throws (DataError, or JSON's
+// exceptions).
+bool for_each_event(const std::string& path, const std::function<void(const std::string&)>& take);
 
 struct RankTrace {
   std::string path;
   TraceHeader header;
   bool cut_off = false;
   bool complete = false;  // the timeline was ended, not killed
-  std::size_t lost = 0;   // events that the rank had no room for
+  std::int64_t lost = 0;  // events that the rank had no room for
   std::vector<timeline::ClockEvent> clock;
 };
 

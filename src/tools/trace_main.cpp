@@ -12,6 +12,7 @@
 #include "tools/command.hpp"
 #include "tools/trace_diagnose.hpp"
 #include "tools/trace_merge.hpp"
+#include "tools/trace_report.hpp"
 
 namespace po = boost::program_options;
 
@@ -19,12 +20,18 @@ namespace {
 
 constexpr const char* kUsage =
     "Usage: kolo trace merge FOLDER [-o FILE]\n"
+    "       kolo trace report FOLDER [-o FILE] [--bandwidth FILE]\n"
     "       kolo trace diagnose FOLDER         exit code 1 if ranks wait for each other\n\n"
     "merge puts the timelines of all ranks (kolo run --timeline FOLDER) into one file, on rank "
     "0's\n"
     "clock, for https://ui.perfetto.dev or chrome://tracing (default: FOLDER/all.json; -: "
     "standard\n"
     "output).\n\n"
+    "report writes a page (default: FOLDER/report.html) that shows where the time of training "
+    "steps\n"
+    "goes, which ranks and tensors are late, and what to change. With --bandwidth it compares "
+    "with\n"
+    "what kolo bench allreduce --json FILE measured.\n\n"
     "diagnose says where ranks diverged, from what their flight recorders have written after a\n"
     "failure or a stall, or when kolo dump asked for it.\n";
 
@@ -34,6 +41,7 @@ struct Words {
   std::string command;
   std::string folder;
   std::string output;
+  std::string bandwidth;
   bool help = false;
 };
 
@@ -44,6 +52,7 @@ Words parse(int argc, char** argv) {
   auto add = all.add_options();
   add("help,h", po::bool_switch(&words.help));
   add("output,o", po::value(&words.output));
+  add("bandwidth", po::value(&words.bandwidth));
   add("command", po::value(&words.command));
   add("path", po::value(&paths));
   po::positional_options_description positions;
@@ -58,21 +67,39 @@ Words parse(int argc, char** argv) {
   return words;
 }
 
-int merge(const Words& words) {
-  if (words.output == "-") {
-    kolo::tools::merge_traces(words.folder, std::cout, std::cerr);
-    return 0;
-  }
-  const std::string path = words.output.empty() ? words.folder + "/all.json" : words.output;
-  // Under another name until it is whole.
+// Under another name until it is whole. Where it was written to.
+template <typename Write>
+std::string write_file(const std::string& path, const Write& write) {
   const std::string unfinished = path + ".tmp";
   std::ofstream file(unfinished);
-  if (file) kolo::tools::merge_traces(words.folder, file, std::cerr);
+  if (file) write(file);
   file.close();
   if (!file || std::rename(unfinished.c_str(), path.c_str()) != 0)
     throw kolo::FileError(path + ": cannot be written: " + std::generic_category().message(errno));
+  return path;
+}
+
+int merge(const Words& words) {
+  const auto write = [&](std::ostream& file) {
+    kolo::tools::merge_traces(words.folder, file, std::cerr);
+  };
+  if (words.output == "-") {
+    write(std::cout);
+    return 0;
+  }
+  const std::string path =
+      write_file(words.output.empty() ? words.folder + "/all.json" : words.output, write);
   std::cerr << "written to " << path
             << "; open it in https://ui.perfetto.dev or chrome://tracing\n";
+  return 0;
+}
+
+int report(const Words& words) {
+  const std::string path = write_file(
+      words.output.empty() ? words.folder + "/report.html" : words.output, [&](std::ostream& file) {
+        kolo::tools::write_report({words.folder, words.bandwidth}, file, std::cout);
+      });
+  std::cout << "written to " << path << "; open it in a browser\n";
   return 0;
 }
 
@@ -85,6 +112,7 @@ int diagnose(const Words& words) {
 
 int run(const Words& words) {
   if (words.command == "merge") return merge(words);
+  if (words.command == "report") return report(words);
   if (words.command == "diagnose") return diagnose(words);
   throw UsageError("unknown command '" + words.command + "'");
 }

@@ -1,12 +1,11 @@
 #include "tools/trace_merge.hpp"
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <ostream>
 #include <string>
 
 #include "core/ranks.hpp"
+#include "tools/trace_align.hpp"
 #include "tools/trace_file.hpp"
 
 namespace kolo::tools {
@@ -21,34 +20,14 @@ std::string number(const char* form, double value) {
   return text;
 }
 
-class Aligner {
- public:
-  explicit Aligner(const RankTrace& trace) : fit_(trace.clock), shift_(trace.header.shift) {
-    // The file counts with the first reading.
-    if (!trace.clock.empty()) first_ = static_cast<double>(trace.clock.front().offset);
-  }
-
-  // Moves the event to where it was on rank 0's clock.
-  void align(std::string& line) const {
-    double microseconds = 0;
-    std::size_t begin = 0;
-    std::size_t end = 0;
-    if (!find_number(line, "ts", microseconds, begin, end)) return;
-    const auto here =
-        static_cast<timeline::Nanoseconds>(std::llround(microseconds * 1000)) - shift_;
-    const double aligned = std::max(0.0, microseconds + (fit_.offset(here) - first_) / 1000);
-    char text[64];
-    const int length = std::snprintf(text, sizeof text, "%.3f", aligned);
-    line.replace(begin, end - begin, text, static_cast<std::size_t>(length));
-  }
-
-  const timeline::ClockFit& fit() const { return fit_; }
-
- private:
-  const timeline::ClockFit fit_;
-  const timeline::Nanoseconds shift_;
-  double first_ = 0;
-};
+// Moves the event to where it was on rank 0's clock.
+void align(std::string& line, const Aligner& aligner) {
+  double microseconds = 0;
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  if (!find_number(line, "ts", microseconds, begin, end)) return;
+  line.replace(begin, end - begin, number("%.3f", aligner.aligned(microseconds)));
+}
 
 void describe(const RankTrace& trace, const Aligner& aligner, std::ostream& notes) {
   const timeline::ClockFit& fit = aligner.fit();
@@ -73,12 +52,10 @@ void merge_traces(const std::string& folder, std::ostream& merged, std::ostream&
   for (const auto& [rank, trace] : run.ranks) {
     const Aligner aligner(trace);
     describe(trace, aligner, notes);
-    TraceLines lines(trace.path);
-    for (std::string line; lines.next(line);) {
-      aligner.align(line);
-      line += ",\n";
-      merged << line;
-    }
+    for_each_event(trace.path, [&](std::string line) {
+      align(line, aligner);
+      merged << line << ",\n";
+    });
   }
   merged << R"({"name":"kolo_merged","ph":"M","pid":1,"args":{}})"
          << "\n]\n";

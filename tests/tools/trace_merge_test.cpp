@@ -129,13 +129,13 @@ TEST_F(MergeTest, RefusesWhatIsNoTimeline) {
   std::ofstream(path(0)) << "[\n{}]\n";
   EXPECT_THAT(message(), HasSubstr("it has no header"));
   std::ofstream(path(0)) << "[\nhello\n{},\n]\n";
-  EXPECT_THAT(message(), HasSubstr("line 2 is no event"));
+  EXPECT_THAT(message(), HasSubstr("line 2: is no event"));
   std::ofstream(path(0)) << "[\n{\"name\":\"kolo\",\"ph\":\"M\",\"args\":{\"version\":2}},\n";
   EXPECT_THAT(message(), HasSubstr("newer version"));
   std::ofstream(path(0)) << "[\n{\"name\":\"kolo\",\"ph\":\"M\",\"args\":{\"version\":1}},\n";
-  EXPECT_THAT(message(), HasSubstr("an event is damaged"));
+  EXPECT_THAT(message(), HasSubstr("line 2: 'rank' is missing"));
   std::ofstream(path(0)) << "[\n{\"name\":\"kolo\",\"ph\":\"M\"},\n";
-  EXPECT_THAT(message(), HasSubstr("an event is damaged"));
+  EXPECT_THAT(message(), HasSubstr("line 2: [json.exception.out_of_range.403] key 'args'"));
 }
 
 }  // namespace

@@ -1,0 +1,18 @@
+// Numbers from JSON that may have been written by anybody.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+
+namespace kolo::tools {
+
+// All throw DataError for what is not there or no such number, or so large (beyond 2^61) that
+// reckoning with it could overflow.
+std::int64_t integer_at(const nlohmann::json& object, const char* key);
+std::int64_t integer_or(const nlohmann::json& object, const char* key, std::int64_t otherwise);
+int int_at(const nlohmann::json& object, const char* key);
+int int_or(const nlohmann::json& object, const char* key, int otherwise);
+// Finite.
+double number_at(const nlohmann::json& object, const char* key);
+
+}  // namespace kolo::tools

@@ -1,0 +1,316 @@
+#include "tools/trace_analysis.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <functional>
+
+#include "kolo/error.h"
+#include "trace_fixture.hpp"
+
+namespace kolo::tools {
+namespace {
+
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+// What a file's decimals and the clocks' reckoning leave of a microsecond.
+constexpr double kClose = 0.01;
+
+class AnalysisTest : public testing::Test {
+ protected:
+  AnalysisTest() {
+    std::string name = testing::TempDir() + "kolo-analysis-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~AnalysisTest() override { std::filesystem::remove_all(folder_); }
+
+  // Ranks that compute for work(rank, step) ms, reduce 'w' for 2 ms when all are ready, and wait
+  // for that; the next step begins then.
+  void train(int ranks, int steps, const std::function<double(int rank, int step)>& work,
+             RankTimeline::Settings settings = {}) const {
+    settings.size = ranks;
+    for (int rank = 0; rank < ranks; ++rank) {
+      settings.ahead = rank * 3'000'000'000;
+      RankTimeline timeline(rank, settings);
+      double begin = 10;
+      for (int step = 1; step <= steps; ++step) {
+        double all = 0;
+        for (int one = 0; one < ranks; ++one) all = std::max(all, begin + work(one, step));
+        const double ready = begin + work(rank, step);
+        timeline.tensor(step, static_cast<std::uint64_t>(step), "w", 1 << 20,
+                        {ready, all, all, all + 2});
+        timeline.wait(step, "w", ready, all + 2);
+        timeline.step(step, begin, all + 2);
+        begin = all + 2;
+      }
+      timeline.write(folder_);
+    }
+  }
+
+  Analysis analysis() const { return analyse(read_activity(folder_)); }
+
+  std::string folder_;
+};
+
+void expect_shares(const Shares& shares, double compute, double overlapped, double exposed,
+                   double waiting) {
+  EXPECT_NEAR(shares.compute, compute * 1000, kClose);
+  EXPECT_NEAR(shares.overlapped, overlapped * 1000, kClose);
+  EXPECT_NEAR(shares.exposed, exposed * 1000, kClose);
+  EXPECT_NEAR(shares.waiting, waiting * 1000, kClose);
+}
+
+// 100 ms: communication from 20 to 60 in two pieces that touch, waiting from 50 to 80.
+TEST_F(AnalysisTest, DividesAStep) {
+  RankTimeline timeline(0, {});
+  timeline.tensor(1, 0, "a", 1000, {5, 15, 20, 40});
+  timeline.tensor(1, 1, "b", 1000, {10, 15, 40, 60});
+  timeline.wait(1, "a", 50, 70);
+  timeline.wait(1, "b", 60, 80, 78);  // of another thread, at the same time
+  timeline.step(1, 0, 100);
+  timeline.write(folder_);
+  const Analysis analysis = this->analysis();
+  ASSERT_THAT(analysis.steps, ElementsAre(1));
+  expect_shares(analysis.shares.at(0).at(0), 40, 30, 10, 20);
+  EXPECT_NEAR(analysis.step_time, 100'000, kClose);
+}
+
+// What crosses a step's end counts in both, each its part.
+TEST_F(AnalysisTest, CutsAtTheEndOfAStep) {
+  RankTimeline timeline(0, {});
+  timeline.step(1, 0, 10);
+  timeline.tensor(1, 0, "a", 1000, {5, 6, 8, 14});
+  timeline.wait(1, "a", 9, 13);
+  timeline.step(2, 10, 20);
+  timeline.write(folder_);
+  const Analysis analysis = this->analysis();
+  expect_shares(analysis.shares.at(0).at(0), 8, 1, 1, 0);
+  expect_shares(analysis.shares.at(0).at(1), 6, 1, 3, 0);
+}
+
+// Readings of clocks are kolo's, and so is the time before an operation starts.
+TEST_F(AnalysisTest, CountsOnlyTheProgramsCommunication) {
+  RankTimeline timeline(0, {});
+  timeline.tensor(1, 0, "a", 1000, {1, 2, 6, 8});
+  timeline.tensor(1, 1, "c", 1000, {1, 2, 2, 10}, OpKind::kClock);
+  timeline.step(1, 0, 10);
+  timeline.write(folder_);
+  const Analysis analysis = this->analysis();
+  expect_shares(analysis.shares.at(0).at(0), 8, 2, 0, 0);
+  EXPECT_NEAR(analysis.collectives, 1, 1e-9);
+}
+
+TEST_F(AnalysisTest, LeavesTheFirstStepOutOfMeans) {
+  train(2, 10, [](int, int step) { return step == 1 ? 500.0 : 8.0; });
+  const Analysis analysis = this->analysis();
+  expect_shares(analysis.mean, 8, 0, 2, 0);
+  EXPECT_EQ(analysis.shares.at(0).size(), 10U);
+}
+
+TEST_F(AnalysisTest, TakesTheStepsThatAllRanksHave) {
+  RankTimeline whole(0, {});
+  for (int step = 1; step <= 5; ++step) whole.step(step, step, step + 1);
+  whole.write(folder_);
+  RankTimeline killed(1, {});
+  for (int step = 2; step <= 4; ++step) killed.step(step, step, step + 1);
+  killed.write(folder_, false);
+  EXPECT_THAT(analysis().steps, ElementsAre(2, 3, 4));
+}
+
+TEST_F(AnalysisTest, SaysThatThereAreNoSteps) {
+  RankTimeline(0, {}).write(folder_);
+  try {
+    analysis();
+    FAIL() << "nothing was thrown";
+  } catch (const DataError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("kolo::mark_step()"));
+  }
+}
+
+TEST_F(AnalysisTest, RanksWithoutStepsAreLeftOut) {
+  train(2, 10, [](int, int) { return 8.0; });
+  RankTimeline(1, {}).write(folder_);
+  const Analysis analysis = this->analysis();
+  EXPECT_THAT(analysis.ranks, ElementsAre(0));
+  EXPECT_THAT(analysis.stragglers, IsEmpty());
+}
+
+// Whatever clocks show: each rank's is 3 s further than the one's before.
+TEST_F(AnalysisTest, FindsARankThatBecomesSlow) {
+  train(4, 100, [](int rank, int step) { return rank == 2 && step >= 40 ? 13.0 : 8.0; });
+  const Analysis analysis = this->analysis();
+  ASSERT_THAT(analysis.stragglers, SizeIs(1));
+  const Straggler& slow = analysis.stragglers[0];
+  EXPECT_EQ(slow.rank, 2);
+  EXPECT_EQ(slow.first_step, 40);
+  EXPECT_EQ(slow.last_step, 100);
+  EXPECT_TRUE(slow.until_end);
+  EXPECT_NEAR(slow.late, 5000, kClose);
+  EXPECT_NEAR(slow.works, 13'000, kClose);
+  EXPECT_NEAR(slow.others, 8000, kClose);
+}
+
+TEST_F(AnalysisTest, FindsARankThatWasSlowForAWhile) {
+  train(2, 100,
+        [](int rank, int step) { return rank == 0 && step > 20 && step <= 50 ? 9.0 : 8.0; });
+  const Analysis analysis = this->analysis();
+  ASSERT_THAT(analysis.stragglers, SizeIs(1));
+  EXPECT_EQ(analysis.stragglers[0].rank, 0);
+  EXPECT_EQ(analysis.stragglers[0].first_step, 21);
+  EXPECT_EQ(analysis.stragglers[0].last_step, 50);
+  EXPECT_FALSE(analysis.stragglers[0].until_end);
+}
+
+TEST_F(AnalysisTest, TwoOfFourCanBeSlow) {
+  train(4, 30, [](int rank, int) { return rank >= 2 ? 9.0 + rank : 8.0; });
+  EXPECT_THAT(analysis().stragglers,
+              ElementsAre(Field(&Straggler::rank, 3), Field(&Straggler::rank, 2)));
+}
+
+TEST_F(AnalysisTest, OneUnluckyStepIsChance) {
+  train(3, 60, [](int rank, int step) { return step % 20 == 7 * rank ? 50.0 : 8.0; });
+  EXPECT_THAT(analysis().stragglers, IsEmpty());
+}
+
+TEST_F(AnalysisTest, AHalfPercentIsChance) {
+  train(2, 60, [](int rank, int) { return rank == 1 ? 8.05 : 8.0; });
+  EXPECT_THAT(analysis().stragglers, IsEmpty());
+}
+
+// 1 ms late by clocks that are known to 1 ms is not late.
+TEST_F(AnalysisTest, ClocksThatAreNotKnownTellNothing) {
+  RankTimeline::Settings settings;
+  settings.clock_error = 1'000'000;
+  train(
+      2, 60, [](int rank, int) { return rank == 1 ? 9.0 : 8.0; }, settings);
+  EXPECT_THAT(analysis().stragglers, IsEmpty());
+}
+
+TEST_F(AnalysisTest, OrdersTensorsByTheTimeTheyAreReady) {
+  for (int rank = 0; rank < 2; ++rank) {
+    RankTimeline timeline(rank, {});
+    for (int step = 1; step <= 6; ++step) {
+      const double begin = 100.0 * step;
+      const auto sequence = static_cast<std::uint64_t>(2 * step);
+      // On the other rank each is ready 1 ms later.
+      timeline.member(step, sequence, 1, "early", begin + 10 + rank, begin + 21);
+      timeline.member(step, sequence, 1, "middle", begin + 20 + rank, begin + 21);
+      timeline.bucket(step, sequence, 1, 2, 8,
+                      {begin + 20 + rank, begin + 21, begin + 22, begin + 25});
+      timeline.tensor(step, sequence + 1, "late", 4,
+                      {begin + 60 + rank, begin + 61, begin + 61, begin + 70});
+      timeline.wait(step, "late", begin + 50, begin + 70);
+      timeline.step(step, begin, begin + 100);
+    }
+    timeline.write(folder_);
+  }
+  const std::vector<TensorTiming> tensors = analysis().tensors;
+  ASSERT_THAT(tensors,
+              ElementsAre(Field(&TensorTiming::name, "late"), Field(&TensorTiming::name, "middle"),
+                          Field(&TensorTiming::name, "early")));
+  EXPECT_NEAR(tensors[0].ready, 61'000, kClose);
+  EXPECT_NEAR(tensors[0].reduced, 70'000, kClose);
+  EXPECT_NEAR(tensors[0].waited, 20'000, kClose);
+  EXPECT_EQ(tensors[0].last, 5U);
+  EXPECT_NEAR(tensors[1].ready, 21'000, kClose);
+  EXPECT_NEAR(tensors[1].reduced, 25'000, kClose);
+  EXPECT_EQ(tensors[1].last, 0U);
+  EXPECT_NEAR(tensors[2].ready, 11'000, kClose);
+}
+
+TEST_F(AnalysisTest, ABucketWithoutItsTensorsStandsForThem) {
+  RankTimeline timeline(0, {});
+  timeline.bucket(1, 3, 5, 2, 8, {20, 21, 22, 25});
+  timeline.step(1, 0, 30);
+  timeline.write(folder_);
+  EXPECT_THAT(analysis().tensors, ElementsAre(Field(&TensorTiming::name, "bucket 5")));
+}
+
+TEST_F(AnalysisTest, MeasuresCollectivesBySize) {
+  RankTimeline timeline(0, {});
+  for (int step = 1; step <= 2; ++step) {
+    const double begin = 100.0 * step;
+    for (int i = 0; i < 3; ++i) {  // 1, 2 and 4 ms
+      const double at = begin + 10 * i;
+      timeline.tensor(step, static_cast<std::uint64_t>(4 * step + i), "a", 1'000'000,
+                      {at, at, at, at + (1 << i)});
+    }
+    timeline.tensor(step, static_cast<std::uint64_t>(4 * step + 3), "b", 1000,
+                    {begin + 40, begin + 40, begin + 40, begin + 41}, OpKind::kBroadcast);
+    timeline.step(step, begin, begin + 100);
+  }
+  timeline.write(folder_);
+  const Analysis analysis = this->analysis();
+  ASSERT_THAT(analysis.speeds, SizeIs(2));
+  const Speed& reduce = analysis.speeds[0];
+  EXPECT_EQ(reduce.phase, "SHM_ALLREDUCE");
+  EXPECT_EQ(reduce.count, 6U);
+  EXPECT_NEAR(reduce.gigabytes, 0.5, 1e-4);
+  EXPECT_NEAR(reduce.slow, 0.25, 1e-4);
+  EXPECT_NEAR(reduce.fast, 1.0, 1e-4);
+  EXPECT_NEAR(reduce.time, 7000, 2 * kClose);
+  EXPECT_EQ(analysis.speeds[1].phase, "SHM_BROADCAST");
+  EXPECT_NEAR(analysis.collectives, 4, 1e-9);
+  EXPECT_NEAR(analysis.small_collectives, 1, 1e-9);
+  EXPECT_NEAR(analysis.small_time, 1000, 2 * kClose);
+  EXPECT_NEAR(analysis.bytes, 3'001'000, 1e-3);
+  EXPECT_EQ(analysis.bucket_bytes, 0);
+}
+
+TEST_F(AnalysisTest, ManySizesArePutTogether) {
+  RankTimeline timeline(0, {});
+  for (int i = 0; i < 100; ++i) {
+    timeline.tensor(1, static_cast<std::uint64_t>(i), "a", static_cast<std::uint64_t>(1000 + i),
+                    {1.0 + i, 1.0 + i, 1.0 + i, 1.5 + i});
+  }
+  timeline.step(1, 0, 200);
+  timeline.write(folder_);
+  const Analysis analysis = this->analysis();
+  std::size_t all = 0;
+  for (const Speed& one : analysis.speeds) all += one.count;
+  EXPECT_LE(analysis.speeds.size(), 2U);
+  EXPECT_EQ(all, 100U);
+}
+
+TEST_F(AnalysisTest, SumsScopes) {
+  RankTimeline timeline(0, {});
+  for (int step = 1; step <= 5; ++step) {
+    const double begin = 10.0 * step;
+    timeline.trace(step, "load", begin, begin + 1);
+    timeline.trace(step, "forward", begin + 1, begin + 4);
+    timeline.step(step, begin, begin + 10);
+  }
+  timeline.write(folder_);
+  const Analysis analysis = this->analysis();
+  ASSERT_THAT(analysis.scopes,
+              ElementsAre(Field(&ScopeTime::name, "forward"), Field(&ScopeTime::name, "load")));
+  EXPECT_NEAR(analysis.scopes[0].time, 3000, kClose);
+}
+
+TEST(Spans, AreUnitedAndCut) {
+  const Spans spans = united({{5, 7}, {1, 3}, {2, 4}, {6, 6.5}, {9, 9}});
+  ASSERT_EQ(spans.size(), 2U);
+  EXPECT_EQ(spans[0].end, 4);
+  EXPECT_EQ(spans[1].end, 7);
+  EXPECT_DOUBLE_EQ(covered(spans, {3, 6}), 2);
+  EXPECT_DOUBLE_EQ(covered(spans, {4, 5}), 0);
+  const Spans both = intersection(spans, {{0, 2}, {3.5, 5.5}, {6.5, 10}});
+  ASSERT_EQ(both.size(), 4U);
+  EXPECT_DOUBLE_EQ(covered(both, {0, 10}), 1 + 0.5 + 0.5 + 0.5);
+}
+
+TEST(Spans, Quantiles) {
+  EXPECT_EQ(median({}), 0);
+  EXPECT_EQ(median({3, 1, 2}), 2);
+  EXPECT_EQ(quantile({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, 0.1), 2);
+  EXPECT_EQ(quantile({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, 1), 11);
+}
+
+}  // namespace
+}  // namespace kolo::tools

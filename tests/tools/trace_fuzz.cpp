@@ -1,0 +1,118 @@
+// Any files give a merged trace and a report, or a DataError.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+#include "fuzz_json.hpp"
+#include "kolo/error.h"
+#include "tools/report/files.hpp"
+#include "tools/trace_merge.hpp"
+#include "tools/trace_report.hpp"
+
+namespace kolo::tools {
+
+std::string_view report_page() {
+  return "@PLOTLY@@DATA@@SCRIPT@";
+}
+
+std::string_view report_script() {
+  return "";
+}
+
+std::string_view report_plotly() {
+  return "plotly";
+}
+
+namespace {
+
+// In memory; gone when the process ends.
+class Folder {
+ public:
+  Folder() {
+    std::string name = "/dev/shm/kolo-trace-fuzz-XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) std::abort();
+    path_ = name;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string header(JsonMaker& json, int rank) {
+  const std::string args = JsonMaker::object(
+      json.field("version", "1") + json.field("rank", std::to_string(rank)) +
+      json.field("size", "2") + json.field("host", "\"node\"") + json.field("cores", "\"0-3\"") +
+      json.field("run", "7") + json.field("shift_ns", json.number()) +
+      json.field("fusion_threshold", json.number()));
+  return "[\n{\"name\":\"kolo\",\"ph\":\"M\",\"args\":" + args + "},\n";
+}
+
+std::string clock(JsonMaker& json) {
+  const std::string args = JsonMaker::object(json.field("at_ns", json.number()) +
+                                             json.field("offset_ns", json.number()) +
+                                             json.field("error_ns", json.number()));
+  return "{\"ph\":\"i\",\"name\":\"clock\",\"args\":" + args + "}";
+}
+
+std::string row(JsonMaker& json) {
+  return JsonMaker::object(json.field("name", "\"thread_name\"") + json.field("ph", "\"M\"") +
+                           json.field("tid", json.number()) +
+                           json.field("args", "{\"name\":" + json.text() + "}"));
+}
+
+std::string span(JsonMaker& json) {
+  static constexpr std::array<const char*, 7> kCategories = {
+      "negotiate", "operation", "collective", "memcpy", "wait", "scope", "step"};
+  static constexpr std::array<const char*, 3> kNames = {"ALLREDUCE", "SHM_ALLREDUCE", "CLOCK"};
+  std::string args = json.field("step", json.number()) + json.field("bytes", json.number()) +
+                     json.field("sequence", json.number());
+  if (json.chance()) args += json.field("bucket", json.number());
+  if (json.chance()) args += json.field("members", json.number());
+  if (json.chance()) args += json.field("process_set", json.number());
+  args += json.field("for", json.text());
+  return JsonMaker::object(json.field("ph", "\"X\"") + json.field("name", json.one_of(kNames)) +
+                           json.field("cat", json.one_of(kCategories)) + json.field("pid", "1") +
+                           json.field("tid", json.number()) + json.field("ts", json.number()) +
+                           json.field("dur", json.number()) +
+                           json.field("args", JsonMaker::object(args)));
+}
+
+void write(const std::string& folder, JsonMaker& json, int rank) {
+  std::string text = header(json, rank);
+  for (int i = 0; i < 30 && json.more(); ++i) {
+    if (json.chance()) {
+      text += clock(json);
+    } else if (json.chance()) {
+      text += json.raw();
+    } else {
+      text += json.chance() ? row(json) : span(json);
+    }
+    text += ",\n";
+  }
+  std::ofstream(folder + "/timeline-rank-" + std::to_string(rank) + ".json") << text;
+}
+
+}  // namespace
+}  // namespace kolo::tools
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const kolo::tools::Folder folder;
+  kolo::tools::JsonMaker json(data, size);
+  for (int rank = 0; rank < 2; ++rank) kolo::tools::write(folder.path(), json, rank);
+  std::ostringstream out;
+  try {
+    kolo::tools::merge_traces(folder.path(), out, out);
+  } catch (const kolo::DataError&) {
+  }
+  try {
+    kolo::tools::write_report({folder.path(), ""}, out, out);
+  } catch (const kolo::DataError&) {
+  }
+  return 0;
+}

@@ -1,0 +1,332 @@
+#include "tools/trace_report.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "kolo/error.h"
+#include "tools/report/files.hpp"
+#include "tools/trace_findings.hpp"
+#include "trace_fixture.hpp"
+
+namespace kolo::tools {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+// An analysis of a job that has nothing to complain of but what a test puts in.
+class FindingsTest : public testing::Test {
+ protected:
+  FindingsTest() {
+    for (int rank = 0; rank < 2; ++rank) {
+      add_rank(rank, "node", std::to_string(rank));
+      analysis.ranks.push_back(rank);
+    }
+    analysis.steps = {1, 2, 3, 4, 5};
+    analysis.first = 1;
+    split(70, 10, 0, 0);
+  }
+
+  void add_rank(int rank, const std::string& host, const std::string& cores) {
+    TraceHeader& header = run.ranks[rank].trace.header;
+    header.host = host;
+    header.cores = cores;
+    header.bucket_bytes = 4 << 20;
+  }
+  void split(double compute, double overlapped, double exposed, double waiting) {
+    analysis.mean = {compute * 1000, overlapped * 1000, exposed * 1000, waiting * 1000};
+    analysis.step_time = analysis.mean.whole();
+  }
+  void tensor(const std::string& name, double ready) {
+    TensorTiming timing;
+    timing.name = name;
+    timing.ready = ready * 1000;
+    analysis.tensors.push_back(timing);
+  }
+
+  std::vector<std::string> titles() const {
+    std::vector<std::string> titles;
+    for (const Finding& one : findings()) titles.push_back(one.title);
+    return titles;
+  }
+  std::vector<Finding> findings() const { return find_causes(run, analysis, measured); }
+
+  RunActivity run;
+  Analysis analysis;
+  Measured measured;
+};
+
+TEST_F(FindingsTest, SaysThatThereIsLittleToGain) {
+  split(90, 7, 2, 1);
+  EXPECT_THAT(titles(), ElementsAre("There is little to gain here"));
+}
+
+TEST_F(FindingsTest, SaysThatNoCauseIsKnown) {
+  split(70, 0, 30, 0);
+  EXPECT_THAT(titles(), ElementsAre("Ranks wait 30 % of the time"));
+}
+
+TEST_F(FindingsTest, NamesStragglers) {
+  analysis.stragglers = {{1, 3, 5, true, 9000, 19'000, 10'000}, {0, 2, 4, false, 5000, 1, 1}};
+  const auto all = findings();
+  ASSERT_THAT(all, SizeIs(2));
+  EXPECT_EQ(all[0].title, "Rank 1 on node is slow, since step 3");
+  EXPECT_THAT(all[0].text, AllOf(HasSubstr("9.00 ms later"), HasSubstr("works 19.0 ms a step, the "
+                                                                       "others 10.0 ms")));
+  EXPECT_EQ(all[1].title, "Rank 0 on node is slow, until step 4");
+}
+
+TEST_F(FindingsTest, NamesStragglersOfTheMiddleAndOfAll) {
+  analysis.stragglers = {{1, 3, 4, false, 2, 1, 1}, {0, 2, 5, true, 1, 1, 1}};
+  EXPECT_THAT(titles(), ElementsAre("Rank 1 on node is slow, since step 3, until step 4",
+                                    "Rank 0 on node is slow, all the time"));
+}
+
+TEST_F(FindingsTest, TellsOfRanksThatTakeTurns) {
+  split(70, 0, 0, 30);
+  EXPECT_THAT(titles(), ElementsAre(HasSubstr("Ranks wait for each other 30 % of the time")));
+  analysis.stragglers = {{1, 3, 5, true, 9000, 1, 1}};
+  EXPECT_THAT(titles(), ElementsAre(HasSubstr("is slow")));
+}
+
+TEST_F(FindingsTest, TellsOfSharedCores) {
+  split(70, 0, 30, 0);
+  add_rank(0, "node", "0-3");
+  add_rank(1, "node", "2-7");
+  const auto all = findings();
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_EQ(all[0].title, "Ranks on node are not bound to cores of their own");
+  EXPECT_THAT(all[0].text, HasSubstr("Ranks 0, 1 may use the same cores"));
+  add_rank(1, "other", "2-7");
+  EXPECT_THAT(titles(), ElementsAre("Ranks wait 30 % of the time"));
+  split(98, 0, 2, 0);
+  add_rank(1, "node", "2-7");
+  EXPECT_THAT(titles(), ElementsAre("There is little to gain here"));
+}
+
+TEST_F(FindingsTest, TellsOfTooManyRanks) {
+  split(70, 0, 0, 30);
+  add_rank(0, "node", "3");
+  add_rank(1, "node", "3");
+  EXPECT_THAT(titles(), testing::Contains("There are more ranks than cores on node"));
+}
+
+TEST_F(FindingsTest, TellsOfLateTensors) {
+  split(60, 20, 20, 0);
+  for (const double ready : {80.0, 79.0, 50.0, 48.0, 46.0, 44.0, 42.0, 40.0})
+    tensor("t" + std::to_string(static_cast<int>(ready)), ready);
+  EXPECT_THAT(titles(), ElementsAre("'t80', 't79' are reduced late"));
+  analysis.tensors[0].ready = analysis.tensors[1].ready = 55'000;
+  EXPECT_THAT(titles(), ElementsAre("Ranks wait 20 % of the time"));
+}
+
+TEST_F(FindingsTest, TellsOfManySmallReductions) {
+  split(60, 0, 40, 0);
+  analysis.collectives = 100;
+  analysis.small_collectives = 99;
+  analysis.small_time = 30'000;
+  ASSERT_THAT(titles(), ElementsAre("Many small reductions"));
+  EXPECT_THAT(findings()[0].text, HasSubstr("each is waited for before the next"));
+  for (auto& [rank, activity] : run.ranks) activity.trace.header.bucket_bytes = 65536;
+  EXPECT_THAT(findings()[0].text, HasSubstr("KOLO_FUSION_THRESHOLD is 64 KiB: raise it"));
+  analysis.small_time = 9000;
+  EXPECT_THAT(titles(), ElementsAre("Ranks wait 40 % of the time"));
+}
+
+TEST_F(FindingsTest, TellsOfBucketsThatAreTooLarge) {
+  split(60, 10, 30, 0);
+  analysis.collectives = analysis.buckets = 1;
+  analysis.bytes = 100 << 20;
+  analysis.bucket_bytes = 64 << 20;
+  ASSERT_THAT(titles(), ElementsAre("Buckets are so large that reducing begins late"));
+  EXPECT_THAT(findings()[0].text, HasSubstr("KOLO_FUSION_THRESHOLD=8388608"));
+  analysis.bucket_bytes = 32 << 20;  // most travels alone
+  EXPECT_THAT(titles(), ElementsAre("Ranks wait 30 % of the time"));
+  analysis.bucket_bytes = 64 << 20;
+  analysis.buckets = 20;
+  EXPECT_THAT(titles(), ElementsAre("Ranks wait 30 % of the time"));
+}
+
+TEST_F(FindingsTest, ComparesWithWhatWasMeasured) {
+  split(60, 0, 40, 0);
+  analysis.speeds = {{"SHM_ALLREDUCE", 1 << 20, 100, 1.0, 0.9, 1.1, 30'000},
+                     {"SHM_ALLREDUCE", 1 << 10, 100, 0.1, 0.1, 0.1, 1000}};
+  measured.speeds = {{"kolo, arena", 1 << 20, 8},
+                     {"kolo, private", 1 << 20, 4},
+                     {"kolo, arena", 1 << 24, 50},
+                     {"limit, arena", 1 << 20, 100}};
+  const auto all = findings();
+  ASSERT_THAT(all, SizeIs(1));
+  EXPECT_THAT(all[0].text, HasSubstr("SHM_ALLREDUCE of 1 MiB runs at 1.00 GB/s; kolo bench "
+                                     "measured 4.00 GB/s for 1 MiB (kolo, private)"));
+  analysis.speeds[0].gigabytes = 3;
+  EXPECT_THAT(titles(), ElementsAre("Ranks wait 40 % of the time"));
+}
+
+TEST(CoreLists, AreRead) {
+  EXPECT_THAT(parse_core_list("0-2,8,10-11"), ElementsAre(0, 1, 2, 8, 10, 11));
+  for (const char* wrong : {"", "a", "3-1", "1,,2", "1;2", "0-99999", "-4", "99999999999"})
+    EXPECT_THAT(parse_core_list(wrong), IsEmpty()) << wrong;
+}
+
+TEST(Texts, OfTimesAndBytes) {
+  EXPECT_EQ(time_text(12.4), "12 us");
+  EXPECT_EQ(time_text(1500), "1.50 ms");
+  EXPECT_EQ(time_text(15'000), "15.0 ms");
+  EXPECT_EQ(time_text(2'500'000), "2.50 s");
+  EXPECT_EQ(bytes_text(512), "512 B");
+  EXPECT_EQ(bytes_text(65536), "64 KiB");
+  EXPECT_EQ(bytes_text(1.5 * (1 << 20)), "1.5 MiB");
+}
+
+class ReportTest : public testing::Test {
+ protected:
+  ReportTest() {
+    std::string name = testing::TempDir() + "kolo-report-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~ReportTest() override { std::filesystem::remove_all(folder_); }
+
+  void train(const std::string& tensor, int steps = 20) const {
+    for (int rank = 0; rank < 2; ++rank) {
+      RankTimeline timeline(rank, {});
+      for (int step = 1; step <= steps; ++step) {
+        const double begin = 10.0 * step;
+        timeline.tensor(step, static_cast<std::uint64_t>(step), tensor, 4096,
+                        {begin + 5 + 2 * rank, begin + 7, begin + 7, begin + 9});
+        timeline.wait(step, tensor, begin + 5 + 2 * rank, begin + 9);
+        timeline.step(step, begin, begin + 10);
+      }
+      timeline.write(folder_);
+    }
+  }
+
+  // What the page was given.
+  json report(const std::string& bandwidth = "") {
+    std::ostringstream page;
+    std::ostringstream notes;
+    write_report({folder_, bandwidth}, page, notes);
+    page_ = page.str();
+    notes_ = notes.str();
+    const std::string begin = "id=\"data\">";
+    const std::size_t at = page_.find(begin) + begin.size();
+    return json::parse(page_.substr(at, page_.find("</script>", at) - at));
+  }
+
+  std::string speeds(const std::string& text) const {
+    std::ofstream(folder_ + "/speed.json") << text;
+    return folder_ + "/speed.json";
+  }
+
+  std::string folder_;
+  std::string page_;
+  std::string notes_;
+};
+
+TEST_F(ReportTest, IsOnePageWithAllInIt) {
+  if (report_plotly().empty()) GTEST_SKIP() << "built without plotly.min.js";
+  train("w");
+  const json data = report();
+  EXPECT_EQ(data["step_time"], 10);
+  EXPECT_EQ(data["mean"],
+            json({{"compute", 7}, {"overlapped", 0}, {"exposed", 2}, {"waiting", 1}}));
+  EXPECT_EQ(data["ranks"][0]["late"][5], 0);
+  EXPECT_EQ(data["ranks"][1]["late"][5], 2);
+  EXPECT_EQ(data["steps"].size(), 20U);
+  EXPECT_THAT(page_, HasSubstr("plotly.js v"));
+  EXPECT_THAT(page_, HasSubstr("drawSplit();"));
+  EXPECT_THAT(page_, Not(HasSubstr("@DATA@")));
+  EXPECT_THAT(notes_, HasSubstr("a step takes 10.0 ms: computing 70 %, communication hidden behind "
+                                "it 0 %, waiting for communication 20 %, for other ranks 10 %\n"));
+  EXPECT_THAT(notes_, HasSubstr("- Rank 1 on node is slow, all the time."));
+}
+
+TEST_F(ReportTest, LongJobsAreDrawnInPieces) {
+  if (report_plotly().empty()) GTEST_SKIP() << "built without plotly.min.js";
+  train("w", 2001);
+  const json data = report();
+  EXPECT_EQ(data["steps_each"], 5);
+  EXPECT_EQ(data["steps"].size(), 401U);
+  EXPECT_EQ(data["steps"][1], 6);
+  EXPECT_EQ(data["ranks"][1]["steps"]["exposed"].size(), 401U);
+  EXPECT_EQ(data["ranks"][1]["steps"]["exposed"][400], 2);
+  EXPECT_EQ(data["ranks"][1]["late"][400], 2);
+}
+
+TEST_F(ReportTest, NamesAreNoMarkup) {
+  if (report_plotly().empty()) GTEST_SKIP() << "built without plotly.min.js";
+  const std::string name = "</script><script>alert(1)</script>";
+  train(name);
+  EXPECT_EQ(report()["tensors"][0]["name"], name);
+  EXPECT_THAT(page_, Not(HasSubstr("<script>alert")));
+}
+
+TEST_F(ReportTest, ShowsWhatWasMeasured) {
+  if (report_plotly().empty()) GTEST_SKIP() << "built without plotly.min.js";
+  train("w");
+  const auto row = [](const char* work, const char* who, int bytes, double time, int samples) {
+    return json({{"work", work},
+                 {"contender", who},
+                 {"bytes", bytes},
+                 {"median_us", time},
+                 {"samples", samples}});
+  };
+  const json measured = {{"machine", "a Xeon"},
+                         {"date", "2026-01-01"},
+                         {"rows",
+                          {row("allreduce/4096/arena/2", "kolo", 4096, 4.096, 20),
+                           row("allreduce/4096/arena/2", "kolo", 4096, 2.048, 20),
+                           row("allreduce/4096/arena/2", "kolo", 4096, 1.024, 2),
+                           row("allreduce/4096/arena/4", "kolo", 4096, 0.1, 20),
+                           row("allreduce/4096/arena/2", "mpi", 4096, 0.1, 20),
+                           row("broadcast/4096/arena/2", "kolo", 4096, 0.1, 20),
+                           row("allreduce/4096/arena/2", "limit", 4096, 1.024, 20)}}};
+  const json data = report(speeds(measured.dump()))["measured"];
+  EXPECT_EQ(data["machine"], "a Xeon");
+  EXPECT_EQ(data["speeds"], json::parse(R"([{"who":"kolo, arena","bytes":4096.0,"rate":2.0},
+                                            {"who":"limit, arena","bytes":4096.0,"rate":4.0}])"));
+}
+
+TEST_F(ReportTest, RefusesWhatWasNotMeasured) {
+  if (report_plotly().empty()) GTEST_SKIP() << "built without plotly.min.js";
+  train("w");
+  const auto message = [&](const std::string& path) -> std::string {
+    try {
+      report(path);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message(folder_ + "/none"), HasSubstr("cannot be read: No such file"));
+  EXPECT_THAT(message(speeds("hello")), HasSubstr("is nothing that kolo bench allreduce"));
+  EXPECT_THAT(message(speeds("{\"machine\":\"m\",\"date\":\"d\",\"rows\":[]}")),
+              HasSubstr("speed.json: no allreduce with 2 ranks was measured in it"));
+}
+
+TEST_F(ReportTest, SaysWhatIsMissing) {
+  if (report_plotly().empty()) GTEST_SKIP() << "built without plotly.min.js";
+  train("w");
+  RankTimeline::Settings settings;
+  settings.size = 4;
+  settings.clock_error = 2'000'000;
+  RankTimeline third(2, settings);
+  for (int step = 1; step <= 20; ++step) third.step(step, step, step + 1);
+  third.write(folder_, false);
+  report();
+  EXPECT_THAT(notes_, HasSubstr("There is no timeline of rank 3 in the folder."));
+  EXPECT_THAT(notes_, HasSubstr("Of rank 2: the timeline was not ended (killed?)"));
+  EXPECT_THAT(notes_, HasSubstr("Of rank 2: the clock is known to no better than 1 ms."));
+}
+
+}  // namespace
+}  // namespace kolo::tools
