@@ -27,28 +27,4 @@ class Metrics {
   std::ofstream file_;
 };
 
-// "epoch 3/9, step 20/31, 812 images/s, loss 0.1234, 12 s left": redrawn on a terminal, else a line
-// now and then.
-class ProgressLine {
- public:
-  ProgressLine(bool shown, std::int64_t epochs, std::int64_t steps_per_epoch);
-  ~ProgressLine();
-  ProgressLine(const ProgressLine&) = delete;
-  ProgressLine& operator=(const ProgressLine&) = delete;
-
-  // Whether update() would show something, so that its arguments are worth computing.
-  bool due() const;
-  void update(std::int64_t epoch, std::int64_t step, double images_per_second, double loss);
-  // Before other output.
-  void clear();
-
- private:
-  const bool shown_;
-  const bool terminal_;
-  const std::int64_t epochs_;
-  const std::int64_t steps_per_epoch_;
-  const std::chrono::steady_clock::time_point begin_;
-  std::chrono::steady_clock::time_point last_;
-};
-
 }  // namespace mnist

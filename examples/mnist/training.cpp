@@ -38,7 +38,11 @@ Training::Training(const Options& options)
       optimizer_(net_->parameters(), kolo::optim::AdadeltaOptions(options.lr)),
       scheduler_(optimizer_, 1, options.gamma),
       metrics_(options.metrics, kolo::rank() == 0),
-      progress_(options.progress && kolo::rank() == 0, options.epochs, steps_per_epoch_) {
+      progress_(kolo::ProgressOptions()
+                    .epochs(options.epochs)
+                    .steps_per_epoch(steps_per_epoch_)
+                    .unit("images")
+                    .shown(options.progress)) {
   kolo::broadcast_parameters(*net_);
   // LibTorch's first step() changes nothing, where Python's scheduler makes that step when it is
   // constructed: from here on both agree.
@@ -105,7 +109,7 @@ bool Training::train_epoch(std::int64_t epoch) {
     const double loss = train_batch(example);
     interval_images_ += example.data.size(0);
     ++step_;
-    report_batch(epoch, batch++, loss);
+    report_batch(epoch, batch++, example.data.size(0), loss);
     const bool is_over = sampler_.position() >= sampler_.size();
     if (checkpoint_ && !is_over && kolo::stop_requested()) return false;
   }
@@ -120,7 +124,8 @@ double Training::train_batch(const torch::data::Example<>& batch) {
   return loss.item<double>();
 }
 
-void Training::report_batch(std::int64_t epoch, std::int64_t batch, double loss) {
+void Training::report_batch(std::int64_t epoch, std::int64_t batch, std::int64_t images,
+                            double loss) {
   const bool root = kolo::rank() == 0;
   if (root && batch % options_.log_interval == 0) {
     const auto total = static_cast<std::int64_t>(*train_set_.size());
@@ -131,11 +136,8 @@ void Training::report_batch(std::int64_t epoch, std::int64_t batch, double loss)
                 100.0 * static_cast<double>(batch) / static_cast<double>(steps_per_epoch_), loss);
     std::fflush(stdout);
   }
+  progress_.update(epoch, batch + 1, images, loss);
   const double seconds = seconds_since(interval_begin_);
-  if (progress_.due()) {
-    const double rate = static_cast<double>(interval_images_) / seconds * kolo::size();
-    progress_.update(epoch, batch + 1, rate, loss);
-  }
   if (!metrics_.wanted() || (batch + 1) % kMetricsInterval != 0) return;
   torch::Tensor by_rank = torch::zeros({kolo::size(), 2}, torch::kDouble);
   by_rank[kolo::rank()][0] = loss;

@@ -26,7 +26,7 @@ class Training {
   // Until the end of the epoch; false: asked to stop before.
   bool train_epoch(std::int64_t epoch);
   double train_batch(const torch::data::Example<>& batch);
-  void report_batch(std::int64_t epoch, std::int64_t batch, double loss);
+  void report_batch(std::int64_t epoch, std::int64_t batch, std::int64_t images, double loss);
   void test(std::int64_t epoch);
 
   const Options options_;
@@ -43,7 +43,7 @@ class Training {
   std::int64_t epoch_ = 1;
   std::int64_t step_ = 0;
   Metrics metrics_;
-  ProgressLine progress_;
+  kolo::Progress progress_;
   std::chrono::steady_clock::time_point interval_begin_;
   std::int64_t interval_images_ = 0;
 };

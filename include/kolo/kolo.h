@@ -7,12 +7,15 @@
 #include <kolo/error.h>
 #include <kolo/init.h>
 #include <kolo/memory.h>
+#include <kolo/metrics.h>
 #include <kolo/objects.h>
 #include <kolo/operations.h>
 #include <kolo/optim/adadelta.h>
 #include <kolo/optimizer.h>
 #include <kolo/parameters.h>
 #include <kolo/process_set.h>
+#include <kolo/progress.h>
 #include <kolo/stop.h>
+#include <kolo/summary_writer.h>
 #include <kolo/timeline.h>
 #include <kolo/types.h>

@@ -108,6 +108,8 @@ LaunchRequest make_request(const RunOptions& options, const Lookup& environment)
   request.allow_root = ::geteuid() == 0;
   request.environment = system_variables();
   request.extra = extra_variables(options.variables, environment);
+  // Ranks see a pipe; where it ends a progress line can be drawn anew.
+  if (::isatty(STDERR_FILENO) == 1) request.extra.emplace_back("KOLO_TERMINAL", "1");
   request.mpi_args = split_words(options.mpi_args);
   request.rank_program = own_directory() + "/kolo-rank";
   request.rendezvous = choose_rendezvous(request, environment);

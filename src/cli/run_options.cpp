@@ -50,6 +50,12 @@ void read_config_file(const std::string& name, const po::options_description& ta
   }
 }
 
+std::string metrics_port(const po::variables_map& values) {
+  const int port = values["metrics-port"].as<int>();
+  if (port < 1 || port > 65535) throw UsageError("--metrics-port must be from 1 to 65535");
+  return std::to_string(port);
+}
+
 RunOptions from_values(const po::variables_map& values) {
   RunOptions options;
   const auto text = [&](const char* name) {
@@ -68,6 +74,10 @@ RunOptions from_values(const po::variables_map& values) {
   options.threads_per_rank = values["threads-per-rank"].as<int>();
   options.bind_to = text("bind-to");
   if (values.count("env") != 0) options.variables = values["env"].as<Words>();
+  if (values.count("metrics-port") != 0)
+    options.variables.push_back("KOLO_METRICS_PORT=" + metrics_port(values));
+  if (values.count("metrics-address") != 0)
+    options.variables.push_back("KOLO_METRICS_ADDRESS=" + text("metrics-address"));
   if (values.count("timeline") != 0)
     options.variables.push_back("KOLO_TIMELINE=" + text("timeline"));
   options.mpirun = text("mpirun");
@@ -116,6 +126,10 @@ po::options_description run_option_table() {
       "own, if this host has enough)");
   add("no-prefix", po::bool_switch(), "do not begin each line with its rank");
   add("timestamp", po::bool_switch(), "begin each line with the time");
+  add("metrics-port", po::value<int>()->value_name("PORT"),
+      "rank 0 serves the metrics of all ranks at /metrics of this port, for Prometheus");
+  add("metrics-address", po::value<std::string>()->value_name("ADDRESS"),
+      "where it does (default: 127.0.0.1)");
   add("timeline", po::value<std::string>()->value_name("DIR"),
       "each rank writes a timeline of what it does into this folder; see kolo trace");
   add("timeout", po::value<double>()->default_value(0, "0")->value_name("SECONDS"),

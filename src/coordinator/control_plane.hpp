@@ -39,6 +39,10 @@ class ControlPlane {
   }
 
   // Coordinator: see Negotiator.
+  std::vector<std::pair<int, std::vector<std::uint64_t>>> take_measures() {
+    return negotiator_ ? negotiator_->take_measures()
+                       : std::vector<std::pair<int, std::vector<std::uint64_t>>>();
+  }
   std::vector<Stall> stalls(Clock::time_point before) const {
     return negotiator_ ? negotiator_->stalls(before) : std::vector<Stall>();
   }

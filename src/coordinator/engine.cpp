@@ -111,19 +111,23 @@ void Engine::help() noexcept {
 
 Status Engine::wait(const std::shared_ptr<Operation>& operation,
                     std::optional<Clock::duration> timeout) {
-  const bool shown = !operation->done() && tracing_->on();
-  const auto begin = shown ? timeline::nanoseconds(Clock::now()) : timeline::kNever;
+  if (operation->done()) return wait_in_silence(operation, timeout);
+  // Who waits at once has just read the clock.
+  const timeline::Nanoseconds begin =
+      timeline::nanoseconds(WaitsAtOnce::of_this_thread() ? operation->submitted : Clock::now());
   tracing_->begin_wait();
   Status status = wait_in_silence(operation, timeout);
   tracing_->end_wait();
-  if (!shown) return status;
+  const timeline::Nanoseconds end = timeline::nanoseconds(Clock::now());
+  if (operation->descriptor.kind != OpKind::kClock) tracing_->meters().waited(end - begin);
+  if (!tracing_->on()) return status;
   timeline::ScopeEvent event;
   event.kind = timeline::ScopeEvent::Kind::kWait;
   event.name = timeline::Name(operation->name);
   event.step = tracing_->step();
   event.thread = timeline::this_thread();
   event.begin = begin;
-  event.end = timeline::nanoseconds(Clock::now());
+  event.end = end;
   tracing_->add(event);
   return status;
 }
@@ -479,10 +483,14 @@ bool Engine::coordinates_messages() const {
 
 // When this rank, which does nothing, looks whether somebody waits for long. Nothing: never.
 std::optional<Clock::time_point> Engine::next_watch() const {
-  const Clock::duration check = options_.group.stall_check;
+  constexpr Clock::duration kNever = Clock::duration::zero();
+  const Clock::duration check = options_.group.stall_check / 4;
+  const Clock::duration metrics = options_.group.metrics_every;
   const bool others = any_group([](const Group& group) { return group.has_others(); });
-  if (broken_ || !others || check == Clock::duration::zero()) return std::nullopt;
-  return Clock::now() + std::max(check / 4, kLeastWatch);
+  if (broken_ || !others || (check == kNever && metrics == kNever)) return std::nullopt;
+  const Clock::duration next =
+      check == kNever || metrics == kNever ? std::max(check, metrics) : std::min(check, metrics);
+  return Clock::now() + std::max(next, kLeastWatch);
 }
 
 }  // namespace kolo

@@ -113,9 +113,11 @@ void Group::submit(const std::shared_ptr<Operation>& operation) {
   const Participant::Token token = keep_pending(operation);
   record_submission(*operation);
   if (operation->descriptor.kind == OpKind::kJoin) return control_.participant().join(token);
-  control_.participant().submit({token, operation->name, operation->descriptor, operation->absent,
-                                 operation->transient, operation->submitted, !operation->lined_up,
-                                 operation->slot ? operation->slot->place : BucketPlace{}});
+  const bool known = control_.participant().submit(
+      {token, operation->name, operation->descriptor, operation->absent, operation->transient,
+       operation->submitted, !operation->lined_up,
+       operation->slot ? operation->slot->place : BucketPlace{}});
+  if (operation->descriptor.kind != OpKind::kClock) tracing_.meters().submitted(known);
 }
 
 void Group::leave() {
@@ -135,6 +137,7 @@ Status Group::advance_control(bool& moved) {
   control_.keep_arrivals(tracing_.on());
   Status status = control_.advance(moved, actions);
   record_arrivals();
+  if (status.is_ok()) status = record_measures();
   for (const Participant::Action& action : actions) {
     if (closed_) break;
     std::visit([this](const auto& body) { carry_out(body); }, action);
@@ -250,6 +253,7 @@ void Group::carry_out(const Participant::Closed& /*closed*/) {
 
 void Group::carry_out(const Participant::Stalled& stalled) {
   told_of_stalls_ = Clock::now();
+  tracing_.meters().stalled();
   tracing_.ask_for_dump("stall: " + stalled.text);
 }
 

@@ -36,6 +36,8 @@ struct GroupOptions {
   // What some ranks submitted so long ago and others did not is told, and ends the job. 0: never.
   Clock::duration stall_check = Clock::duration::zero();
   Clock::duration stall_shutdown = Clock::duration::zero();
+  // How often ranks of the world tell rank 0 what they count. 0: never.
+  Clock::duration metrics_every = Clock::duration::zero();
 };
 
 class Group {
@@ -123,11 +125,14 @@ class Group {
   void record_launch(Running& running, const Participant::Launch& launch);
   static timeline::Recorder::Place place_of(const Running& running);
   void record_start(const Running& running);
+  void count_end(const Running& running);
   void record_end(const Running& running);
   void record_end(Operation& operation, const Status& status);
   void record_arrivals();
+  Status record_measures();
   void end(std::span<const LaunchMember> members);
   void watch_held_tensors(Clock::time_point now);
+  void tell_measures(Clock::time_point now);
   Status watch_lost_ranks(Clock::time_point now);
   Status watch_stalls(Clock::time_point now);
   void watch_running(Clock::time_point now);
@@ -158,6 +163,7 @@ class Group {
   Clock::time_point next_look_at_held_;
   Clock::time_point next_look_at_ranks_;
   Clock::time_point next_look_at_stalls_;
+  Clock::time_point next_measures_;
   Clock::duration next_stall_report_ = Clock::duration::zero();  // how old the oldest is then
   Clock::time_point told_of_stalls_;  // by the coordinator, or of its silence, the last time
   std::uint64_t slow_told_ = 0;       // up to this sequence number, exclusive

@@ -86,6 +86,18 @@ void Group::record_launch(Running& running, const Participant::Launch& launch) {
   pen.at(running.recorded) = bucket;
 }
 
+// Not of the clock's readings, which are kolo's own.
+void Group::count_end(const Running& running) {
+  timeline::Meters& meters = tracing_.meters();
+  for (const LaunchMember& member : running.members) {
+    const Operation& operation = *member.operation;
+    if (operation.stand_in || operation.descriptor.kind == OpKind::kClock) continue;
+    meters.ended(operation.descriptor.kind, operation.descriptor.bytes());
+  }
+  if (running.started && running.members.front().operation->descriptor.kind != OpKind::kClock)
+    meters.ran(running.members.size() > 1);
+}
+
 // What is recorded of it as a whole.
 Recorder::Place Group::place_of(const Running& running) {
   return running.recorded != Recorder::kNowhere ? running.recorded
@@ -107,6 +119,7 @@ void Group::record_start(const Running& running) {
 
 void Group::record_end(const Running& running) {
   const timeline::Nanoseconds now = nanoseconds(Clock::now());
+  count_end(running);
   {
     Recorder::Pen pen(tracing_.recorder());
     const auto finish = [&](Recorder::Place place) {
@@ -116,11 +129,15 @@ void Group::record_end(const Running& running) {
       const bool is_member = event.bucket != 0 && event.members == 0;
       if (!is_member || tracing_.shows_bucket_members()) tracing_.add(event);
     };
-    OperationEvent& whole = pen.at(place_of(running));
+    const Recorder::Place place = place_of(running);
+    OperationEvent& whole = pen.at(place);
     whole.packed = nanoseconds(running.buffer_times.filled);
     whole.reduced = nanoseconds(running.buffer_times.ready);
     for (const LaunchMember& member : running.members)
       finish(std::exchange(member.operation->recorded, Recorder::kNowhere));
+    const bool is_timed = running.started && whole.agreed != timeline::kNever &&
+                          place != Recorder::kNowhere && whole.kind != OpKind::kClock;
+    if (is_timed) tracing_.meters().ran_in(whole.agreed - whole.submitted, now - whole.started);
     finish(running.recorded);
   }
   if (!running.started) return;
@@ -130,12 +147,30 @@ void Group::record_end(const Running& running) {
 }
 
 void Group::record_end(Operation& operation, const Status& status) {
+  if (status.is_ok()) {
+    tracing_.meters().ended(operation.descriptor.kind, 0);
+  } else {
+    tracing_.meters().failed();
+  }
   const Recorder::Place place = std::exchange(operation.recorded, Recorder::kNowhere);
   if (place == Recorder::kNowhere) return;
   Recorder::Pen pen(tracing_.recorder());
   OperationEvent& event = pen.at(place);
   end_at(event, nanoseconds(Clock::now()), status.is_ok());
   tracing_.add(event);
+}
+
+Status Group::record_measures() {
+  for (const auto& [rank, numbers] : control_.take_measures()) {
+    timeline::Measures measures;
+    if (!timeline::from_numbers(numbers, measures)) {
+      return Status::internal("rank " + std::to_string(rank) + " told " +
+                              std::to_string(numbers.size()) +
+                              " numbers of itself; do all ranks run the same version of kolo?");
+    }
+    tracing_.board().keep(options_.launch.ranks[static_cast<std::size_t>(rank)], measures);
+  }
+  return Status::ok();
 }
 
 void Group::record_arrivals() {

@@ -18,6 +18,7 @@ constexpr Clock::duration kNever = Clock::duration::zero();
 Status Group::watch_timers() {
   const Clock::time_point now = Clock::now();
   if (now >= next_look_at_held_) watch_held_tensors(now);
+  if (now >= next_measures_) tell_measures(now);
   if (now >= next_look_at_stalls_) {
     if (Status s = watch_stalls(now); !s.is_ok()) return s;
   }
@@ -35,6 +36,13 @@ Status Group::watch_timers() {
         ": a peer or the network is gone. See KOLO_COLLECTIVE_TIMEOUT_SECONDS");
   }
   return Status::ok();
+}
+
+void Group::tell_measures(Clock::time_point now) {
+  const bool never = options_.metrics_every == kNever || process_set_ != 0 || leaving_ || closed_;
+  next_measures_ = never ? Clock::time_point::max() : now + options_.metrics_every;
+  if (!never && !control_.coordinates())
+    control_.participant().tell_measures(timeline::to_numbers(tracing_.measures()));
 }
 
 // Over messages MPI tells; where ranks share memory, nobody does. What a rank wrote before its end
@@ -135,6 +143,7 @@ void Group::watch_running(Clock::time_point now) {
                  ": a rank is stopped, or the network is. It ends after " +
                  to_text(options_.collective_timeout) + " (KOLO_COLLECTIVE_TIMEOUT_SECONDS)");
   }
+  tracing_.meters().stalled();
   tracing_.ask_for_dump("stall: " + text);
 }
 
@@ -158,6 +167,7 @@ Status Group::watch_coordinator(Clock::time_point now) {
       ", which coordinates, says nothing of it: it is stopped, or its computer";
   if (is_too_old(age)) return ended_by_stall(text);
   if (transport_->rank() == 1) log::warning("the job stalls: " + text);
+  tracing_.meters().stalled();
   tracing_.ask_for_dump("stall: " + text);
   return Status::ok();
 }

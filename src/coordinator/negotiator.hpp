@@ -51,6 +51,11 @@ class Negotiator {
   void keep_arrivals(bool keep) { keeps_arrivals_ = keep; }
   std::vector<Arrival> take_arrivals() { return std::exchange(arrivals_, {}); }
 
+  // Numbers that ranks of the group have counted, since the last call.
+  std::vector<std::pair<int, std::vector<std::uint64_t>>> take_measures() {
+    return std::exchange(measures_, {});
+  }
+
   // What some ranks came with before that time, and others have not yet; the oldest first.
   std::vector<Stall> stalls(Clock::time_point before) const;
   // Tells every rank of it.
@@ -112,6 +117,7 @@ class Negotiator {
   Status on(int rank, const wire::Boundary& record);
   Status on(int rank, const wire::Leave& record);
   Status on(int rank, const wire::Abort& record);
+  Status on(int rank, const wire::Measures& record);
   Status on(int rank, const wire::Join& record);
 
   int size() const { return static_cast<int>(options_.ranks.size()); }
@@ -153,6 +159,7 @@ class Negotiator {
   Clock::time_point now_;  // of the report that is handled
   bool keeps_arrivals_ = false;
   std::vector<Arrival> arrivals_;
+  std::vector<std::pair<int, std::vector<std::uint64_t>>> measures_;  // likewise
   std::unordered_map<std::string, std::unique_ptr<Tensor>> tensors_;
   std::unordered_map<UnitId, Tensor*> by_id_;
   std::unordered_map<UnitId, std::unique_ptr<BucketState>> buckets_;

@@ -26,7 +26,7 @@ Participant::Tensor& Participant::tensor_of(const Submission& submission) {
   return *entry;
 }
 
-void Participant::submit(const Submission& submission) {
+bool Participant::submit(const Submission& submission) {
   Tensor& tensor = tensor_of(submission);
   ++submissions_;
   if (!submission.transient && !submission.descriptor.is_between_two()) used(tensor);
@@ -53,6 +53,7 @@ void Participant::submit(const Submission& submission) {
   } else {
     report_alone(tensor);
   }
+  return known;
 }
 
 void Participant::wanted(const std::string& name) {

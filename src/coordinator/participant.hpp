@@ -77,8 +77,8 @@ class Participant {
   Participant(int rank, std::size_t cache_capacity)
       : rank_(rank), cache_capacity_(cache_capacity) {}
 
-  // The name must not be in flight on this rank.
-  void submit(const Submission& submission);
+  // The name must not be in flight on this rank. Whether it has a number: no name travels then.
+  bool submit(const Submission& submission);
 
   // A thread of the program begins to wait for the tensor of that name (or asks whether it is
   // done): if it is in a bucket that is not full, the bucket is given up.
@@ -96,6 +96,11 @@ class Participant {
 
   // Nothing will be submitted any more.
   void leave();
+
+  // Tells the coordinator what this rank has counted.
+  void tell_measures(std::vector<std::uint64_t> numbers) {
+    report_.emplace_back(wire::Measures{std::move(numbers)});
+  }
 
   // What is to be told to the coordinator since the last call.
   wire::Report take_report();

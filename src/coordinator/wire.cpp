@@ -263,6 +263,13 @@ void read(Reader& r, Joined& m) {
   m.error = r.text();
 }
 
+void write(Writer& w, const Measures& m) {
+  w.numbers(m.numbers);
+}
+void read(Reader& r, Measures& m) {
+  m.numbers = r.numbers<std::uint64_t>();
+}
+
 void write(Writer& w, const Stalled& m) {
   w.text(m.text);
 }

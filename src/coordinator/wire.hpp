@@ -15,6 +15,7 @@
 //   leave     = 5
 //   abort     = 6 message:text
 //   join      = 7
+//   measures  = 8 numbers                       in the order of timeline::to_numbers()
 //   descriptor = kind:u8 op:u8 root:number destination:number prescale:real postscale:real
 //                count:number (dtype:u8 shape:numbers name:text){count}
 // Decisions, from the coordinator to every rank, in one order:
@@ -27,6 +28,7 @@
 //   bye       = 7
 //   abort     = 8 message:text
 //   joined    = 9 last_rank:number error:text   not all ranks can join, if there is an error
+//   stalled   = 10 text
 #pragma once
 
 #include <cstddef>
@@ -84,7 +86,11 @@ struct Abort {  // a peer is lost; the sender has given everything up (also a de
 struct Join {  // the rank gives nothing any more, until all have joined
   bool operator==(const Join&) const = default;
 };
-using ReportRecord = std::variant<Announce, Ready, Flush, Boundary, Leave, Abort, Join>;
+struct Measures {  // what the rank has counted of itself, for rank 0 to show
+  std::vector<std::uint64_t> numbers;
+  bool operator==(const Measures&) const = default;
+};
+using ReportRecord = std::variant<Announce, Ready, Flush, Boundary, Leave, Abort, Join, Measures>;
 using Report = std::vector<ReportRecord>;
 
 // --- decisions ---

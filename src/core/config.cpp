@@ -122,6 +122,17 @@ void add_timers(std::vector<Row>& rows) {
 
 // What a job tells of itself.
 void add_recording(std::vector<Row>& rows) {
+  rows.push_back(number_row("KOLO_METRICS_PORT", "", "port", &Config::metrics_port, std::int64_t{0},
+                            std::int64_t{0}, std::int64_t{65535},
+                            "Rank 0 serves the metrics of all ranks at /metrics of this port, for "
+                            "Prometheus; its setting holds for all. 0: not served."));
+  rows.push_back({{"KOLO_METRICS_ADDRESS", "", "address", "127.0.0.1", "an IP address of rank 0's",
+                   "Where the metrics are served; 0.0.0.0 and :: are all of its computer's "
+                   "addresses. Whoever can reach them can read the metrics."},
+                  [](const std::string& t, Config& c) {
+                    c.metrics_address = t;
+                    return !t.empty();
+                  }});
   rows.push_back(path_row("KOLO_TIMELINE", &Config::timeline, "a folder, or empty",
                           "Each rank writes a timeline of what it does into this folder, see "
                           "docs/timeline.md. Empty: no timeline."));

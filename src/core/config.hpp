@@ -33,6 +33,8 @@ struct Config {
   std::int64_t arena_bytes = 0;
   LogLevel log_level = LogLevel::kWarning;
   bool log_timestamp = false;
+  std::int64_t metrics_port = 0;
+  std::string metrics_address = "127.0.0.1";
   std::string timeline;
   std::string flight_recorder_folder;
 

@@ -46,6 +46,12 @@ std::shared_ptr<Writer> Tracing::writer() {
   return writer_;
 }
 
+Measures Tracing::measures() const {
+  Measures now = meters_.copy();
+  now.step = static_cast<std::uint64_t>(step());
+  return now;
+}
+
 void Tracing::keep_quiet() {
   if (const std::shared_ptr<Writer> there = writer()) there->keep_quiet();
 }

@@ -9,6 +9,7 @@
 
 #include "timeline/event.hpp"
 #include "timeline/flight.hpp"
+#include "timeline/metrics_text.hpp"
 #include "timeline/recorder.hpp"
 #include "timeline/writer.hpp"
 
@@ -22,6 +23,10 @@ class Tracing {
   Tracing& operator=(const Tracing&) = delete;
 
   Recorder& recorder() { return recorder_; }
+  Meters& meters() { return meters_; }
+  Measures measures() const;  // any thread
+  // What other ranks have told of themselves.
+  MetricsBoard& board() { return board_; }
   // From now on dump() writes there.
   void set_flight(const FlightOrigin& origin) KOLO_EXCLUDES(notes_);
 
@@ -88,6 +93,8 @@ class Tracing {
   void write(const std::string& text) KOLO_REQUIRES(dump_);
 
   Recorder recorder_;
+  Meters meters_;
+  MetricsBoard board_;
   std::atomic<EventRing*> active_{nullptr};  // null: off
   std::atomic<std::int64_t> step_{1};
   std::atomic<bool> bucket_members_{true};

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <thread>
 
@@ -24,6 +25,9 @@ namespace {
 Mutex session_mutex;
 std::shared_ptr<Session> current KOLO_GUARDED_BY(session_mutex);
 bool one_has_failed KOLO_GUARDED_BY(session_mutex) = false;
+
+// Prometheus asks four times a minute, by default.
+constexpr Clock::duration kMetricsEvery = std::chrono::seconds(2);
 
 int available_cores() {
   cpu_set_t set;
@@ -63,6 +67,7 @@ Engine::Options engine_options(const Config& config, const Topology& topology,
   // Which tensor of a bucket is missing is known when it has been given up.
   if (config.stall_check_seconds > 0)
     options.group.fusion_hold = std::min(options.group.fusion_hold, options.group.stall_check);
+  if (config.metrics_port > 0) options.group.metrics_every = kMetricsEvery;
   options.shutdown_timeout = seconds(config.shutdown_timeout_seconds);
   options.backoff.spin = std::chrono::microseconds(config.spin_microseconds);
   options.backoff.cores_per_rank = cores_per_rank(topology);
@@ -91,11 +96,13 @@ Status export_environment(MpiParent parent, const Topology& topology) {
   return Status::ok();
 }
 
-// The time of day on rank 0, in nanoseconds: no two jobs of a user begin at the same one.
-Status share_job(MpiParent parent, std::int64_t& job) {
-  std::string text = std::to_string(unix_nanoseconds());
+// What is rank 0's on all ranks: its time of day, in nanoseconds (no two jobs of a user begin at
+// the same one), and whether it serves metrics.
+Status share_job(MpiParent parent, std::int64_t& job, Config& config) {
+  std::string text = std::to_string(unix_nanoseconds()) + " " + std::to_string(config.metrics_port);
   if (Status s = share_text(parent, text); !s.is_ok()) return s;
   job = std::atoll(text.c_str());
+  config.metrics_port = std::atoll(text.substr(text.find(' ')).c_str());
   return Status::ok();
 }
 
@@ -142,7 +149,7 @@ Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
   std::vector<int> nodes;
   if (Status s = share_memory(parent, config, topology, node, nodes); !s.is_ok()) return s;
   std::int64_t job = 0;
-  if (Status s = share_job(parent, job); !s.is_ok()) return s;
+  if (Status s = share_job(parent, job, config); !s.is_ok()) return s;
   made = std::make_shared<Session>(config, topology, job, std::move(transport), std::move(node),
                                    std::move(nodes), std::move(allreduce));
   return Status::ok();
@@ -236,6 +243,20 @@ Session::Session(const Config& config, const Topology& topology, std::int64_t jo
   engine_.tracing().set_flight(origin);
   watcher_.emplace(engine_.tracing(), timeline::Watcher::Options{
                                           seconds(config.stall_check_seconds), topology.rank == 0});
+  if (config.metrics_port > 0 && topology.rank == 0) serve_metrics();
+}
+
+// A job goes on without.
+void Session::serve_metrics() {
+  const Status status = timeline::MetricsServer::start(
+      config_.metrics_address, static_cast<int>(config_.metrics_port),
+      [this] {
+        timeline::Tracing& tracing = engine_.tracing();
+        tracing.board().keep(0, tracing.measures());
+        return tracing.board().text();
+      },
+      metrics_);
+  if (!status.is_ok()) log::warning(status.message());
 }
 
 Session::~Session() {
@@ -247,6 +268,7 @@ bool Session::shut_down() {
   engine_.tracing().keep_quiet();
   const bool well = engine_.shut_down();
   watcher_.reset();
+  metrics_.reset();
   end_timeline();
   return well;
 }

@@ -14,6 +14,7 @@
 #include "core/thread_annotations.hpp"
 #include "core/topology.hpp"
 #include "kolo/process_set.h"
+#include "timeline/metrics_server.hpp"
 #include "timeline/watcher.hpp"
 #include "torch_ops/clock_reader.hpp"
 
@@ -55,6 +56,8 @@ class Session {
   void end_timeline();
 
  private:
+  void serve_metrics();
+
   const Config config_;
   const Topology topology_;
   const std::shared_ptr<shm::Node> node_;
@@ -67,6 +70,7 @@ class Session {
   Engine engine_;
   std::unique_ptr<ClockReader> clock_;  // null: no timeline
   std::optional<timeline::Watcher> watcher_;
+  std::unique_ptr<timeline::MetricsServer> metrics_;  // null: not served, or not here
 };
 
 // The session of this process. Throws NotInitializedError, naming `call`.

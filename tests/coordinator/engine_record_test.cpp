@@ -113,5 +113,42 @@ TEST(EngineRecord, ReadsClocks) {
   }
 }
 
+// Also while programs do nothing.
+TEST(EngineRecord, RanksTellRankZeroWhatTheyCount) {
+  Engine::Options options = test_options();
+  options.group.metrics_every = std::chrono::milliseconds(20);
+  std::atomic<bool> seen{false};
+  on_all_ranks(
+      3,
+      [&](Engine& engine, Transport&) {
+        std::vector<float> data(5, 1.0F);
+        for (int i = 0; i < 2; ++i)
+          ASSERT_TRUE(submit_and_wait(engine, allreduce("x", data)).is_ok());
+        const auto deadline = Clock::now() + std::chrono::seconds(20);
+        while (!seen && Clock::now() < deadline) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          if (engine.rank() != 0) continue;
+          const std::string text = engine.tracing().board().text();
+          const auto has = [&](const char* line) { return text.find(line) != std::string::npos; };
+          seen = has("kolo_operations_total{rank=\"1\",operation=\"allreduce\"} 2\n") &&
+                 has("kolo_bytes_total{rank=\"2\",operation=\"allreduce\"} 40\n");
+        }
+        EXPECT_TRUE(seen) << engine.tracing().board().text();
+        const timeline::Measures here = engine.tracing().measures();
+        EXPECT_EQ(here.known, 1U);
+        EXPECT_EQ(here.announced, 1U);
+      },
+      options);
+}
+
+TEST(EngineRecord, RanksTellNothingUnasked) {
+  on_all_ranks(2, [](Engine& engine, Transport&) {
+    std::vector<float> data(5, 1.0F);
+    ASSERT_TRUE(submit_and_wait(engine, allreduce("x", data)).is_ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_EQ(engine.tracing().board().text().find("rank="), std::string::npos);
+  });
+}
+
 }  // namespace
 }  // namespace kolo

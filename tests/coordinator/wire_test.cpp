@@ -28,6 +28,7 @@ Report a_report() {
           Boundary{{{1, 0}, {300, 1ULL << 40}}, {7, 1ULL << 63}},
           Leave{},
           Join{},
+          Measures{{0, 1ULL << 63, 7}},
           Abort{"lost"}};
 }
 

@@ -1,0 +1,33 @@
+// What ranks count, in the text format that Prometheus reads (version 0.0.4,
+// https://prometheus.io/docs/instrumenting/exposition_formats/).
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "core/clock.hpp"
+#include "core/thread_annotations.hpp"
+#include "timeline/meters.hpp"
+
+namespace kolo::timeline {
+
+struct RankMeasures {
+  Measures measures;
+  Clock::time_point at;  // when they were what is told
+};
+
+// With a label for each rank.
+std::string metrics_text(const std::map<int, RankMeasures>& ranks, Clock::time_point now);
+
+// What each rank has told last. Any thread.
+class MetricsBoard {
+ public:
+  void keep(int rank, const Measures& measures) KOLO_EXCLUDES(mutex_);
+  std::string text() const KOLO_EXCLUDES(mutex_);
+
+ private:
+  mutable Mutex mutex_;
+  std::map<int, RankMeasures> ranks_ KOLO_GUARDED_BY(mutex_);
+};
+
+}  // namespace kolo::timeline

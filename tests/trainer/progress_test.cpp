@@ -1,0 +1,98 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kolo/progress.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <regex>
+#include <thread>
+
+namespace kolo {
+namespace {
+
+using testing::HasSubstr;
+using testing::internal::CaptureStderr;
+using testing::internal::GetCapturedStderr;
+
+// So long that a line is due, on any machine.
+void wait() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(30));
+}
+
+ProgressOptions options() {
+  return ProgressOptions().epochs(3).steps_per_epoch(20).every_seconds(0.02);
+}
+
+TEST(Progress, ALineNowAndThen) {
+  CaptureStderr();
+  {
+    Progress progress(options().unit("images"));
+    EXPECT_FALSE(progress.due());
+    progress.update(1, 1, 32, 2.5);
+    wait();
+    EXPECT_TRUE(progress.due());
+    progress.update(1, 2, 32, 1.25);
+    EXPECT_FALSE(progress.due());
+    progress.clear();
+  }
+  const std::string said = GetCapturedStderr();
+  EXPECT_TRUE(std::regex_match(
+      said, std::regex("epoch 1/3, step 2/20, \\d+ images/s, loss 1.2500, \\d+ s left\n")))
+      << said;
+}
+
+// Of 64 samples in 30 ms and a little.
+TEST(Progress, ReckonsRateAndTime) {
+  CaptureStderr();
+  const auto begin = std::chrono::steady_clock::now();
+  Progress progress(options());
+  progress.update(2, 10, 30, 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  progress.update(2, 11, 34, 1);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  const std::string said = GetCapturedStderr();
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(said, found, std::regex("(\\d+) samples/s.* (\\d+) s left")))
+      << said;
+  EXPECT_NEAR(std::stod(found[1]), 64 / took.count(), 64 / took.count() / 4);
+  // 2 steps of 29 + 2 that this run makes are done.
+  EXPECT_NEAR(std::stod(found[2]), took.count() / 2 * 29, 2);
+}
+
+TEST(Progress, LeavesOutWhatIsNotKnown) {
+  CaptureStderr();
+  Progress progress(ProgressOptions().every_seconds(0.02));
+  wait();
+  progress.update(4, 7, 1, std::nan(""));
+  EXPECT_TRUE(
+      std::regex_match(GetCapturedStderr(), std::regex("epoch 4, step 7, \\d+ samples/s\n")));
+}
+
+TEST(Progress, IsNotShownUnasked) {
+  CaptureStderr();
+  Progress progress(options().shown(false));
+  wait();
+  EXPECT_FALSE(progress.due());
+  progress.update(1, 1, 1, 1);
+  EXPECT_EQ(GetCapturedStderr(), "");
+}
+
+TEST(Progress, OnATerminalItIsDrawnAnew) {
+  ASSERT_EQ(::setenv("KOLO_TERMINAL", "1", 1), 0);
+  CaptureStderr();
+  {
+    Progress progress(options());
+    wait();
+    progress.update(1, 1, 1, 1);
+    wait();
+    progress.update(1, 2, 1, 1);
+  }
+  ::unsetenv("KOLO_TERMINAL");
+  const std::string said = GetCapturedStderr();
+  EXPECT_TRUE(std::regex_match(
+      said, std::regex("epoch [^\n\r]* left\x1b\\[K\repoch [^\n\r]* left\x1b\\[K\r\x1b\\[K\r")))
+      << said;
+}
+
+}  // namespace
+}  // namespace kolo

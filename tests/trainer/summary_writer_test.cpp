@@ -1,0 +1,126 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kolo/error.h>
+#include <kolo/summary_writer.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+namespace kolo {
+namespace {
+
+using testing::HasSubstr;
+
+class SummaryWriterTest : public testing::Test {
+ protected:
+  SummaryWriterTest() {
+    std::string name = testing::TempDir() + "kolo-summary-XXXXXX";
+    folder_ = mkdtemp(name.data());
+  }
+  ~SummaryWriterTest() override { std::filesystem::remove_all(folder_); }
+
+  // By the names of all files below the folder.
+  std::map<std::string, std::string> files() const {
+    std::map<std::string, std::string> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
+      if (!entry.is_regular_file()) continue;
+      std::ostringstream text;
+      text << std::ifstream(entry.path()).rdbuf();
+      files[std::filesystem::relative(entry.path(), folder_)] = text.str();
+    }
+    return files;
+  }
+  std::string only_file() const {
+    const auto all = files();
+    EXPECT_EQ(all.size(), 1U);
+    return all.empty() ? "" : all.begin()->second;
+  }
+
+  std::string folder_;
+};
+
+std::string refusal(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const InvalidArgumentError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(SummaryWriterTest, WritesWhenItIsFlushedOrEnds) {
+  {
+    SummaryWriter writer(folder_ + "/deep/er");
+    EXPECT_THAT(only_file(), HasSubstr("brain.Event:2"));
+    EXPECT_THAT(files().begin()->first, HasSubstr("deep/er/events.out.tfevents."));
+    writer.add_scalar("first", 1, 1);
+    EXPECT_THAT(only_file(), testing::Not(HasSubstr("first")));
+    writer.flush();
+    EXPECT_THAT(only_file(), HasSubstr("first"));
+    writer.add_scalar("second", 2, 1);
+  }
+  EXPECT_THAT(only_file(), HasSubstr("second"));
+}
+
+TEST_F(SummaryWriterTest, WritesNowAndThen) {
+  SummaryWriter writer(folder_, SummaryWriterOptions().flush_seconds(0.05));
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  writer.add_scalar("here", 1, 1);
+  EXPECT_THAT(only_file(), HasSubstr("here"));
+}
+
+TEST_F(SummaryWriterTest, EachHasAFileOfItsOwn) {
+  const SummaryWriter first(folder_);
+  const SummaryWriter second(folder_);
+  const SummaryWriter third(folder_, SummaryWriterOptions().all_ranks(true));
+  EXPECT_EQ(files().size(), 3U);
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/rank-0"));
+}
+
+TEST_F(SummaryWriterTest, ThreadsShareOne) {
+  {
+    SummaryWriter writer(folder_);
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([&writer, i] {
+        for (int step = 0; step < 500; ++step)
+          writer.add_scalar(std::string(1, static_cast<char>('a' + i)), 1, 1);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+  // The version's record has 24 + 16 bytes, each scalar's 23 + 16.
+  EXPECT_EQ(only_file().size(), 40U + 2000 * 39);
+}
+
+TEST_F(SummaryWriterTest, RefusesWhatIsNoImage) {
+  SummaryWriter writer(folder_);
+  const auto image = [&](const at::Tensor& tensor) {
+    return refusal([&] { writer.add_image("i", tensor, 1); });
+  };
+  EXPECT_EQ(image(torch::zeros({3, 4, 5})), "");
+  EXPECT_EQ(image(torch::zeros({4, 5}, torch::kByte)), "");
+  EXPECT_EQ(image(torch::zeros({3, 4, 5}, torch::kHalf)), "");
+  EXPECT_THAT(image(torch::zeros({2, 4, 5})), HasSubstr("2 channels"));
+  EXPECT_THAT(image(torch::zeros({4})), HasSubstr("1 dimensions"));
+  EXPECT_THAT(image(torch::zeros({3, 0, 5})), HasSubstr("empty"));
+  EXPECT_THAT(image(torch::zeros({3, 4, 5}, torch::kInt)), HasSubstr("its dtype is Int"));
+  EXPECT_THAT(
+      refusal([&] { writer.add_histogram("h", torch::zeros({3}, torch::kComplexFloat), 1); }),
+      HasSubstr("complex"));
+}
+
+TEST_F(SummaryWriterTest, SaysWhyItCannotWrite) {
+  try {
+    const SummaryWriter writer("/dev/null/folder");
+    FAIL() << "nothing was thrown";
+  } catch (const FileError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/dev/null/folder: the folder cannot be made"));
+  }
+}
+
+}  // namespace
+}  // namespace kolo
