@@ -35,8 +35,8 @@ class Progress {
   bool due() const;
 
   // A step is done. `epoch` and `step` (in the epoch) count from 1 on; `samples` are this rank's in
-  // the step: all ranks are taken to have as many. `loss` is shown if it is a number (NaN: it is
-  // left out).
+  // the step: all ranks are taken to have as many. Rates and times count from the first call on.
+  // `loss` is shown if it is a number (NaN: it is left out).
   void update(std::int64_t epoch, std::int64_t step, std::int64_t samples, double loss);
 
   // Before other output: takes the line away.
@@ -52,11 +52,11 @@ class Progress {
   const bool shown_;  // here
   const int ranks_;
   const std::chrono::duration<double> every_;
-  const Clock::time_point begin_ = Clock::now();
-  Clock::time_point last_ = begin_;
-  std::int64_t first_done_ = -1;  // steps that were done before the first update; -1: none came
-  std::int64_t samples_ = 0;      // since the last line
-  bool drawn_ = false;            // there is a line on the terminal
+  std::int64_t first_done_ = -1;  // steps that were done at the first update(); -1: none came
+  Clock::time_point begin_ = Clock::now();  // of the first update()
+  Clock::time_point last_ = begin_;         // of the last line
+  std::int64_t samples_ = 0;                // since the last line
+  bool drawn_ = false;                      // there is a line on the terminal
 };
 
 }  // namespace kolo

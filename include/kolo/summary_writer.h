@@ -30,8 +30,9 @@ class SummaryWriter {
   SummaryWriter(const SummaryWriter&) = delete;
   SummaryWriter& operator=(const SummaryWriter&) = delete;
 
-  // All throw FileError where the file cannot be written; what was added since the last flush() is
-  // lost then.
+  // All throw FileError where the file cannot be written; what was not written yet is lost then,
+  // and what comes later is not. InvalidArgumentError for tags and texts that are no UTF-8, and for
+  // tensors that are undefined or sparse.
 
   // Kept as float32, which is what TensorBoard has.
   void add_scalar(const std::string& tag, double value, std::int64_t step);

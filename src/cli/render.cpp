@@ -14,6 +14,8 @@ constexpr std::size_t kLongestLine = std::size_t{64} << 20;
 
 std::string Renderer::line(int rank, const std::string& text, LineEnd end) const {
   if (end == LineEnd::kBareNewline) return "\n";
+  // It takes a line away; a prefix would be another.
+  if (end == LineEnd::kReturn && text == "\033[K") return text + "\r";
   std::string all;
   if (options_.prefix) all.append("[").append(std::to_string(rank)).append("] ");
   if (options_.timestamp) all += options_.timestamp();

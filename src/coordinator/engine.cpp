@@ -447,7 +447,7 @@ void Engine::break_down(const Status& status) {
                         "restart the job]");
   broken_status_ = told;
   log::error(told.message());
-  // Before all fail; and written after that, for a disk may be what does not answer.
+  // Before all fail.
   const std::string record = tracing_->record("failure: " + told.message());
   mailbox_.close(told);
   for (auto& [number, set] : sets_) {
@@ -455,7 +455,7 @@ void Engine::break_down(const Status& status) {
     if (set.group != nullptr) set.group->fail_all(told);
     if (set.removal != nullptr) world().complete(std::exchange(set.removal, nullptr), told);
   }
-  tracing_->write_last(record);
+  tracing_->hand_over_last(record);
 }
 
 template <typename Predicate>

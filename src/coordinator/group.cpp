@@ -336,6 +336,7 @@ void Group::end(std::span<const LaunchMember> members) {
     Operation* const operation = member.operation.get();
     if (operation->stand_in) continue;
     const auto failed = unfinished.find(operation);
+    count_end(member, failed == unfinished.end());
     operation->complete(failed == unfinished.end() ? Status::ok() : failed->second,
                         member.absent_everywhere);
   }

@@ -125,7 +125,7 @@ class Group {
   void record_launch(Running& running, const Participant::Launch& launch);
   static timeline::Recorder::Place place_of(const Running& running);
   void record_start(const Running& running);
-  void count_end(const Running& running);
+  void count_end(const LaunchMember& member, bool well);
   void record_end(const Running& running);
   void record_end(Operation& operation, const Status& status);
   void record_arrivals();

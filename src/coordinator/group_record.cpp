@@ -1,4 +1,5 @@
 // What a group tells the flight recorder and the timeline.
+#include <algorithm>
 #include <utility>
 
 #include "coordinator/group.hpp"
@@ -12,6 +13,19 @@ using timeline::State;
 
 namespace {
 
+// Of this rank's values. Where ranks may have different numbers of rows the shape is that of one.
+std::uint64_t bytes_of(const Operation& operation) {
+  const Descriptor& descriptor = operation.descriptor;
+  if (!descriptor.has_own_rows() || operation.tensors.size() != descriptor.tensors.size())
+    return descriptor.bytes();
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < descriptor.tensors.size(); ++i) {
+    sum += static_cast<std::uint64_t>(descriptor.tensors[i].bytes()) *
+           static_cast<std::uint64_t>(operation.tensors[i].rows);
+  }
+  return sum;
+}
+
 void describe(const Operation& operation, OperationEvent& event) {
   event.submitted = nanoseconds(operation.submitted);
   event.agreed = event.started = event.packed = event.reduced = event.ended = timeline::kNever;
@@ -19,7 +33,7 @@ void describe(const Operation& operation, OperationEvent& event) {
   event.state = State::kSubmitted;
   event.medium = timeline::Medium::kNone;
   event.wanted = false;
-  event.bytes = operation.descriptor.bytes();
+  event.bytes = bytes_of(operation);
   event.step = operation.step;
   event.process_set = operation.process_set;
   event.kind = operation.descriptor.kind;
@@ -87,15 +101,13 @@ void Group::record_launch(Running& running, const Participant::Launch& launch) {
 }
 
 // Not of the clock's readings, which are kolo's own.
-void Group::count_end(const Running& running) {
-  timeline::Meters& meters = tracing_.meters();
-  for (const LaunchMember& member : running.members) {
-    const Operation& operation = *member.operation;
-    if (operation.stand_in || operation.descriptor.kind == OpKind::kClock) continue;
-    meters.ended(operation.descriptor.kind, operation.descriptor.bytes());
-  }
-  if (running.started && running.members.front().operation->descriptor.kind != OpKind::kClock)
-    meters.ran(running.members.size() > 1);
+void Group::count_end(const LaunchMember& member, bool well) {
+  const Descriptor& descriptor = member.operation->descriptor;
+  if (descriptor.kind == OpKind::kClock) return;
+  if (!well) return tracing_.meters().failed();
+  const bool gave_nothing = member.operation->absent || member.absent_everywhere;
+  tracing_.meters().ended(descriptor.kind, std::max<std::size_t>(1, descriptor.tensors.size()),
+                          gave_nothing ? 0 : bytes_of(*member.operation));
 }
 
 // What is recorded of it as a whole.
@@ -119,7 +131,8 @@ void Group::record_start(const Running& running) {
 
 void Group::record_end(const Running& running) {
   const timeline::Nanoseconds now = nanoseconds(Clock::now());
-  count_end(running);
+  if (running.started && running.members.front().operation->descriptor.kind != OpKind::kClock)
+    tracing_.meters().ran(running.members.size() > 1);
   {
     Recorder::Pen pen(tracing_.recorder());
     const auto finish = [&](Recorder::Place place) {
@@ -148,8 +161,8 @@ void Group::record_end(const Running& running) {
 
 void Group::record_end(Operation& operation, const Status& status) {
   if (status.is_ok()) {
-    tracing_.meters().ended(operation.descriptor.kind, 0);
-  } else {
+    tracing_.meters().ended(operation.descriptor.kind, 1, 0);
+  } else if (operation.descriptor.kind != OpKind::kClock) {
     tracing_.meters().failed();
   }
   const Recorder::Place place = std::exchange(operation.recorded, Recorder::kNowhere);

@@ -41,7 +41,8 @@ Status Group::watch_timers() {
 void Group::tell_measures(Clock::time_point now) {
   const bool never = options_.metrics_every == kNever || process_set_ != 0 || leaving_ || closed_;
   next_measures_ = never ? Clock::time_point::max() : now + options_.metrics_every;
-  if (!never && !control_.coordinates())
+  // The next ones say all that these would have said.
+  if (!never && !control_.coordinates() && !control_.sending())
     control_.participant().tell_measures(timeline::to_numbers(tracing_.measures()));
 }
 

@@ -164,12 +164,12 @@ Status Negotiator::on(int /*rank*/, const wire::Abort& record) {
   return Status::peer_lost(record.message);
 }
 
-// From now on the rank counts as arrived, with nothing, wherever it has not.
 Status Negotiator::on(int rank, const wire::Measures& record) {
   measures_.emplace_back(rank, record.numbers);
   return Status::ok();
 }
 
+// From now on the rank counts as arrived, with nothing, wherever it has not.
 Status Negotiator::on(int rank, const wire::Join& record) {
   if (owed_[rank] > 0) {
     held_back_[rank].emplace_back(record);

@@ -45,8 +45,8 @@ bool from_numbers(const std::vector<std::uint64_t>& numbers, Measures& measures)
 class Meters {
  public:
   // --- who drives the engine ---
-  void ended(OpKind kind, std::uint64_t bytes) {
-    add(operations_[static_cast<std::size_t>(kind)], 1);
+  void ended(OpKind kind, std::uint64_t tensors, std::uint64_t bytes) {
+    add(operations_[static_cast<std::size_t>(kind)], tensors);
     add(bytes_[static_cast<std::size_t>(kind)], bytes);
   }
   void failed() { add(failed_, 1); }

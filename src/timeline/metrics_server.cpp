@@ -1,7 +1,9 @@
 #include "timeline/metrics_server.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
 
+#include <array>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
@@ -42,7 +44,7 @@ http::response<http::string_body> answer_to(const http::request<http::empty_body
     response.result(http::status::method_not_allowed);
     response.set(http::field::allow, "GET, HEAD");
     response.body() = "only GET and HEAD are known here\n";
-  } else if (request.target() != "/metrics") {
+  } else if (request.target().substr(0, request.target().find('?')) != "/metrics") {
     response.result(http::status::not_found);
     response.body() = "the metrics are at /metrics\n";
   } else {
@@ -115,14 +117,24 @@ class Connection : public std::enable_shared_from_this<Connection> {
     };
   }
 
+  // What was not read would make the kernel take the answer back.
   void close() {
     error_code ignored;  // it may have gone before
     stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+    stream_.expires_after(kPatience);
+    drop();
+  }
+  void drop() {
+    stream_.async_read_some(asio::buffer(dropped_),
+                            [self = shared_from_this()](const error_code& error, std::size_t) {
+                              if (!error) self->drop();
+                            });
   }
 
   beast::tcp_stream stream_;
   const std::function<std::string()> text_;
   int& open_;  // connections; outlives this
+  std::array<char, 4096> dropped_{};
   beast::flat_buffer buffer_{kMostHeaderBytes + 1024};
   std::optional<http::request_parser<http::empty_body>> parser_;
   http::response<http::string_body> response_;
@@ -144,9 +156,9 @@ struct MetricsServer::Listener {
           if (!ended) accept();
         });
       }
+      accept();  // first: what follows may throw
       if (open < kMostConnections)
         std::make_shared<Connection>(std::move(socket), text, open)->read();
-      accept();
     });
   }
 
@@ -171,6 +183,21 @@ struct MetricsServer::Listener {
 
 Status MetricsServer::start(const std::string& address, int port, std::function<std::string()> text,
                             std::unique_ptr<MetricsServer>& server) {
+  const auto failed = [&](const std::string& why) {
+    return Status::invalid_argument("metrics cannot be served on " + address + " port " +
+                                    std::to_string(port) + ": " + why);
+  };
+  try {
+    const std::string why = listen(address, port, std::move(text), server);
+    return why.empty() ? Status::ok() : failed(why);
+  } catch (const std::exception& error) {  // no descriptors, no threads
+    return failed(error.what());
+  }
+}
+
+std::string MetricsServer::listen(const std::string& address, int port,
+                                  std::function<std::string()> text,
+                                  std::unique_ptr<MetricsServer>& server) {
   auto listener = std::make_unique<Listener>(std::move(text));
   error_code error;
   const asio::ip::address parsed = asio::ip::make_address(address, error);
@@ -181,16 +208,13 @@ Status MetricsServer::start(const std::string& address, int port, std::function<
     if (!error) listener->acceptor.bind(endpoint, error);
     if (!error) listener->acceptor.listen(asio::socket_base::max_listen_connections, error);
   }
-  if (error) {
-    return Status::invalid_argument("metrics cannot be served on " + address + " port " +
-                                    std::to_string(port) + ": " + error.message());
-  }
+  if (error) return error.message();
   close_on_exec(listener->acceptor.native_handle());
   listener->accept();
   Listener& running = *listener;
   running.thread = std::thread([&running] { running.run(); });
   server.reset(new MetricsServer(std::move(listener)));
-  return Status::ok();
+  return "";
 }
 
 MetricsServer::MetricsServer(std::unique_ptr<Listener> listener) : listener_(std::move(listener)) {}
@@ -198,6 +222,10 @@ MetricsServer::MetricsServer(std::unique_ptr<Listener> listener) : listener_(std
 MetricsServer::~MetricsServer() {
   listener_->context.stop();
   listener_->thread.join();
+}
+
+void MetricsServer::close_in_child() {
+  ::close(listener_->acceptor.native_handle());
 }
 
 int MetricsServer::port() const {

@@ -20,8 +20,13 @@ class MetricsServer {
   MetricsServer& operator=(const MetricsServer&) = delete;
 
   int port() const;
+  // In a forked process, which has no thread for it: lets the port go.
+  void close_in_child();
 
  private:
+  // Empty, or why it cannot.
+  static std::string listen(const std::string& address, int port, std::function<std::string()> text,
+                            std::unique_ptr<MetricsServer>& server);
   struct Listener;
   explicit MetricsServer(std::unique_ptr<Listener> listener);
   const std::unique_ptr<Listener> listener_;

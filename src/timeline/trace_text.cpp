@@ -206,15 +206,15 @@ void TraceText::bandwidth(std::string& text, const OperationEvent& event) {
 void TraceText::write(std::string& text, const ScopeEvent& event) {
   if (event.kind == ScopeEvent::Kind::kStep) {
     const int row = row_of(text, RowKind::kSteps, 0, 0, "steps");
+    const int thread = row_of_thread(text, event.thread);
     span(text, "STEP " + std::to_string(event.step), "step", row, event.begin, event.end);
     text += ",\"args\":{";
     field(text, "step", event.step);
+    field(text, "thread_row", thread);
     text += "}},\n";
     return;
   }
-  const bool is_main = event.thread == origin_.process;
-  const int row = row_of(text, RowKind::kThread, 0, static_cast<std::uint64_t>(event.thread),
-                         is_main ? "program" : "program, thread " + std::to_string(event.thread));
+  const int row = row_of_thread(text, event.thread);
   const bool waits = event.kind == ScopeEvent::Kind::kWait;
   span(text, waits ? "WAIT" : event.name.view(), waits ? "wait" : "scope", row, event.begin,
        event.end);
@@ -256,6 +256,12 @@ void TraceText::write(std::string& text, const ClockEvent& event) {
   field(text, "offset_ns", event.offset);
   field(text, "error_ns", event.error);
   text += "}},\n";
+}
+
+int TraceText::row_of_thread(std::string& text, std::int32_t thread) {
+  const bool is_main = thread == origin_.process;
+  return row_of(text, RowKind::kThread, 0, static_cast<std::uint64_t>(thread),
+                is_main ? "program" : "program, thread " + std::to_string(thread));
 }
 
 int TraceText::row_of(std::string& text, const OperationEvent& event) {

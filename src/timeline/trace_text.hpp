@@ -59,6 +59,7 @@ class TraceText {
   int row_of(std::string& text, const OperationEvent& event);
   int row_of(std::string& text, RowKind kind, int process_set, std::uint64_t number,
              std::string_view name);
+  int row_of_thread(std::string& text, std::int32_t thread);
   int free_lane(std::string& text, const OperationEvent& event);
   void name_row(std::string& text, int row, RowKind kind, std::string_view name) const;
 

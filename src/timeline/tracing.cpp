@@ -103,9 +103,24 @@ void Tracing::ask_for_dump(const std::string& reason) {
   wake_watcher();
 }
 
-std::optional<std::string> Tracing::take_reason() {
-  const MutexLock lock(notes_);
-  return std::exchange(reason_, std::nullopt);
+void Tracing::hand_over_last(const std::string& record) {
+  {
+    const MutexLock lock(notes_);
+    last_ = record;
+  }
+  wake_watcher();
+}
+
+void Tracing::write_what_was_asked() {
+  std::optional<std::string> reason;
+  std::optional<std::string> last;
+  {
+    const MutexLock lock(notes_);
+    reason = std::exchange(reason_, std::nullopt);
+    last = std::exchange(last_, std::nullopt);
+  }
+  if (last) return write_last(*last);
+  dump(reason.value_or("SIGUSR2"));
 }
 
 void Tracing::alive(Clock::time_point now, Clock::duration next) {

@@ -45,10 +45,13 @@ class Tracing {
   // ends all dumps.
   std::string record(const std::string& reason) KOLO_EXCLUDES(notes_);
   void write_last(const std::string& record) KOLO_EXCLUDES(dump_);
+  // Lets the watcher's thread do that, for who must not wait for a disk.
+  void hand_over_last(const std::string& record) KOLO_EXCLUDES(notes_);
+  // What the watcher has to write, if there is anything.
+  void write_what_was_asked() KOLO_EXCLUDES(notes_) KOLO_EXCLUDES(dump_);
   bool is_over() const { return over_.load(std::memory_order_relaxed); }
-  // For who must not wait for a disk: the reason is kept, and the watcher's thread writes.
+  // Likewise of a dump: the reason is kept.
   void ask_for_dump(const std::string& reason) KOLO_EXCLUDES(notes_);
-  std::optional<std::string> take_reason() KOLO_EXCLUDES(notes_);
 
   // What the program does.
   void submitted(Clock::time_point now) {
@@ -107,6 +110,7 @@ class Tracing {
   Mutex dump_;  // held while a dump is written
   Mutex notes_;
   std::optional<std::string> reason_ KOLO_GUARDED_BY(notes_);
+  std::optional<std::string> last_ KOLO_GUARDED_BY(notes_);
   FlightOrigin flight_ KOLO_GUARDED_BY(notes_);
   Mutex mutex_;
   std::unique_ptr<EventRing> ring_ KOLO_GUARDED_BY(mutex_);  // made once: who adds may be late

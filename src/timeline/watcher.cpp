@@ -92,7 +92,7 @@ void Watcher::run() {
     if (ready < 0 && errno == EINTR) continue;
     if (ready > 0) {
       const std::uint64_t why = take_wakes();
-      if (why % kStop > 0) tracing_.dump(tracing_.take_reason().value_or("SIGUSR2"));
+      if (why % kStop > 0) tracing_.write_what_was_asked();
       if (why >= kStop) return;
     } else if (ready == 0) {
       look(Clock::now());

@@ -19,7 +19,6 @@ class Reader {
   Reader(NameTable& names, Activity& activity)
       : names_(names), activity_(activity), aligner_(activity.trace) {
     activity_.clock_error = static_cast<double>(aligner_.fit().error()) / 1000;
-    activity_.clock_drift = aligner_.fit().drift();
   }
 
   void take(const json& event) {
@@ -52,13 +51,14 @@ class Reader {
       take_phase(event, row, span, category == "collective");
     } else if (category == "step") {
       activity_.steps[integer_at(event.at("args"), "step")] = span;
+      activity_.step_row = int_or(event.at("args"), "thread_row", 0);
     } else if (category == "wait" || category == "scope") {
       const bool waits = category == "wait";
       const json& args = event.at("args");
       const json& name = waits ? args.at("for") : event.at("name");
       (waits ? activity_.waits : activity_.scopes)
-          .push_back(
-              {names_.number(name.get_ref<const std::string&>()), integer_at(args, "step"), span});
+          .push_back({names_.number(name.get_ref<const std::string&>()), row,
+                      integer_at(args, "step"), span});
     }
   }
 
@@ -83,6 +83,7 @@ class Reader {
     if (event.at("name") == "CLOCK" || name == rows_.end() || submitted == submitted_.end()) return;
     const json& args = event.at("args");
     Collective collective;
+    collective.between_two = event.at("name") == "SEND";
     collective.decision = {int_or(args, "process_set", 0), integer_at(args, "sequence")};
     collective.name = name->second;
     collective.step = integer_at(args, "step");
@@ -121,8 +122,11 @@ class Reader {
 
 void read_events(NameTable& names, Activity& activity) {
   Reader reader(names, activity);
-  for_each_event(activity.trace.path,
-                 [&](const std::string& line) { reader.take(json::parse(line)); });
+  for_each_event(activity.trace.path, [&](const std::string& line) {
+    // Counters and marks are most of what is not needed.
+    const bool is_needed = line.rfind(R"({"ph":"C")", 0) != 0 && line.rfind(R"({"ph":"i")", 0) != 0;
+    if (is_needed) reader.take(json::parse(line));
+  });
 }
 
 }  // namespace

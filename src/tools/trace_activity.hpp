@@ -40,6 +40,7 @@ struct Collective {
   int name = 0;   // the row's: a tensor, or "bucket 3"
   int phase = 0;  // "SHM_ALLREDUCE"
   bool started = false;
+  bool between_two = false;  // a send: nobody else takes part
   std::int64_t step = 0;
   std::int64_t bytes = 0;
   std::int64_t members = 0;  // of a bucket; 0: a tensor alone
@@ -58,6 +59,7 @@ struct Submission {  // of a tensor
 
 struct NamedSpan {
   int name = 0;
+  int row = 0;  // of the thread
   std::int64_t step = 0;
   Span span;
 };
@@ -65,8 +67,8 @@ struct NamedSpan {
 struct Activity {
   RankTrace trace;
   double clock_error = 0;  // microseconds
-  double clock_drift = 0;  // parts per million
   std::map<std::int64_t, Span> steps;
+  int step_row = 0;  // of the thread that makes them
   std::vector<Collective> collectives;
   std::vector<Submission> submissions;
   std::vector<NamedSpan> waits;   // for whom

@@ -3,111 +3,180 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 #include <utility>
 
 #include "kolo/error.h"
+#include "tools/trace_timings.hpp"
 
 namespace kolo::tools {
 namespace {
 
-// The first steps allocate, and make buckets.
+// The first step allocates, and its buckets are made.
 constexpr std::size_t kStepsToSpare = 3;
+
+// Beside training something else was done in a step that takes so many times the usual time.
+constexpr double kLong = 4;
 
 // A rank is late for so many steps, or it is chance.
 constexpr std::size_t kWindow = 9;
 constexpr std::size_t kShortest = 5;
 constexpr double kLatePart = 0.05;  // of a step
 
-// So many sizes of a kind are told apart; more are put together.
-constexpr std::size_t kMostSizes = 40;
-
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
-using StepsOf = std::map<std::int64_t, Span>;
+std::size_t place_of(const Analysis& analysis, std::int64_t step) {
+  const auto found = std::lower_bound(analysis.steps.begin(), analysis.steps.end(), step);
+  const bool there = found != analysis.steps.end() && *found == step;
+  return there ? static_cast<std::size_t>(found - analysis.steps.begin()) : analysis.steps.size();
+}
 
-void find_steps(const RunActivity& run, Analysis& analysis) {
+// A rank that has far less than others (its data ended, it was killed) leaves the others theirs.
+void choose_ranks(const RunActivity& run, Analysis& analysis) {
+  std::vector<double> counts;
   for (const auto& [rank, activity] : run.ranks) {
-    if (activity.steps.empty()) continue;
-    std::vector<std::int64_t> both;
-    for (const auto& [step, span] : activity.steps) {
-      const bool common = analysis.ranks.empty() ||
-                          std::binary_search(analysis.steps.begin(), analysis.steps.end(), step);
-      if (common) both.push_back(step);
-    }
-    analysis.steps = std::move(both);
-    analysis.ranks.push_back(rank);
+    if (!activity.steps.empty()) counts.push_back(static_cast<double>(activity.steps.size()));
   }
-  if (analysis.ranks.empty()) {
+  if (counts.empty()) {
     throw DataError(
         "the timelines have no steps: DistributedOptimizer counts them, and a program without it "
         "says kolo::mark_step() after each");
   }
+  const double usual = median(std::move(counts));
+  for (const auto& [rank, activity] : run.ranks) {
+    const bool is_short = static_cast<double>(activity.steps.size()) < usual / 2;
+    (is_short ? analysis.short_ranks : analysis.ranks).push_back(rank);
+  }
+}
+
+void find_steps(const RunActivity& run, Analysis& analysis) {
+  std::map<std::int64_t, std::size_t> ranks_with;
+  for (const int rank : analysis.ranks) {
+    for (const auto& [step, span] : run.ranks.at(rank).steps) ++ranks_with[step];
+  }
+  for (const auto& [step, count] : ranks_with) {
+    if (count == analysis.ranks.size()) analysis.steps.push_back(step);
+  }
+  analysis.left_out = ranks_with.size() - analysis.steps.size();
   if (analysis.steps.empty()) throw DataError("no step is in the timelines of all ranks");
-  analysis.first = analysis.steps.size() > kStepsToSpare ? 1 : 0;
+}
+
+// Which steps are training: not the first one, and none in which the program evaluates or saves.
+void choose_steps(const RunActivity& run, Analysis& analysis) {
+  std::vector<double> times;
+  for (const std::int64_t step : analysis.steps) {
+    std::vector<double> of_ranks;
+    for (const int rank : analysis.ranks) {
+      const Span& span = run.ranks.at(rank).steps.at(step);
+      of_ranks.push_back(span.end - span.begin);
+    }
+    times.push_back(median(std::move(of_ranks)));
+  }
+  const double limit = kLong * median(times);
+  const std::size_t first = times.size() > kStepsToSpare ? 1 : 0;
+  std::vector<double> long_times;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const bool is_long = times[i] > limit;
+    analysis.counts.push_back(i >= first && !is_long);
+    if (analysis.counts[i]) ++analysis.counted;
+    if (i < first || !is_long) continue;
+    analysis.long_steps.steps.push_back(analysis.steps[i]);
+    long_times.push_back(times[i]);
+  }
+  analysis.long_steps.time = median(std::move(long_times));
 }
 
 // --- where time goes ---
 
-Spans only_spans(const std::vector<NamedSpan>& named) {
-  std::vector<Span> spans;
-  spans.reserve(named.size());
-  for (const NamedSpan& one : named) spans.push_back(one.span);
-  return united(std::move(spans));
-}
-
-std::vector<Shares> shares_of(const Activity& activity, const std::vector<std::int64_t>& steps) {
-  const Spans waits = only_spans(activity.waits);
-  std::vector<Span> moving;
-  for (const Collective& collective : activity.collectives) {
-    if (collective.started) moving.push_back(collective.moving);
-  }
-  const Spans communication = united(std::move(moving));
-  const Spans exposed = intersection(waits, communication);
-  std::vector<Shares> shares;
-  shares.reserve(steps.size());
-  for (const std::int64_t step : steps) {
-    const Span& window = activity.steps.at(step);
-    Shares share;
-    share.exposed = covered(exposed, window);
-    share.waiting = covered(waits, window) - share.exposed;
-    share.overlapped = covered(communication, window) - share.exposed;
-    share.compute = window.end - window.begin - share.exposed - share.waiting - share.overlapped;
-    shares.push_back(share);
-  }
-  return shares;
-}
-
-void divide_steps(const RunActivity& run, Analysis& analysis) {
-  std::vector<double> times;
-  for (const int rank : analysis.ranks) {
-    std::vector<Shares>& shares = analysis.shares[rank];
-    shares = shares_of(run.ranks.at(rank), analysis.steps);
-    Shares sum;
-    for (std::size_t i = analysis.first; i < shares.size(); ++i) {
-      sum += shares[i];
-      times.push_back(shares[i].whole());
-    }
-    analysis.means[rank] = sum.over(static_cast<double>(shares.size() - analysis.first));
-    analysis.mean += analysis.means[rank];
-  }
-  analysis.mean = analysis.mean.over(static_cast<double>(analysis.ranks.size()));
-  analysis.step_time = median(std::move(times));
-}
-
-// --- who is late ---
-
 // The collectives' submissions, by rank.
 using Arrivals = std::map<Decision, std::vector<std::pair<int, const Collective*>>>;
 
-Arrivals arrivals_of(const RunActivity& run) {
+Arrivals arrivals_of(const RunActivity& run, const Analysis& analysis) {
   Arrivals arrivals;
-  for (const auto& [rank, activity] : run.ranks) {
-    for (const Collective& collective : activity.collectives)
+  for (const int rank : analysis.ranks) {
+    for (const Collective& collective : run.ranks.at(rank).collectives)
       arrivals[collective.decision].emplace_back(rank, &collective);
   }
   return arrivals;
 }
+
+double last_arrival(const std::vector<std::pair<int, const Collective*>>& arrivals) {
+  double last = 0;
+  for (const auto& [rank, collective] : arrivals) last = std::max(last, collective->submitted);
+  return last;
+}
+
+// What a rank's own time is compared with.
+class RankTime {
+ public:
+  RankTime(const Activity& activity, const Arrivals& arrivals) {
+    std::vector<Span> waits;
+    for (const NamedSpan& wait : activity.waits) {
+      // Other threads wait beside the program, as one that saves does.
+      if (activity.step_row == 0 || wait.row == activity.step_row) waits.push_back(wait.span);
+    }
+    std::vector<Span> moving;
+    std::vector<Span> behind;
+    std::vector<Span> small;
+    for (const Collective& one : activity.collectives) {
+      if (one.started) moving.push_back(one.moving);
+      const double last = last_arrival(arrivals.at(one.decision));
+      behind.push_back({one.submitted, last});
+      const bool is_small = one.bytes > 0 && one.bytes < kSmall && !one.between_two;
+      if (is_small) small.push_back({std::max(one.submitted, last), one.ended});
+    }
+    waits_ = united(std::move(waits));
+    communication_ = united(std::move(moving));
+    exposed_ = intersection(waits_, communication_);
+    for_others_ = intersection(waits_, united(std::move(behind)));
+    exposed_for_others_ = intersection(for_others_, communication_);
+    small_waits_ = intersection(waits_, united(std::move(small)));
+  }
+
+  Shares shares_of(const Span& step) const {
+    Shares share;
+    share.exposed = covered(exposed_, step);
+    share.waiting = std::max(0.0, covered(waits_, step) - share.exposed);
+    share.overlapped = std::max(0.0, covered(communication_, step) - share.exposed);
+    share.compute =
+        std::max(0.0, step.end - step.begin - share.exposed - share.waiting - share.overlapped);
+    return share;
+  }
+  double for_others(const Span& step) const {
+    return covered(for_others_, step) - covered(exposed_for_others_, step);
+  }
+  double small_waits(const Span& step) const { return covered(small_waits_, step); }
+
+ private:
+  Spans waits_;
+  Spans communication_;
+  Spans exposed_;             // waits while something moves
+  Spans for_others_;          // waits before the last rank has come
+  Spans exposed_for_others_;  // of those, while something else moves
+  Spans small_waits_;         // waits for small collectives to which all have come
+};
+
+void divide_steps(const RunActivity& run, Analysis& analysis) {
+  const Arrivals arrivals = arrivals_of(run, analysis);
+  const auto all = static_cast<double>(analysis.counted * analysis.ranks.size());
+  for (const int rank : analysis.ranks) {
+    const Activity& activity = run.ranks.at(rank);
+    const RankTime time(activity, arrivals);
+    Shares sum;
+    for (std::size_t i = 0; i < analysis.steps.size(); ++i) {
+      const Span& step = activity.steps.at(analysis.steps[i]);
+      analysis.shares[rank].push_back(time.shares_of(step));
+      if (!analysis.counts[i]) continue;
+      sum += analysis.shares[rank].back();
+      analysis.for_others += time.for_others(step) / all;
+      analysis.small_waits += time.small_waits(step) / all;
+    }
+    analysis.means[rank] = sum.over(static_cast<double>(analysis.counted));
+    analysis.mean += analysis.means[rank];
+  }
+  analysis.mean = analysis.mean.over(static_cast<double>(analysis.ranks.size()));
+}
+
+// --- who is late ---
 
 // Of an even number the earlier one: of two ranks one can be late.
 double middle(const std::vector<std::pair<int, const Collective*>>& arrivals) {
@@ -118,24 +187,41 @@ double middle(const std::vector<std::pair<int, const Collective*>>& arrivals) {
   return times[static_cast<std::size_t>(place)];
 }
 
+// Who receives from one other rank comes before or after it as it likes.
 void find_lateness(const RunActivity& run, Analysis& analysis) {
   for (const int rank : analysis.ranks)
     analysis.lateness[rank].assign(analysis.steps.size(), kNothing);
-  for (const auto& [decision, arrivals] : arrivals_of(run)) {
-    if (arrivals.size() < 2) continue;
+  for (const auto& [decision, arrivals] : arrivals_of(run, analysis)) {
+    if (arrivals.size() < 2 || arrivals.front().second->between_two) continue;
     const double expected = middle(arrivals);
     for (const auto& [rank, collective] : arrivals) {
-      const auto row = analysis.lateness.find(rank);
-      const auto step =
-          std::lower_bound(analysis.steps.begin(), analysis.steps.end(), collective->step);
-      if (row == analysis.lateness.end() || step == analysis.steps.end() ||
-          *step != collective->step) {
-        continue;
-      }
-      double& late = row->second[static_cast<std::size_t>(step - analysis.steps.begin())];
+      const std::size_t place = place_of(analysis, collective->step);
+      if (place == analysis.steps.size()) continue;
+      double& late = analysis.lateness[rank][place];
       const double now = collective->submitted - expected;
       late = std::isnan(late) ? now : std::max(late, now);
     }
+  }
+}
+
+// Who has most of the lateness of the long steps.
+void blame_long_steps(Analysis& analysis) {
+  std::map<int, double> sums;
+  double all = 0;
+  for (std::size_t i = 0; i < analysis.steps.size(); ++i) {
+    const auto& steps = analysis.long_steps.steps;
+    if (!std::binary_search(steps.begin(), steps.end(), analysis.steps[i])) continue;
+    for (const int rank : analysis.ranks) {
+      const double late = analysis.lateness[rank][i];
+      if (!(late > 0)) continue;
+      sums[rank] += late;
+      all += late;
+    }
+  }
+  const double waited =
+      analysis.long_steps.time * static_cast<double>(analysis.long_steps.steps.size());
+  for (const auto& [rank, sum] : sums) {
+    if (sum > all * 2 / 3 && sum > waited / 2) analysis.long_steps.latest_rank = rank;
   }
 }
 
@@ -155,10 +241,10 @@ std::vector<double> smoothed(const std::vector<double>& values) {
 }
 
 // Half-open places of values above the threshold; short gaps are bridged, short pieces left out.
-std::vector<std::pair<std::size_t, std::size_t>> pieces_above(const std::vector<double>& values,
-                                                              std::size_t first, double threshold) {
-  std::vector<std::pair<std::size_t, std::size_t>> pieces;
-  for (std::size_t i = first; i < values.size(); ++i) {
+using Pieces = std::vector<std::pair<std::size_t, std::size_t>>;
+Pieces pieces_above(const std::vector<double>& values, double threshold) {
+  Pieces pieces;
+  for (std::size_t i = 0; i < values.size(); ++i) {
     if (!(values[i] > threshold)) continue;
     if (!pieces.empty() && i <= pieces.back().second + kWindow) {
       pieces.back().second = i + 1;
@@ -166,7 +252,7 @@ std::vector<std::pair<std::size_t, std::size_t>> pieces_above(const std::vector<
       pieces.emplace_back(i, i + 1);
     }
   }
-  const std::size_t shortest = std::min(kShortest, values.size() - first);
+  const std::size_t shortest = std::min(kShortest, values.size());
   pieces.erase(
       std::remove_if(pieces.begin(), pieces.end(),
                      [&](const auto& piece) { return piece.second - piece.first < shortest; }),
@@ -174,211 +260,72 @@ std::vector<std::pair<std::size_t, std::size_t>> pieces_above(const std::vector<
   return pieces;
 }
 
-double work_between(const std::vector<Shares>& shares, std::size_t begin, std::size_t end) {
-  Shares sum;
-  for (std::size_t i = begin; i < end; ++i) sum += shares[i];
-  return (sum.compute + sum.overlapped) / static_cast<double>(end - begin);
-}
-
-void find_stragglers(Analysis& analysis) {
-  const double threshold = std::max(kLatePart * analysis.step_time, 4 * analysis.clock_error);
-  for (const int rank : analysis.ranks) {
-    const std::vector<double>& lateness = analysis.lateness[rank];
-    for (const auto& [begin, end] : pieces_above(smoothed(lateness), analysis.first, threshold)) {
-      Straggler one;
-      one.rank = rank;
-      one.first_step = analysis.steps[begin];
-      one.last_step = analysis.steps[end - 1];
-      one.until_end = end + kWindow / 2 >= analysis.steps.size();
-      std::vector<double> late;
-      for (std::size_t i = begin; i < end; ++i) {
-        if (!std::isnan(lateness[i])) late.push_back(lateness[i]);
-      }
-      one.late = median(std::move(late));
-      one.works = work_between(analysis.shares[rank], begin, end);
-      std::vector<double> others;
-      for (const int other : analysis.ranks) {
-        if (other != rank) others.push_back(work_between(analysis.shares[other], begin, end));
-      }
-      one.others = median(std::move(others));
-      analysis.stragglers.push_back(one);
-    }
-  }
-  std::stable_sort(analysis.stragglers.begin(), analysis.stragglers.end(),
-                   [](const Straggler& a, const Straggler& b) { return a.late > b.late; });
-}
-
-// --- what is late ---
-
-class TensorTimes {
+class StragglerSearch {
  public:
-  explicit TensorTimes(const RunActivity& run, const Analysis& analysis)
-      : run_(run), analysis_(analysis) {
-    for (const int rank : analysis.ranks) add(run.ranks.at(rank));
+  explicit StragglerSearch(Analysis& analysis) : analysis_(analysis) {
+    for (std::size_t i = 0; i < analysis.steps.size(); ++i) {
+      if (analysis.counts[i]) places_.push_back(i);
+    }
+    for (const int rank : analysis.ranks) {
+      std::vector<double>& sums = work_[rank];
+      sums.push_back(0);
+      for (const std::size_t place : places_)
+        sums.push_back(sums.back() + analysis.shares[rank][place].works());
+    }
   }
 
-  std::vector<TensorTiming> timings() {
-    const std::map<int, double> waited = waits();
-    const std::map<int, std::size_t> last = counts_of_last();
-    std::vector<TensorTiming> timings;
-    for (const auto& [name, steps] : times_) {
-      TensorTiming timing;
-      timing.name = run_.names.name(name);
-      timing.steps = steps.size();
-      std::vector<double> ready;
-      std::vector<double> reduced;
-      for (const auto& [step, times] : steps) {
-        ready.push_back(times.ready);
-        reduced.push_back(times.reduced);
-      }
-      timing.ready = median(std::move(ready));
-      timing.reduced = median(std::move(reduced));
-      if (const auto found = waited.find(name); found != waited.end())
-        timing.waited = found->second;
-      if (const auto found = last.find(name); found != last.end()) timing.last = found->second;
-      timings.push_back(timing);
+  void run() {
+    const double threshold =
+        std::max(kLatePart * analysis_.mean.whole(), 4 * analysis_.clock_error);
+    for (const int rank : analysis_.ranks) {
+      std::vector<double> lateness;
+      for (const std::size_t place : places_) lateness.push_back(analysis_.lateness[rank][place]);
+      const Pieces pieces = pieces_above(smoothed(lateness), threshold);
+      if (!pieces.empty()) look_at(rank, pieces, lateness);
     }
-    std::stable_sort(timings.begin(), timings.end(),
-                     [](const auto& a, const auto& b) { return a.ready > b.ready; });
-    return timings;
+    std::stable_sort(analysis_.stragglers.begin(), analysis_.stragglers.end(),
+                     [](const Straggler& a, const Straggler& b) {
+                       return a.late * static_cast<double>(a.steps) >
+                              b.late * static_cast<double>(b.steps);
+                     });
   }
 
  private:
-  struct Times {
-    double ready = 0;
-    double reduced = 0;
-  };
-
-  bool counts(std::int64_t step) const {
-    return step >= analysis_.steps[analysis_.first] && step <= analysis_.steps.back();
-  }
-
-  void add(const Activity& activity) {
-    std::map<Decision, const Collective*> collectives;
-    for (const Collective& one : activity.collectives) collectives[one.decision] = &one;
-    std::set<Decision> with_tensors;
-    for (const Submission& one : activity.submissions) {
-      with_tensors.insert(one.decision);
-      const auto collective = collectives.find(one.decision);
-      if (collective != collectives.end())
-        add(activity.steps, one.name, one.step, one.at, collective->second->ended);
-    }
-    // Timelines may leave out the tensors of buckets.
-    for (const Collective& one : activity.collectives) {
-      if (with_tensors.count(one.decision) == 0)
-        add(activity.steps, one.name, one.step, one.submitted, one.ended);
-    }
-  }
-
-  void add(const StepsOf& steps, int name, std::int64_t step, double ready, double reduced) {
-    const auto span = steps.find(step);
-    if (span == steps.end() || !counts(step)) return;
-    Times& times = times_[name][step];
-    times.ready = std::max(times.ready, ready - span->second.begin);
-    times.reduced = std::max(times.reduced, reduced - span->second.begin);
-  }
-
-  std::map<int, std::size_t> counts_of_last() const {
-    std::map<std::int64_t, std::pair<double, int>> last;  // by step
-    for (const auto& [name, steps] : times_) {
-      for (const auto& [step, times] : steps)
-        last[step] = std::max(last[step], {times.ready, name});
-    }
-    std::map<int, std::size_t> counts;
-    for (const auto& [step, one] : last) ++counts[one.second];
-    return counts;
-  }
-
-  std::map<int, double> waits() const {
-    std::map<int, double> waited;
-    const auto steps = static_cast<double>(analysis_.steps.size() - analysis_.first);
-    const double ranks = static_cast<double>(analysis_.ranks.size());
-    for (const int rank : analysis_.ranks) {
-      for (const NamedSpan& wait : run_.ranks.at(rank).waits) {
-        if (counts(wait.step))
-          waited[wait.name] += (wait.span.end - wait.span.begin) / steps / ranks;
+  // Who is late and has not worked longer waits for somebody else.
+  void look_at(int rank, const Pieces& pieces, const std::vector<double>& lateness) {
+    Straggler one;
+    one.rank = rank;
+    std::vector<double> late;
+    for (const auto& [begin, end] : pieces) {
+      one.periods.push_back({analysis_.steps[places_[begin]], analysis_.steps[places_[end - 1]],
+                             end + kWindow / 2 >= places_.size()});
+      one.steps += end - begin;
+      for (std::size_t i = begin; i < end; ++i) {
+        if (!std::isnan(lateness[i])) late.push_back(lateness[i]);
       }
     }
-    return waited;
+    one.late = median(std::move(late));
+    one.works = work_in(rank, pieces) / static_cast<double>(one.steps);
+    std::vector<double> others;
+    for (const int other : analysis_.ranks) {
+      if (other != rank) others.push_back(work_in(other, pieces) / static_cast<double>(one.steps));
+    }
+    std::sort(others.begin(), others.end());
+    if (!others.empty()) one.others = others[(others.size() - 1) / 2];
+    if (one.works - one.others >= one.late / 2) analysis_.stragglers.push_back(one);
   }
 
-  const RunActivity& run_;
-  const Analysis& analysis_;
-  std::map<int, std::map<std::int64_t, Times>> times_;  // by name and step
+  double work_in(int rank, const Pieces& pieces) const {
+    const std::vector<double>& sums = work_.at(rank);
+    double sum = 0;
+    for (const auto& [begin, end] : pieces) sum += sums[end] - sums[begin];
+    return sum;
+  }
+
+  Analysis& analysis_;
+  std::vector<std::size_t> places_;          // of the steps that count
+  std::map<int, std::vector<double>> work_;  // by rank: of all such steps before
 };
-
-// --- how fast ---
-
-struct Sizes {
-  std::map<double, std::vector<std::pair<double, double>>> by_bytes;  // bytes, time
-};
-
-Sizes put_together(const Sizes& sizes) {
-  if (sizes.by_bytes.size() <= kMostSizes) return sizes;
-  std::map<int, std::vector<std::pair<double, double>>> classes;  // quarters of an octave
-  for (const auto& [bytes, samples] : sizes.by_bytes) {
-    auto& together = classes[static_cast<int>(std::floor(4 * std::log2(bytes)))];
-    together.insert(together.end(), samples.begin(), samples.end());
-  }
-  Sizes fewer;
-  for (auto& [number, samples] : classes) {
-    std::vector<double> bytes;
-    for (const auto& [one, time] : samples) bytes.push_back(one);
-    fewer.by_bytes[median(std::move(bytes))] = std::move(samples);
-  }
-  return fewer;
-}
-
-void find_speeds(const RunActivity& run, Analysis& analysis) {
-  const double steps = static_cast<double>(analysis.steps.size() - analysis.first) *
-                       static_cast<double>(analysis.ranks.size());
-  std::map<int, Sizes> phases;
-  for (const int rank : analysis.ranks) {
-    for (const Collective& one : run.ranks.at(rank).collectives) {
-      if (one.step < analysis.steps[analysis.first] || one.step > analysis.steps.back()) continue;
-      const double time = one.inside.end - one.inside.begin;
-      analysis.collectives += 1 / steps;
-      analysis.bytes += static_cast<double>(one.bytes) / steps;
-      if (one.members > 0) {
-        analysis.buckets += 1 / steps;
-        analysis.bucket_bytes += static_cast<double>(one.bytes) / steps;
-      }
-      if (one.bytes < kSmall) analysis.small_collectives += 1 / steps;
-      if (one.bytes < kSmall) analysis.small_time += (one.moving.end - one.moving.begin) / steps;
-      if (one.bytes == 0 || !(time > 0)) continue;
-      const auto bytes = static_cast<double>(one.bytes);
-      phases[one.phase].by_bytes[bytes].emplace_back(bytes, time);
-    }
-  }
-  for (const auto& [phase, sizes] : phases) {
-    for (const auto& [bytes, samples] : put_together(sizes).by_bytes) {
-      std::vector<double> rates;
-      double sum = 0;
-      for (const auto& [size, time] : samples) {
-        rates.push_back(size / time / 1000);
-        sum += time;
-      }
-      analysis.speeds.push_back({run.names.name(phase), bytes, samples.size(), median(rates),
-                                 quantile(rates, 0.1), quantile(rates, 0.9), sum / steps});
-    }
-  }
-}
-
-void find_scopes(const RunActivity& run, Analysis& analysis) {
-  const double steps = static_cast<double>(analysis.steps.size() - analysis.first) *
-                       static_cast<double>(analysis.ranks.size());
-  std::map<int, double> times;
-  for (const int rank : analysis.ranks) {
-    for (const NamedSpan& scope : run.ranks.at(rank).scopes) {
-      if (scope.step < analysis.steps[analysis.first] || scope.step > analysis.steps.back())
-        continue;
-      times[scope.name] += (scope.span.end - scope.span.begin) / steps;
-    }
-  }
-  for (const auto& [name, time] : times) analysis.scopes.push_back({run.names.name(name), time});
-  std::stable_sort(analysis.scopes.begin(), analysis.scopes.end(),
-                   [](const ScopeTime& a, const ScopeTime& b) { return a.time > b.time; });
-}
 
 }  // namespace
 
@@ -394,15 +341,23 @@ Shares Shares::over(double count) const {
   return {compute / count, overlapped / count, exposed / count, waiting / count};
 }
 
+bool counts(const Analysis& analysis, std::int64_t step) {
+  const std::size_t place = place_of(analysis, step);
+  return place < analysis.steps.size() && analysis.counts[place];
+}
+
 Analysis analyse(const RunActivity& run) {
   Analysis analysis;
+  choose_ranks(run, analysis);
   find_steps(run, analysis);
+  choose_steps(run, analysis);
   for (const int rank : analysis.ranks)
     analysis.clock_error = std::max(analysis.clock_error, run.ranks.at(rank).clock_error);
   divide_steps(run, analysis);
   find_lateness(run, analysis);
-  find_stragglers(analysis);
-  analysis.tensors = TensorTimes(run, analysis).timings();
+  blame_long_steps(analysis);
+  StragglerSearch(analysis).run();
+  analysis.tensors = tensor_timings(run, analysis);
   find_speeds(run, analysis);
   find_scopes(run, analysis);
   return analysis;

@@ -52,17 +52,18 @@ RankTrace read_rank(const std::string& path) {
   RankTrace trace;
   trace.path = path;
   bool has_header = false;
-  // Most lines are none of these, and reading them as JSON takes long.
+  // Most lines are none of these, and reading them as JSON takes long. Elsewhere in a line these
+  // may be names that a program has given.
   trace.cut_off = for_each_event(path, [&](const std::string& line) {
-    const auto is = [&](const char* text) { return line.find(text) != std::string::npos; };
-    if (is(R"("name":"kolo",)")) {
+    const auto is = [&](const char* begin) { return line.rfind(begin, 0) == 0; };
+    if (is(R"({"name":"kolo",)")) {
       trace.header = header_of(json::parse(line).at("args"));
       has_header = true;
-    } else if (is(R"("name":"clock",)")) {
+    } else if (is(R"({"ph":"i","name":"clock",)")) {
       trace.clock.push_back(clock_of(json::parse(line).at("args")));
-    } else if (is(R"("name":"events were lost",)")) {
+    } else if (is(R"({"ph":"i","name":"events were lost",)")) {
       trace.lost += int_at(json::parse(line).at("args"), "events");
-    } else if (is(R"("name":"kolo_end",)")) {
+    } else if (is(R"({"name":"kolo_end",)")) {
       trace.complete = true;
     }
   });
@@ -82,13 +83,11 @@ bool for_each_event(const std::string& path, const std::function<void(const std:
       const bool has_end = !file.eof();
       if (line == "[" || line == "]" || line.empty()) continue;
       if (line.back() == ',') line.pop_back();
-      if (json::accept(line) && line.front() == '{') {
-        take(line);
-      } else if (has_end && file.peek() != std::ifstream::traits_type::eof()) {
-        throw DataError("is no event");
-      } else {
-        return true;
-      }
+      const bool is_last = !has_end || file.peek() == std::ifstream::traits_type::eof();
+      const bool looks_whole = line.size() > 1 && line.front() == '{' && line.back() == '}';
+      if (is_last && !(looks_whole && json::accept(line))) return true;
+      if (!looks_whole) throw DataError("is no event");
+      take(line);
     }
     if (!file.eof()) throw FileError(path + ": reading failed");
     return false;

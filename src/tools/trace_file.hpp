@@ -22,10 +22,10 @@ struct TraceHeader {
   std::string cores;  // that it may use, as "0-3,8"; empty: not known
 };
 
-// Calls `take` with each line of a file that is a whole event, without what separates them. Whether
-// the last one is cut off. Throws FileError, and DataError, with the file's name and the line, for
-// a line in the middle that is no event and for what `take` throws (DataError, or JSON's
-// exceptions).
+// Calls `take` with each line of a file that is an event, without what separates them; whether it
+// is JSON `take` finds out. Whether the last one is cut off. Throws FileError, and DataError, with
+// the file's name and the line, for a line that is no object and for what `take` throws (DataError,
+// or JSON's exceptions).
 bool for_each_event(const std::string& path, const std::function<void(const std::string&)>& take);
 
 struct RankTrace {

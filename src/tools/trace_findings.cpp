@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "core/ranks.hpp"
@@ -16,6 +17,9 @@ namespace {
 constexpr double kLittle = 0.05;
 constexpr double kMuch = 0.10;
 
+constexpr std::size_t kMostStragglers = 5;
+constexpr std::size_t kLeastAlone = 8;
+constexpr double kNearSize = 1;     // octaves
 constexpr double kLateGap = 0.10;   // of a step, before what is ready late
 constexpr double kSlowSpeed = 0.5;  // of what was measured
 constexpr double kManySmall = 8;    // collectives a step
@@ -44,8 +48,9 @@ class Adviser {
       : run_(run), analysis_(analysis), measured_(measured), step_(analysis.mean.whole()) {}
 
   std::vector<Finding> findings() {
+    tell_of_long_steps();
     tell_of_stragglers();
-    if (part(analysis_.mean.exposed + analysis_.mean.waiting) >= kLittle) {
+    if (part(lost()) >= kLittle) {
       tell_of_uneven_ranks();
       tell_of_shared_cores();
       tell_of_late_tensors();
@@ -60,39 +65,89 @@ class Adviser {
   }
 
  private:
+  double lost() const { return analysis_.mean.exposed + analysis_.mean.waiting; }
   double part(double time) const { return step_ > 0 ? time / step_ : 0; }
+  // What costs little is not worth a change.
   void tell(double cost, std::string title, std::string text) {
-    findings_.push_back({cost, std::move(title), std::move(text)});
+    if (part(cost) >= kLittle) findings_.push_back({cost, std::move(title), std::move(text)});
   }
   const TraceHeader& header(int rank) const { return run_.ranks.at(rank).trace.header; }
 
+  void tell_of_long_steps() {
+    const LongSteps& steps = analysis_.long_steps;
+    if (steps.steps.empty()) return;
+    std::string which;
+    for (std::size_t i = 0; i < std::min(steps.steps.size(), kMostNames); ++i)
+      which += (i > 0 ? ", " : "") + std::to_string(steps.steps[i]);
+    if (steps.steps.size() > kMostNames) which += ", ...";
+    const auto count = static_cast<double>(steps.steps.size());
+    std::string text =
+        "They are left out of all else here. If the program evaluates or saves in them, do that "
+        "less often, or on all ranks together; else see what was done there in kolo trace merge.";
+    if (steps.latest_rank >= 0) {
+      text += " It is rank " + std::to_string(steps.latest_rank) +
+              " that comes last in them, and the others wait for it.";
+    }
+    tell(steps.time * count / static_cast<double>(analysis_.counted + steps.steps.size()),
+         std::to_string(steps.steps.size()) + " of " + std::to_string(analysis_.steps.size()) +
+             " steps (" + which + ") take " + time_text(steps.time) + " instead of " +
+             time_text(step_),
+         std::move(text));
+  }
+
+  static std::string periods_of(const Straggler& one, std::int64_t first_step) {
+    std::string text;
+    for (std::size_t i = 0; i < std::min(one.periods.size(), kMostNames); ++i) {
+      const Straggler::Period& period = one.periods[i];
+      text += i > 0 ? "; " : "";
+      if (period.first_step > first_step) {
+        text += "since step " + std::to_string(period.first_step) + (period.until_end ? "" : " ");
+      } else if (period.until_end) {
+        text += "all the time";
+      }
+      if (!period.until_end) text += "until step " + std::to_string(period.last_step);
+    }
+    return text + (one.periods.size() > kMostNames ? "; ..." : "");
+  }
+
+  // What the rank costs, a step of the whole job.
+  double cost_of(const Straggler& one) const {
+    return one.late * static_cast<double>(one.steps) / static_cast<double>(analysis_.counted);
+  }
+
   void tell_of_stragglers() {
+    const auto begin = std::find(analysis_.counts.begin(), analysis_.counts.end(), true);
+    const std::int64_t first =
+        analysis_.steps[static_cast<std::size_t>(begin - analysis_.counts.begin())];
+    std::size_t told = 0;
     for (const Straggler& one : analysis_.stragglers) {
-      const std::string when =
-          one.first_step <= analysis_.steps[analysis_.first]
-              ? (one.until_end ? "all the time" : "until step " + std::to_string(one.last_step))
-              : "since step " + std::to_string(one.first_step) +
-                    (one.until_end ? "" : ", until step " + std::to_string(one.last_step));
-      std::string text = "It comes " + time_text(one.late) + " later than most in each step (" +
-                         percent(part(one.late)) + "), and the others wait for it. ";
-      text += "Between waiting it works " + time_text(one.works) + " a step, the others " +
-              time_text(one.others) + ". ";
-      text += "Look on " + header(one.rank).host +
-              " for other processes on its cores (top), a lower clock, a device or a disk that is "
-              "slower than the others', and whether its data take longer.";
-      tell(
-          one.late,
-          "Rank " + std::to_string(one.rank) + " on " + header(one.rank).host + " is slow, " + when,
-          text);
+      if (told == kMostStragglers || part(cost_of(one)) < kLittle) continue;
+      ++told;
+      std::string text =
+          "It comes " + time_text(one.late) + " later than most in each step (" +
+          percent(part(one.late)) + "), and the others wait for it. Between waiting it works " +
+          time_text(one.works) + " a step, the others " + time_text(one.others) + ". Look on " +
+          header(one.rank).host +
+          " for other processes on its cores (top), a lower clock, a device or a disk that is "
+          "slower than the others', and whether its data take longer.";
+      if (told == 1 && analysis_.stragglers.size() > 1) {
+        text += " " + std::to_string(analysis_.stragglers.size()) +
+                " ranks are slow; those that cost most are told.";
+      }
+      tell(cost_of(one),
+           "Rank " + std::to_string(one.rank) + " on " + header(one.rank).host + " is slow, " +
+               periods_of(one, first),
+           std::move(text));
     }
   }
 
   // They wait, and not for the same one.
   void tell_of_uneven_ranks() {
-    if (!analysis_.stragglers.empty() || part(analysis_.mean.waiting) < kLittle) return;
-    if (analysis_.ranks.size() < 2) return;
-    tell(analysis_.mean.waiting,
-         "Ranks wait for each other " + percent(part(analysis_.mean.waiting)) +
+    double explained = 0;
+    for (const Straggler& one : analysis_.stragglers) explained = std::max(explained, cost_of(one));
+    if (analysis_.ranks.size() < 2 || explained > analysis_.for_others / 2) return;
+    tell(analysis_.for_others,
+         "Ranks wait for each other " + percent(part(analysis_.for_others)) +
              " of the time, now for this one, now for that one",
          "No rank is late for long: their steps differ from one to the next, so that in each step "
          "all wait for the one that was unlucky. Give all ranks as much to do in each step (texts "
@@ -104,19 +159,21 @@ class Adviser {
     std::map<std::string, std::vector<int>> hosts;
     for (const int rank : analysis_.ranks) hosts[header(rank).host].push_back(rank);
     for (const auto& [host, ranks] : hosts) {
+      std::map<int, int> users;  // of each core
+      for (const int rank : ranks) {
+        for (const int core : parse_core_list(header(rank).cores)) ++users[core];
+      }
       std::vector<int> sharing;
-      std::map<int, std::vector<int>> users;  // by core
+      std::set<int> cores;  // of those
       for (const int rank : ranks) {
-        for (const int core : parse_core_list(header(rank).cores)) users[core].push_back(rank);
+        const std::vector<int> own = parse_core_list(header(rank).cores);
+        const bool shares =
+            std::any_of(own.begin(), own.end(), [&](int core) { return users[core] > 1; });
+        if (!shares) continue;
+        sharing.push_back(rank);
+        cores.insert(own.begin(), own.end());
       }
-      for (const int rank : ranks) {
-        const bool shares = std::any_of(users.begin(), users.end(), [&](const auto& core) {
-          return core.second.size() > 1 &&
-                 std::count(core.second.begin(), core.second.end(), rank) > 0;
-        });
-        if (shares) sharing.push_back(rank);
-      }
-      if (!sharing.empty()) tell_of_cores(host, sharing, users.size());
+      if (!sharing.empty()) tell_of_cores(host, sharing, cores.size());
     }
   }
 
@@ -124,7 +181,7 @@ class Adviser {
     const std::string who = rank_list(ranks);
     const double cost = kLittle * step_;  // not known: least of what is told
     if (cores < ranks.size()) {
-      tell(analysis_.mean.waiting, "There are more ranks than cores on " + host,
+      tell(lost() / 2, "There are more ranks than cores on " + host,
            "R" + who.substr(1) + " have " + std::to_string(cores) +
                " cores together: while one computes, another waits for a core, and all wait for "
                "that one. Start at most as many ranks as there are cores.");
@@ -168,16 +225,13 @@ class Adviser {
   }
 
   void tell_of_small_collectives() {
-    const double communication = analysis_.mean.exposed + analysis_.mean.overlapped;
-    if (analysis_.small_collectives < kManySmall || analysis_.small_time < communication / 4 ||
-        part(analysis_.mean.exposed) < kLittle) {
-      return;
-    }
+    if (analysis_.small_collectives < kManySmall) return;
     const std::int64_t threshold = header(analysis_.ranks.front()).bucket_bytes;
     std::string text = times_a_step(analysis_.small_collectives) + " of " +
-                       times_a_step(analysis_.collectives) + " reductions a step have less than " +
-                       bytes_text(kSmall) + ", and take " + time_text(analysis_.small_time) +
-                       ": their number costs, not their size. ";
+                       times_a_step(analysis_.collectives) + " collectives a step have less than " +
+                       bytes_text(kSmall) + ", and the program waits " +
+                       time_text(analysis_.small_waits) +
+                       " for them when all ranks are there: their number costs, not their size. ";
     if (static_cast<double>(threshold) < kMebibyte) {
       text += "KOLO_FUSION_THRESHOLD is " + bytes_text(static_cast<double>(threshold)) +
               ": raise it (4 MiB is the default), and they travel together.";
@@ -188,8 +242,7 @@ class Adviser {
           "(the *_async functions, or a DistributedOptimizer) before waiting for the first, "
           "under the same names.";
     }
-    tell(std::min(analysis_.small_time, analysis_.mean.exposed), "Many small reductions",
-         std::move(text));
+    tell(analysis_.small_waits, "Many small collectives", std::move(text));
   }
 
   void tell_of_few_buckets() {
@@ -212,28 +265,31 @@ class Adviser {
 
   // Where most of the time goes, is it as fast as the machine was by itself?
   void tell_of_speed() {
-    if (part(analysis_.mean.exposed) < kLittle) return;
-    const auto longest =
-        std::max_element(analysis_.speeds.begin(), analysis_.speeds.end(),
-                         [](const Speed& a, const Speed& b) { return a.time < b.time; });
-    if (longest == analysis_.speeds.end()) return;
+    const Speed* longest = nullptr;
+    for (const Speed& one : analysis_.speeds) {
+      const std::string_view phase = one.phase;
+      constexpr std::string_view kEnd = "_ALLREDUCE";
+      const bool fits = phase.size() > kEnd.size() &&
+                        phase.substr(phase.size() - kEnd.size()) == kEnd &&
+                        one.alone >= kLeastAlone;
+      if (fits && (longest == nullptr || one.time > longest->time)) longest = &one;
+    }
+    if (longest == nullptr) return;
     const MeasuredSpeed* nearest = nullptr;
+    const auto distance = [&](double bytes) { return std::abs(std::log2(bytes / longest->bytes)); };
     for (const MeasuredSpeed& one : measured_.speeds) {
-      if (one.who.rfind("kolo", 0) != 0) continue;
-      const auto distance = [&](double bytes) {
-        return std::abs(std::log(bytes / longest->bytes));
-      };
+      if (one.who.rfind("kolo", 0) != 0 || distance(one.bytes) > kNearSize) continue;
       const bool closer = nearest == nullptr || distance(one.bytes) < distance(nearest->bytes);
       const bool slower =
           nearest != nullptr && one.bytes == nearest->bytes && one.gigabytes < nearest->gigabytes;
       if (closer || slower) nearest = &one;
     }
-    if (nearest == nullptr || longest->gigabytes > kSlowSpeed * nearest->gigabytes) return;
-    const double lost = longest->time * (1 - longest->gigabytes / nearest->gigabytes);
-    tell(std::min(lost, analysis_.mean.exposed),
+    const double rate = longest->alone_gigabytes;
+    if (nearest == nullptr || rate > kSlowSpeed * nearest->gigabytes) return;
+    tell(std::min(longest->time * (1 - rate / nearest->gigabytes), analysis_.mean.exposed),
          "Reductions are slower than this machine's were by themselves",
-         longest->phase + " of " + bytes_text(longest->bytes) + " runs at " +
-             format("%.2f GB/s", longest->gigabytes) + "; kolo bench measured " +
+         longest->phase + " of " + bytes_text(longest->bytes) + " with nothing beside it runs at " +
+             format("%.2f GB/s", rate) + "; kolo bench measured " +
              format("%.2f GB/s", nearest->gigabytes) + " for " + bytes_text(nearest->bytes) + " (" +
              nearest->who +
              "). Computing takes memory's or the cores' time from it: leave kolo's thread a core "
@@ -241,17 +297,18 @@ class Adviser {
   }
 
   void tell_that_all_is_well() {
-    const double lost = analysis_.mean.exposed + analysis_.mean.waiting;
-    if (part(lost) < kLittle) {
-      tell(lost, "There is little to gain here",
-           "Ranks wait " + percent(part(lost)) +
-               " of the time for communication and for each other. The rest is the program's own "
-               "work.");
+    const std::string share = percent(part(lost()));
+    if (part(lost()) < kLittle) {
+      findings_.push_back({lost(), "There is little to gain here",
+                           "Ranks wait " + share +
+                               " of the time for communication and for each other. The rest is "
+                               "the program's own work."});
     } else {
-      tell(lost, "Ranks wait " + percent(part(lost)) + " of the time",
+      tell(lost(), "Ranks wait " + share + " of the time",
            time_text(analysis_.mean.exposed) + " a step for communication and " +
                time_text(analysis_.mean.waiting) +
-               " for each other. None of the causes known here stands out: more work between "
+               " to agree and for each other. None of the causes known here stands out: more work "
+               "between "
                "reductions (a larger batch, backward_passes_per_step), or fewer bytes "
                "(Compression::Bf16) make the part smaller.");
     }

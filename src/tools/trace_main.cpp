@@ -71,12 +71,17 @@ Words parse(int argc, char** argv) {
 template <typename Write>
 std::string write_file(const std::string& path, const Write& write) {
   const std::string unfinished = path + ".tmp";
-  std::ofstream file(unfinished);
-  if (file) write(file);
-  file.close();
-  if (!file || std::rename(unfinished.c_str(), path.c_str()) != 0)
+  try {
+    std::ofstream file(unfinished);
+    if (file) write(file);
+    file.close();
+    if (!file) throw kolo::FileError(path + ": cannot be written");
+    if (std::rename(unfinished.c_str(), path.c_str()) == 0) return path;
     throw kolo::FileError(path + ": cannot be written: " + std::generic_category().message(errno));
-  return path;
+  } catch (...) {
+    std::remove(unfinished.c_str());
+    throw;
+  }
 }
 
 int merge(const Words& words) {
@@ -95,10 +100,14 @@ int merge(const Words& words) {
 }
 
 int report(const Words& words) {
-  const std::string path = write_file(
-      words.output.empty() ? words.folder + "/report.html" : words.output, [&](std::ostream& file) {
-        kolo::tools::write_report({words.folder, words.bandwidth}, file, std::cout);
-      });
+  if (words.output == "-") throw UsageError("report writes a file, not standard output");
+  const auto write = [&](std::ostream& file) {
+    const kolo::tools::ReportText text = kolo::tools::report_text({words.folder, words.bandwidth});
+    std::cout << text.words;
+    kolo::tools::write_report(text, file);
+  };
+  const std::string path =
+      write_file(words.output.empty() ? words.folder + "/report.html" : words.output, write);
   std::cout << "written to " << path << "; open it in a browser\n";
   return 0;
 }

@@ -1,10 +1,12 @@
 #include "tools/trace_merge.hpp"
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
 
 #include "core/ranks.hpp"
+#include "kolo/error.h"
 #include "tools/trace_align.hpp"
 #include "tools/trace_file.hpp"
 
@@ -53,6 +55,7 @@ void merge_traces(const std::string& folder, std::ostream& merged, std::ostream&
     const Aligner aligner(trace);
     describe(trace, aligner, notes);
     for_each_event(trace.path, [&](std::string line) {
+      if (!nlohmann::json::accept(line)) throw DataError("is no event");
       align(line, aligner);
       merged << line << ",\n";
     });

@@ -53,13 +53,21 @@ Bins bins_of(const Analysis& analysis) {
   return bins;
 }
 
-// f(first, behind) of each bin's steps.
+// Of each bin's steps: those that count, or all where none does.
 template <typename Value>
 json binned(const Analysis& analysis, const Bins& bins, const Value& value) {
   json values = json::array();
   for (std::size_t bin = 0; bin < bins.count; ++bin) {
     const std::size_t first = bin * bins.steps_each;
-    values.push_back(value(first, std::min(first + bins.steps_each, analysis.steps.size())));
+    std::vector<std::size_t> places;
+    for (const bool all : {false, true}) {
+      if (!places.empty()) break;
+      for (std::size_t i = first; i < std::min(first + bins.steps_each, analysis.steps.size());
+           ++i) {
+        if (all || analysis.counts[i]) places.push_back(i);
+      }
+    }
+    values.push_back(value(places));
   }
   return values;
 }
@@ -74,10 +82,10 @@ json shares_json(const Shares& shares) {
 json shares_over_steps(const Analysis& analysis, const Bins& bins, int rank) {
   const std::vector<Shares>& shares = analysis.shares.at(rank);
   const auto series = [&](double Shares::*part) {
-    return binned(analysis, bins, [&](std::size_t first, std::size_t behind) {
+    return binned(analysis, bins, [&](const std::vector<std::size_t>& places) {
       double sum = 0;
-      for (std::size_t i = first; i < behind; ++i) sum += shares[i].*part;
-      return milliseconds(sum / static_cast<double>(behind - first));
+      for (const std::size_t place : places) sum += shares[place].*part;
+      return milliseconds(sum / static_cast<double>(places.size()));
     });
   };
   return {{"compute", series(&Shares::compute)},
@@ -88,10 +96,10 @@ json shares_over_steps(const Analysis& analysis, const Bins& bins, int rank) {
 
 json lateness_over_steps(const Analysis& analysis, const Bins& bins, int rank) {
   const std::vector<double>& lateness = analysis.lateness.at(rank);
-  return binned(analysis, bins, [&](std::size_t first, std::size_t behind) {
+  return binned(analysis, bins, [&](const std::vector<std::size_t>& places) {
     std::vector<double> known;
-    for (std::size_t i = first; i < behind; ++i) {
-      if (!std::isnan(lateness[i])) known.push_back(lateness[i]);
+    for (const std::size_t place : places) {
+      if (!std::isnan(lateness[place])) known.push_back(lateness[place]);
     }
     return known.empty() ? json(nullptr) : milliseconds(std::max(0.0, median(std::move(known))));
   });
@@ -106,9 +114,6 @@ json ranks_json(const RunActivity& run, const Analysis& analysis, const Bins& bi
                      {"host", trace.header.host},
                      {"cores", trace.header.cores},
                      {"clock_error_us", rounded(activity.clock_error)},
-                     {"clock_drift_ppm", std::round(activity.clock_drift * 100) / 100},
-                     {"ended", trace.complete},
-                     {"lost", trace.lost},
                      {"mean", shares_json(analysis.means.at(rank))},
                      {"steps", shares_over_steps(analysis, bins, rank)},
                      {"late", lateness_over_steps(analysis, bins, rank)}});
@@ -159,12 +164,10 @@ std::vector<std::string> doubts(const RunActivity& run, const Analysis& analysis
     doubts.push_back(std::to_string(run.of_other_runs.size()) +
                      " files of earlier runs were left out.");
   }
-  std::vector<int> without_steps;
   std::vector<int> cut_off;
   std::vector<int> lost;
   std::vector<int> far_off;
   for (const auto& [rank, activity] : run.ranks) {
-    if (activity.steps.empty()) without_steps.push_back(rank);
     if (!activity.trace.complete) cut_off.push_back(rank);
     if (activity.trace.lost > 0) lost.push_back(rank);
     if (activity.clock_error > kFarOff) far_off.push_back(rank);
@@ -172,14 +175,18 @@ std::vector<std::string> doubts(const RunActivity& run, const Analysis& analysis
   const auto tell = [&](const std::vector<int>& ranks, const std::string& text) {
     if (!ranks.empty()) doubts.push_back("Of " + rank_list(ranks) + ": " + text);
   };
-  tell(without_steps, "there are no steps in the timeline; left out.");
+  tell(analysis.short_ranks, "no steps, or less than half of what others have; left out.");
   tell(cut_off, "the timeline was not ended (killed?), and its last 0.1 s may be missing.");
   tell(lost, "events were lost, because the disk was too slow.");
   tell(far_off, "the clock is known to no better than 1 ms.");
-  if (analysis.first > 0) {
+  if (analysis.left_out > 0) {
+    doubts.push_back(std::to_string(analysis.left_out) +
+                     " steps that some rank does not have were left out.");
+  }
+  if (!analysis.counts.front()) {
     doubts.push_back(
-        "The first step, in which memory is allocated and buckets are made, is drawn, "
-        "but counts nowhere else.");
+        "The first step, in which memory is allocated and buckets are made, is drawn, but counts "
+        "nowhere else.");
   }
   return doubts;
 }
@@ -189,15 +196,15 @@ json data_of(const RunActivity& run, const Analysis& analysis, const Measured& m
   const Bins bins = bins_of(analysis);
   json data;
   data["size"] = run.size;
-  data["step_time"] = milliseconds(analysis.step_time);
-  data["steps"] =
-      binned(analysis, bins, [&](std::size_t first, std::size_t) { return analysis.steps[first]; });
+  data["step_time"] = milliseconds(analysis.mean.whole());
+  data["steps"] = json::array();
+  for (std::size_t bin = 0; bin < bins.count; ++bin)
+    data["steps"].push_back(analysis.steps[bin * bins.steps_each]);
   data["last_step"] = analysis.steps.back();
   data["steps_each"] = bins.steps_each;
   data["mean"] = shares_json(analysis.mean);
   data["ranks"] = ranks_json(run, analysis, bins);
   data["tensors"] = tensors_json(analysis);
-  data["tensor_count"] = analysis.tensors.size();
   data["speeds"] = speeds_json(analysis);
   data["measured"] = measured_json(measured);
   data["scopes"] = json::array();
@@ -226,44 +233,46 @@ std::string script_text(const json& data) {
   return text;
 }
 
-void write_page(std::ostream& page, const std::string& data) {
-  std::string_view rest = report_page();
-  const auto put = [&](std::string_view mark, std::string_view text) {
-    const std::size_t at = rest.find(mark);
-    page << rest.substr(0, at) << text;
-    rest.remove_prefix(std::min(rest.size(), at + mark.size()));
-  };
-  put("@PLOTLY@", report_plotly());
-  put("@DATA@", data);
-  put("@SCRIPT@", report_script());
-  page << rest;
-}
-
 }  // namespace
 
-void write_report(const ReportOptions& options, std::ostream& page, std::ostream& notes) {
-  if (report_plotly().empty()) {
-    throw FileError(
-        "this kolo was built without plotly.min.js, which draws: configure it with "
-        "-DKOLO_PLOTLY=FILE (scripts/setup fetches it)");
-  }
+ReportText report_text(const ReportOptions& options) {
   const RunActivity run = read_activity(options.folder);
   const Analysis analysis = analyse(run);
   const Measured measured =
       options.bandwidth.empty() ? Measured() : read_measured(options.bandwidth, run.size);
   const std::vector<Finding> findings = find_causes(run, analysis, measured);
-  write_page(page, script_text(data_of(run, analysis, measured, findings)));
+  ReportText text;
+  text.data = script_text(data_of(run, analysis, measured, findings));
   const Shares& mean = analysis.mean;
   const double whole = mean.whole() > 0 ? mean.whole() / 100 : 1;
   char split[160];
   std::snprintf(split, sizeof split,
-                "computing %.0f %%, communication hidden behind it %.0f %%, waiting for "
-                "communication %.0f %%, for other ranks %.0f %%",
+                "computing %.0f %%, communication hidden behind it %.0f %%, waiting while tensors "
+                "are communicated %.0f %%, waiting while nothing is %.0f %%",
                 mean.compute / whole, mean.overlapped / whole, mean.exposed / whole,
                 mean.waiting / whole);
-  notes << "a step takes " << time_text(analysis.step_time) << ": " << split << '\n';
-  for (const Finding& one : findings) notes << "- " << one.title << ". " << one.text << '\n';
-  for (const std::string& doubt : doubts(run, analysis)) notes << doubt << '\n';
+  text.words = "a step takes " + time_text(mean.whole()) + ": " + split + "\n";
+  for (const Finding& one : findings) text.words += "- " + one.title + ". " + one.text + "\n";
+  for (const std::string& doubt : doubts(run, analysis)) text.words += doubt + "\n";
+  return text;
+}
+
+void write_report(const ReportText& text, std::ostream& page) {
+  if (report_plotly().empty()) {
+    throw FileError(
+        "this kolo was built without plotly.min.js, which draws: configure it with "
+        "-DKOLO_PLOTLY=FILE (scripts/setup fetches it)");
+  }
+  std::string_view rest = report_page();
+  const auto put = [&](std::string_view mark, std::string_view what) {
+    const std::size_t at = rest.find(mark);
+    page << rest.substr(0, at) << what;
+    rest.remove_prefix(std::min(rest.size(), at + mark.size()));
+  };
+  put("@PLOTLY@", report_plotly());
+  put("@DATA@", text.data);
+  put("@SCRIPT@", report_script());
+  page << rest;
 }
 
 }  // namespace kolo::tools

@@ -11,8 +11,16 @@ struct ReportOptions {
   std::string bandwidth;  // what kolo bench allreduce --json wrote, or empty
 };
 
-// Writes one HTML file that needs nothing else, and on `notes` what it says. Throws FileError (also
-// where this program was built without the script that draws) and DataError.
-void write_report(const ReportOptions& options, std::ostream& page, std::ostream& notes);
+struct ReportText {
+  std::string data;   // JSON for the page's script
+  std::string words;  // lines that say the same, shortly
+};
+
+// Throws FileError and DataError.
+ReportText report_text(const ReportOptions& options);
+
+// One HTML file that needs nothing else. Throws FileError where this program was built without the
+// script that draws.
+void write_report(const ReportText& text, std::ostream& page);
 
 }  // namespace kolo::tools

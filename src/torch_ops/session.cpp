@@ -175,7 +175,7 @@ void after_fork_in_child() KOLO_NO_THREAD_SAFETY_ANALYSIS {
     _exit(written > 0 ? 70 : 71);
   }
   if (current != nullptr) {
-    if (current->node() != nullptr) current->node()->drop_own_lifeline();
+    current->leave_to_parent();
     // Its destructor would wait for a thread that is not here.
     new std::shared_ptr<Session>(std::move(current));
   }

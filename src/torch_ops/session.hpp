@@ -54,6 +54,11 @@ class Session {
   ClockReader* clock() const { return clock_.get(); }
   void set_clock(std::unique_ptr<ClockReader> clock) { clock_ = std::move(clock); }
   void end_timeline();
+  // In a forked child, which has none of the threads.
+  void leave_to_parent() {
+    if (metrics_ != nullptr) metrics_->close_in_child();
+    if (node_ != nullptr) node_->drop_own_lifeline();
+  }
 
  private:
   void serve_metrics();

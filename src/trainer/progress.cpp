@@ -64,10 +64,14 @@ bool Progress::due() const {
 
 void Progress::update(std::int64_t epoch, std::int64_t step, std::int64_t samples, double loss) {
   if (!shown_) return;
-  samples_ += samples;
-  const std::int64_t done = (epoch - 1) * options_.steps_per_epoch() + step;
-  if (first_done_ < 0) first_done_ = done - 1;
   const Clock::time_point now = Clock::now();
+  // What was before, and how long the first step took, is not known.
+  if (first_done_ < 0) {
+    first_done_ = (epoch - 1) * options_.steps_per_epoch() + step;
+    begin_ = last_ = now;
+    return;
+  }
+  samples_ += samples;
   if (now - last_ < every_) return;
   const std::string line = text(epoch, step, loss, now);
   // A return after it: the cursor stands at the line's begin, and kolo run shows it at once.

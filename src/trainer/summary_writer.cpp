@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include "core/clock.hpp"
 #include "core/file.hpp"
 #include "core/host.hpp"
+#include "core/json.hpp"
 #include "core/log.hpp"
 #include "core/thread_annotations.hpp"
 #include "kolo/error.h"
@@ -22,7 +24,20 @@
 namespace kolo {
 namespace {
 
-constexpr std::size_t kEnough = 1 << 20;  // bytes, to be written
+constexpr std::size_t kEnough = 1 << 20;   // bytes, to be written
+constexpr double kLongestPause = 86400.0;  // seconds
+
+// Names and texts in event files are UTF-8, or nothing behind them can be read.
+const std::string& checked(const char* call, const std::string& text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_length(text, at);
+    if (length == 0)
+      throw InvalidArgumentError(std::string(call) + ": byte " + std::to_string(at) + " of '" +
+                                 text + "' is no UTF-8");
+    at += length;
+  }
+  return text;
+}
 
 double wall_time() {
   return static_cast<double>(unix_nanoseconds()) / 1e9;
@@ -45,7 +60,9 @@ trainer::ImageValue image_of(const at::Tensor& given) {
                                 "; it takes [height, width] or [channels, "
                                 "height, width] with 1, 3 or 4 channels, of uint8 or floating");
   };
-  at::Tensor image = given.detach().cpu();
+  if (!given.defined() || given.layout() != at::kStrided)
+    throw refuse("the tensor is undefined or sparse");
+  at::Tensor image = given.detach().cpu().resolve_neg();
   if (image.dim() == 2) image = image.unsqueeze(0);
   if (image.dim() != 3)
     throw refuse("the tensor has " + std::to_string(given.dim()) + " dimensions");
@@ -73,7 +90,7 @@ trainer::ImageValue image_of(const at::Tensor& given) {
 struct SummaryWriter::Impl {
   Impl(const std::string& folder, double flush_seconds)
       : flush_every(std::chrono::duration_cast<Clock::duration>(
-            std::chrono::duration<double>(flush_seconds))) {
+            std::chrono::duration<double>(std::clamp(flush_seconds, 0.0, kLongestPause)))) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) throw FileError(folder + ": the folder cannot be made: " + error.message());
@@ -82,7 +99,10 @@ struct SummaryWriter::Impl {
     if (descriptor < 0) fail(path, "cannot be made", errno);
     pending = trainer::version_record(wall_time());
   }
-  ~Impl() { ::close(descriptor); }
+  ~Impl() {
+    if (::close(descriptor) != 0)
+      log::warning(path + ": closing failed: what was added last may be lost");
+  }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
@@ -98,8 +118,16 @@ struct SummaryWriter::Impl {
   }
   void write() KOLO_REQUIRES(mutex) {
     written_at = Clock::now();
-    const int error = write_all(descriptor, std::exchange(pending, ""));
-    if (error != 0) fail(path, "writing failed", error);
+    const std::string records = std::exchange(pending, "");
+    const int error = write_all(descriptor, records);
+    if (error == 0) {
+      whole += static_cast<off_t>(records.size());
+      return;
+    }
+    // Behind half a record nobody could read what comes later.
+    if (::ftruncate(descriptor, whole) != 0 || ::lseek(descriptor, whole, SEEK_SET) < 0)
+      log::debug(path + ": half a record cannot be taken back");
+    fail(path, "writing failed", error);
   }
 
   const Clock::duration flush_every;
@@ -107,6 +135,7 @@ struct SummaryWriter::Impl {
   int descriptor = -1;
   Mutex mutex;
   std::string pending KOLO_GUARDED_BY(mutex);
+  off_t whole KOLO_GUARDED_BY(mutex) = 0;  // bytes of the file that are whole records
   Clock::time_point written_at KOLO_GUARDED_BY(mutex) = Clock::now();
 };
 
@@ -130,26 +159,32 @@ SummaryWriter::~SummaryWriter() {
 }
 
 void SummaryWriter::add_scalar(const std::string& tag, double value, std::int64_t step) {
-  if (impl_ != nullptr) impl_->add(trainer::scalar_record({wall_time(), step}, tag, value));
+  if (impl_ != nullptr)
+    impl_->add(trainer::scalar_record({wall_time(), step}, checked("add_scalar", tag), value));
 }
 
 void SummaryWriter::add_histogram(const std::string& tag, const at::Tensor& values,
                                   std::int64_t step) {
   if (impl_ == nullptr) return;
-  if (values.is_complex()) throw InvalidArgumentError("add_histogram: the tensor is complex");
-  const at::Tensor flat = values.detach().cpu().to(at::kDouble).contiguous();
+  if (!values.defined() || values.layout() != at::kStrided || values.is_complex())
+    throw InvalidArgumentError("add_histogram: the tensor is undefined, sparse or complex");
+  const at::Tensor flat = values.detach().cpu().resolve_neg().to(at::kDouble).contiguous();
   const trainer::HistogramValue histogram =
       trainer::histogram_of(flat.const_data_ptr<double>(), static_cast<std::size_t>(flat.numel()));
-  impl_->add(trainer::histogram_record({wall_time(), step}, tag, histogram));
+  impl_->add(
+      trainer::histogram_record({wall_time(), step}, checked("add_histogram", tag), histogram));
 }
 
 void SummaryWriter::add_image(const std::string& tag, const at::Tensor& image, std::int64_t step) {
   if (impl_ != nullptr)
-    impl_->add(trainer::image_record({wall_time(), step}, tag, image_of(image)));
+    impl_->add(
+        trainer::image_record({wall_time(), step}, checked("add_image", tag), image_of(image)));
 }
 
 void SummaryWriter::add_text(const std::string& tag, const std::string& text, std::int64_t step) {
-  if (impl_ != nullptr) impl_->add(trainer::text_record({wall_time(), step}, tag, text));
+  if (impl_ != nullptr)
+    impl_->add(trainer::text_record({wall_time(), step}, checked("add_text", tag),
+                                    checked("add_text", text)));
 }
 
 void SummaryWriter::flush() {

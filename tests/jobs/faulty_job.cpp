@@ -1,9 +1,9 @@
-// A job in which one rank misbehaves: faulty_job WHAT RANK.
+// A job in which one rank misbehaves: faulty_job WHAT RANK [SECONDS].
 //   leave     the rank returns from main early        throw     ends by an exception
 //   exit      calls exit(3) in the middle             kill      gets SIGKILL in the middle
 //   stop      is stopped (SIGSTOP) amid an operation
 //   stop-broadcast, stop-early   likewise, amid a broadcast, or before it submits
-//   sleep     comes 4 s late                          quiet     all ranks do nothing for 4 s
+//   sleep     comes SECONDS (4) late                  quiet     all ranks do nothing for so long
 //   skip      leaves a tensor out                     order     waits in another order
 // The others go on with operations; when one fails they print its message and the time it took to
 // come, and exit with 4.
@@ -38,14 +38,14 @@ void run_into_stop(bool stop_here, bool broadcast) {
 }
 
 // Steps of two tensors. What the rank does wrong it does in the third one.
-void stall(const std::string& what, bool here) {
+void stall(const std::string& what, bool here, std::chrono::seconds pause) {
   at::Tensor first = at::ones({1000});
   at::Tensor second = at::ones({1000});
   for (int step = 1; step <= 4; ++step) {
     const bool wrong = here && step == 3;
     if (wrong && what == "stop-early") std::raise(SIGSTOP);
     if ((wrong && what == "sleep") || (step == 3 && what == "quiet"))
-      std::this_thread::sleep_for(std::chrono::seconds(4));
+      std::this_thread::sleep_for(pause);
     const bool swapped = wrong && what == "order";
     if (swapped) kolo::allreduce_(second, "second");
     if (!(wrong && what == "skip")) kolo::allreduce_(first, "first");
@@ -66,7 +66,7 @@ void misbehave(const std::string& what) {
   if (what == "throw") throw std::runtime_error("this rank has a bug");
 }
 
-int run(const std::string& what, int who) {
+int run(const std::string& what, int who, std::chrono::seconds pause) {
   kolo::init();
   at::Tensor data = at::ones({100000});
   for (int step = 0; step < 3; ++step) kolo::allreduce_(data, "data");
@@ -78,7 +78,7 @@ int run(const std::string& what, int who) {
   }
   try {
     if (stalls(what)) {
-      stall(what, kolo::rank() == who);
+      stall(what, kolo::rank() == who, pause);
       return 0;
     }
     if (amid) run_into_stop(kolo::rank() == who, what == "stop-broadcast");
@@ -96,5 +96,6 @@ int run(const std::string& what, int who) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return argc == 3 ? run(argv[1], std::atoi(argv[2])) : 2;
+  if (argc < 3 || argc > 4) return 2;
+  return run(argv[1], std::atoi(argv[2]), std::chrono::seconds(argc == 4 ? std::atoi(argv[3]) : 4));
 }

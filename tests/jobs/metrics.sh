@@ -10,10 +10,10 @@ get() { # PATH: the answer's body, or what is wrong
 print(urllib.request.urlopen(sys.argv[1], timeout=5).read().decode(), end="")' "http://127.0.0.1:$port$1" 2>&1
 }
 
-# Rank 1 sleeps amid its steps; it has made two of them then.
-timeout 60 "$bin/kolo" run --allow-run-as-root -np 2 --metrics-port "$port" "$job" sleep 1 >"$work/out" 2>"$work/err" &
+# Rank 1 sleeps for 20 s amid its steps; it has made two of them then.
+timeout 100 "$bin/kolo" run --allow-run-as-root -np 2 --metrics-port "$port" "$job" sleep 1 20 >"$work/out" 2>"$work/err" &
 launcher=$!
-for _ in $(seq 200); do
+for _ in $(seq 100); do
   get /metrics >"$work/metrics" || true
   grep -q '^kolo_operations_total{rank="1",operation="allreduce"} 7$' "$work/metrics" && break
   sleep 0.05

@@ -29,9 +29,9 @@ TEST(TimeCounts, EachTimeHasItsPlace) {
 Meters& some_meters() {
   static Meters meters;
   static const bool filled = [] {
-    meters.ended(OpKind::kAllreduce, 100);
-    meters.ended(OpKind::kAllreduce, 20);
-    meters.ended(OpKind::kBroadcast, 3);
+    meters.ended(OpKind::kAllreduce, 1, 100);
+    meters.ended(OpKind::kAllreduce, 1, 20);
+    meters.ended(OpKind::kBroadcast, 1, 3);
     meters.failed();
     meters.submitted(true);
     meters.submitted(true);

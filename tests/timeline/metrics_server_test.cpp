@@ -110,6 +110,7 @@ TEST_F(ServerTest, RefusesWhatItDoesNotKnow) {
   EXPECT_THAT(ask("DELETE /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
               StartsWith("HTTP/1.1 405 "));
   EXPECT_EQ(asked_, 0);
+  EXPECT_THAT(ask("GET /metrics?x=1 HTTP/1.0\r\n\r\n"), HasSubstr("served 1"));
 }
 
 TEST_F(ServerTest, RefusesWhatIsMalformedOrTooLarge) {

@@ -12,8 +12,8 @@ class JsonMaker {
  public:
   JsonMaker(const std::uint8_t* data, std::size_t size) : bytes_(data, size) {}
 
-  bool more() const { return bytes_.remaining_bytes() > 0; }
-  bool chance() { return bytes_.ConsumeIntegralInRange<int>(0, 15) == 0; }
+  bool more() { return bytes_.remaining_bytes() > 0; }
+  bool chance() { return bytes_.ConsumeIntegralInRange<int>(0, 15) == 15; }
 
   std::string number() {
     static constexpr std::array<const char*, 10> kOdd = {"-1",

@@ -72,13 +72,14 @@ TEST_F(AnalysisTest, DividesAStep) {
   timeline.tensor(1, 0, "a", 1000, {5, 15, 20, 40});
   timeline.tensor(1, 1, "b", 1000, {10, 15, 40, 60});
   timeline.wait(1, "a", 50, 70);
-  timeline.wait(1, "b", 60, 80, 78);  // of another thread, at the same time
+  timeline.wait(1, "b", 70, 80);
+  timeline.wait(1, "saved", 0, 100, 78);  // another thread than the one that makes steps
   timeline.step(1, 0, 100);
   timeline.write(folder_);
   const Analysis analysis = this->analysis();
   ASSERT_THAT(analysis.steps, ElementsAre(1));
   expect_shares(analysis.shares.at(0).at(0), 40, 30, 10, 20);
-  EXPECT_NEAR(analysis.step_time, 100'000, kClose);
+  EXPECT_NEAR(analysis.mean.whole(), 100'000, kClose);
 }
 
 // What crosses a step's end counts in both, each its part.
@@ -133,12 +134,125 @@ TEST_F(AnalysisTest, SaysThatThereAreNoSteps) {
   }
 }
 
-TEST_F(AnalysisTest, RanksWithoutStepsAreLeftOut) {
-  train(2, 10, [](int, int) { return 8.0; });
-  RankTimeline(1, {}).write(folder_);
+TEST_F(AnalysisTest, RanksWithFewStepsAreLeftOut) {
+  train(3, 10, [](int, int) { return 8.0; });
+  RankTimeline::Settings settings;
+  settings.size = 3;
+  RankTimeline none(1, settings);
+  none.write(folder_);
+  RankTimeline few(2, settings);
+  for (int step = 1; step <= 4; ++step) few.step(step, step, step + 1);
+  few.write(folder_);
   const Analysis analysis = this->analysis();
   EXPECT_THAT(analysis.ranks, ElementsAre(0));
+  EXPECT_THAT(analysis.short_ranks, ElementsAre(1, 2));
+  EXPECT_EQ(analysis.steps.size(), 10U);
   EXPECT_THAT(analysis.stragglers, IsEmpty());
+}
+
+// An evaluation on rank 1, every tenth step.
+TEST_F(AnalysisTest, LongStepsCountForThemselves) {
+  train(2, 40, [](int rank, int step) { return step % 10 == 0 && rank == 1 ? 500.0 : 8.0; });
+  const Analysis analysis = this->analysis();
+  EXPECT_THAT(analysis.long_steps.steps, ElementsAre(10, 20, 30, 40));
+  EXPECT_NEAR(analysis.long_steps.time, 502'000, kClose);
+  EXPECT_EQ(analysis.long_steps.latest_rank, 1);
+  EXPECT_EQ(analysis.counted, 35U);
+  EXPECT_NEAR(analysis.mean.whole(), 10'000, kClose);
+  EXPECT_NEAR(analysis.speeds.at(0).time, 2000, kClose);
+}
+
+TEST_F(AnalysisTest, LongStepsOfAllAreNobodys) {
+  train(2, 40, [](int, int step) { return step % 10 == 0 ? 500.0 : 8.0; });
+  EXPECT_EQ(analysis().long_steps.latest_rank, -1);
+}
+
+// In each step both are late once: they wait for each other, and neither works longer.
+TEST_F(AnalysisTest, WhoIsLateNowAndThenIsNotSlow) {
+  for (int rank = 0; rank < 2; ++rank) {
+    RankTimeline timeline(rank, {});
+    for (int step = 1; step <= 40; ++step) {
+      const double begin = 20.0 * step;
+      for (int i = 0; i < 2; ++i) {
+        const double at = begin + 8 * i + (i == rank ? 6 : 3);
+        timeline.tensor(step, static_cast<std::uint64_t>(2 * step + i), "t" + std::to_string(i),
+                        400, {at, begin + 8 * i + 6, begin + 8 * i + 6, begin + 8 * i + 8});
+        timeline.wait(step, "t" + std::to_string(i), at, begin + 8 * i + 8);
+      }
+      timeline.step(step, begin, begin + 20);
+    }
+    timeline.write(folder_);
+  }
+  const Analysis analysis = this->analysis();
+  EXPECT_NEAR(analysis.lateness.at(0)[20], 3000, kClose);
+  EXPECT_NEAR(analysis.lateness.at(1)[20], 3000, kClose);
+  EXPECT_THAT(analysis.stragglers, IsEmpty());
+  EXPECT_NEAR(analysis.for_others, 3000, kClose);
+  EXPECT_NEAR(analysis.mean.waiting, 3000, kClose);
+  EXPECT_NEAR(analysis.small_waits, 4000, kClose);
+}
+
+// All have come, and agree for 1 ms.
+TEST_F(AnalysisTest, AgreeingIsNotWaitingForOthers) {
+  for (int rank = 0; rank < 2; ++rank) {
+    RankTimeline timeline(rank, {});
+    timeline.tensor(1, 1, "t", 400, {5.0 - rank, 6, 6, 8});
+    timeline.wait(1, "t", 5.0 - rank, 8);
+    timeline.step(1, 0, 10);
+    timeline.write(folder_);
+  }
+  const Analysis analysis = this->analysis();
+  EXPECT_NEAR(analysis.mean.waiting, 1500, kClose);
+  EXPECT_NEAR(analysis.for_others, 500, kClose);
+}
+
+TEST_F(AnalysisTest, SendsMakeNobodyLate) {
+  for (int rank = 0; rank < 2; ++rank) {
+    RankTimeline timeline(rank, {});
+    for (int step = 1; step <= 40; ++step) {
+      const double begin = 20.0 * step;
+      timeline.tensor(step, static_cast<std::uint64_t>(step), "s", 1000,
+                      {begin + (rank == 0 ? 9 : 1), begin + 9, begin + 9, begin + 10},
+                      OpKind::kSend);
+      timeline.step(step, begin, begin + 20);
+    }
+    timeline.write(folder_);
+  }
+  const Analysis analysis = this->analysis();
+  EXPECT_THAT(analysis.stragglers, IsEmpty());
+  EXPECT_TRUE(std::isnan(analysis.lateness.at(0)[20]));
+  EXPECT_EQ(analysis.collectives, 0);
+  EXPECT_EQ(analysis.speeds.size(), 1U);
+}
+
+// Names that lines of kolo's own have, too.
+TEST_F(AnalysisTest, ScopesMayHaveAnyName) {
+  RankTimeline timeline(0, {});
+  for (const char* name : {"clock", "kolo", "kolo_end", "events were lost"})
+    timeline.trace(1, name, 1, 2);
+  timeline.step(1, 0, 10);
+  timeline.write(folder_, false);
+  const RunActivity run = read_activity(folder_);
+  EXPECT_EQ(run.ranks.at(0).scopes.size(), 4U);
+  EXPECT_FALSE(run.ranks.at(0).trace.complete);
+}
+
+TEST_F(AnalysisTest, WhatComesNowAndThenIsNoLateTensor) {
+  RankTimeline timeline(0, {});
+  for (int step = 1; step <= 20; ++step) {
+    const double begin = 10.0 * step;
+    timeline.tensor(step, static_cast<std::uint64_t>(2 * step), "w", 4,
+                    {begin + 1, begin + 2, begin + 2, begin + 3});
+    if (step % 5 == 0) {
+      timeline.tensor(step, static_cast<std::uint64_t>(2 * step + 1), "accuracy", 4,
+                      {begin + 8, begin + 8, begin + 8, begin + 9});
+    }
+    timeline.step(step, begin, begin + 10);
+  }
+  timeline.write(folder_);
+  const std::vector<TensorTiming> tensors = analysis().tensors;
+  ASSERT_THAT(tensors, ElementsAre(Field(&TensorTiming::name, "w")));
+  EXPECT_EQ(tensors[0].last, 19U);
 }
 
 // Whatever clocks show: each rank's is 3 s further than the one's before.
@@ -148,9 +262,11 @@ TEST_F(AnalysisTest, FindsARankThatBecomesSlow) {
   ASSERT_THAT(analysis.stragglers, SizeIs(1));
   const Straggler& slow = analysis.stragglers[0];
   EXPECT_EQ(slow.rank, 2);
-  EXPECT_EQ(slow.first_step, 40);
-  EXPECT_EQ(slow.last_step, 100);
-  EXPECT_TRUE(slow.until_end);
+  ASSERT_THAT(slow.periods, SizeIs(1));
+  EXPECT_EQ(slow.periods[0].first_step, 40);
+  EXPECT_EQ(slow.periods[0].last_step, 100);
+  EXPECT_TRUE(slow.periods[0].until_end);
+  EXPECT_EQ(slow.steps, 61U);
   EXPECT_NEAR(slow.late, 5000, kClose);
   EXPECT_NEAR(slow.works, 13'000, kClose);
   EXPECT_NEAR(slow.others, 8000, kClose);
@@ -162,9 +278,10 @@ TEST_F(AnalysisTest, FindsARankThatWasSlowForAWhile) {
   const Analysis analysis = this->analysis();
   ASSERT_THAT(analysis.stragglers, SizeIs(1));
   EXPECT_EQ(analysis.stragglers[0].rank, 0);
-  EXPECT_EQ(analysis.stragglers[0].first_step, 21);
-  EXPECT_EQ(analysis.stragglers[0].last_step, 50);
-  EXPECT_FALSE(analysis.stragglers[0].until_end);
+  ASSERT_THAT(analysis.stragglers[0].periods, SizeIs(1));
+  EXPECT_EQ(analysis.stragglers[0].periods[0].first_step, 21);
+  EXPECT_EQ(analysis.stragglers[0].periods[0].last_step, 50);
+  EXPECT_FALSE(analysis.stragglers[0].periods[0].until_end);
 }
 
 TEST_F(AnalysisTest, TwoOfFourCanBeSlow) {
@@ -258,7 +375,9 @@ TEST_F(AnalysisTest, MeasuresCollectivesBySize) {
   EXPECT_EQ(analysis.speeds[1].phase, "SHM_BROADCAST");
   EXPECT_NEAR(analysis.collectives, 4, 1e-9);
   EXPECT_NEAR(analysis.small_collectives, 1, 1e-9);
-  EXPECT_NEAR(analysis.small_time, 1000, 2 * kClose);
+  EXPECT_NEAR(analysis.small_waits, 0, kClose);
+  EXPECT_EQ(reduce.alone, 6U);
+  EXPECT_NEAR(reduce.alone_gigabytes, 0.5, 1e-4);
   EXPECT_NEAR(analysis.bytes, 3'001'000, 1e-3);
   EXPECT_EQ(analysis.bucket_bytes, 0);
 }

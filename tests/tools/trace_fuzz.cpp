@@ -60,10 +60,10 @@ std::string clock(JsonMaker& json) {
   return "{\"ph\":\"i\",\"name\":\"clock\",\"args\":" + args + "}";
 }
 
-std::string row(JsonMaker& json) {
-  return JsonMaker::object(json.field("name", "\"thread_name\"") + json.field("ph", "\"M\"") +
-                           json.field("tid", json.number()) +
-                           json.field("args", "{\"name\":" + json.text() + "}"));
+std::string row(int tid) {
+  const std::string number = std::to_string(tid);
+  return R"({"name":"thread_name","ph":"M","tid":)" + number + R"(,"args":{"name":"row )" + number +
+         "\"}}";
 }
 
 std::string span(JsonMaker& json) {
@@ -85,17 +85,35 @@ std::string span(JsonMaker& json) {
 
 void write(const std::string& folder, JsonMaker& json, int rank) {
   std::string text = header(json, rank);
+  for (int tid = 0; tid < 13; ++tid) text += row(tid) + ",\n";
   for (int i = 0; i < 30 && json.more(); ++i) {
     if (json.chance()) {
       text += clock(json);
     } else if (json.chance()) {
       text += json.raw();
     } else {
-      text += json.chance() ? row(json) : span(json);
+      text += span(json);
     }
     text += ",\n";
   }
   std::ofstream(folder + "/timeline-rank-" + std::to_string(rank) + ".json") << text;
+}
+
+// Mostly empty: there is nothing that a report must be compared with.
+std::string write_speeds(const std::string& folder, JsonMaker& json) {
+  if (!json.chance()) return "";
+  std::string path = folder + "/speeds.json";
+  static constexpr std::array<const char*, 2> kWho = {"kolo", "limit"};
+  static constexpr std::array<const char*, 3> kWork = {"allreduce/4/arena/2", "allreduce",
+                                                       "x/y/z/2"};
+  const std::string row = JsonMaker::object(
+      json.field("work", json.one_of(kWork)) + json.field("contender", json.one_of(kWho)) +
+      json.field("bytes", json.number()) + json.field("median_us", json.number()) +
+      json.field("samples", "20"));
+  std::ofstream(path) << JsonMaker::object(json.field("machine", json.text()) +
+                                           json.field("date", json.text()) +
+                                           json.field("rows", "[" + row + "]"));
+  return path;
 }
 
 }  // namespace
@@ -105,13 +123,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const kolo::tools::Folder folder;
   kolo::tools::JsonMaker json(data, size);
   for (int rank = 0; rank < 2; ++rank) kolo::tools::write(folder.path(), json, rank);
+  const std::string bandwidth = kolo::tools::write_speeds(folder.path(), json);
   std::ostringstream out;
   try {
     kolo::tools::merge_traces(folder.path(), out, out);
   } catch (const kolo::DataError&) {
   }
   try {
-    kolo::tools::write_report({folder.path(), ""}, out, out);
+    kolo::tools::write_report(kolo::tools::report_text({folder.path(), bandwidth}), out);
   } catch (const kolo::DataError&) {
   }
   return 0;

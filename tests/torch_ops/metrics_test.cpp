@@ -31,12 +31,13 @@ TEST_F(MetricsTest, CountWhatThisRankDid) {
   EXPECT_EQ(counted("broadcast").operations, 1U);
   EXPECT_EQ(counted("broadcast").bytes, 40U);
   EXPECT_EQ(counted("barrier").operations, 1U);
-  EXPECT_EQ(after.collectives - before.collectives, 5U);
+  // A barrier moves nothing: all have agreed, and that is it.
+  EXPECT_EQ(after.collectives - before.collectives, 4U);
   EXPECT_EQ(after.known_names - before.known_names, 2U);
   EXPECT_EQ(after.announced_names - before.announced_names, 3U);
   EXPECT_EQ(after.failed, before.failed);
-  EXPECT_EQ(after.negotiation.count() - before.negotiation.count(), 5U);
-  EXPECT_EQ(after.collective.count() - before.collective.count(), 5U);
+  EXPECT_EQ(after.negotiation.count() - before.negotiation.count(), 4U);
+  EXPECT_EQ(after.collective.count() - before.collective.count(), 4U);
   EXPECT_LE(after.wait.count() - before.wait.count(), 5U);
   EXPECT_EQ(after.wait.counts.size(), after.wait.bounds.size() + 1);
   EXPECT_EQ(after.wait.bounds.front(), 1e-6);
@@ -63,6 +64,22 @@ TEST_F(MetricsTest, CountBuckets) {
       24U);
 }
 
+// This rank's own rows.
+TEST_F(MetricsTest, CountTheBytesOfUnevenTensors) {
+  const Metrics before = metrics();
+  allgather(torch::ones({rank() + 2, 3}), "rows");
+  grouped_allreduce({torch::ones({4}), torch::ones({6})}, "group");
+  const Metrics after = metrics();
+  const auto bytes = [](const Metrics& all, const char* name) {
+    const auto found = all.operations.find(name);
+    return found == all.operations.end() ? OperationMetrics() : found->second;
+  };
+  EXPECT_EQ(bytes(after, "allgather").bytes - bytes(before, "allgather").bytes,
+            static_cast<std::uint64_t>(12 * (rank() + 2)));
+  EXPECT_EQ(bytes(after, "allreduce").bytes - bytes(before, "allreduce").bytes, 40U);
+  EXPECT_EQ(bytes(after, "allreduce").operations - bytes(before, "allreduce").operations, 2U);
+}
+
 TEST_F(MetricsTest, CountFailures) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
   const std::uint64_t before = metrics().failed;
@@ -74,13 +91,13 @@ TEST_F(MetricsTest, MeasureWaiting) {
   if (size() == 1) GTEST_SKIP() << "one rank waits for nobody";
   barrier();
   const double before = metrics().wait.sum;
-  if (rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  if (rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(2));
   barrier();
   const double waited = metrics().wait.sum - before;
   if (rank() == 0) {
-    EXPECT_LT(waited, 0.29);
+    EXPECT_LT(waited, 1.5);
   } else {
-    EXPECT_GE(waited, 0.2);
+    EXPECT_GE(waited, 0.5);
   }
 }
 

@@ -22,19 +22,19 @@ TEST(Crc32c, OfKnownTexts) {
   EXPECT_EQ(crc32c(""), 0U);
 }
 
-// The bytes, worked out by hand from the formats' definitions.
+// The bytes, worked out from the formats' definitions by another program.
 TEST(EventFile, AScalar) {
-  const std::string record = scalar_record({0, 300}, "a", 1);
-  const std::string event(
-      "\x09\0\0\0\0\0\0\0\0"  // 1: wall_time
-      "\x10\xac\x02"          // 2: step
-      "\x2a\x0a\x0a\x08"      // 5: summary; 1: value
-      "\x0a\x01"              // 1: tag
-      "a\x15\0\0\x80\x3f",    // 2: simple_value
-      24);
-  ASSERT_EQ(record.size(), 8 + 4 + event.size() + 4);
-  EXPECT_EQ(record.substr(0, 8), std::string("\x18\0\0\0\0\0\0\0", 8));
-  EXPECT_EQ(record.substr(12, event.size()), event);
+  const std::string record(
+      "\x18\x00\x00\x00\x00\x00\x00\x00"  // how long the event is
+      "\xa3\x7f\x4b\x22"                  // the checksum of that
+      "\x09\0\0\0\0\0\0\0\0"              // 1: wall_time
+      "\x10\xac\x02"                      // 2: step
+      "\x2a\x0a\x0a\x08"                  // 5: summary; 1: value
+      "\x0a\x01"                          // 1: tag
+      "a\x15\0\0\x80\x3f"                 // 2: simple_value
+      "\x27\x0e\xd3\x42",                 // the event's checksum
+      40);
+  EXPECT_EQ(scalar_record({0, 300}, "a", 1), record);
 }
 
 TEST(EventFile, HistogramsCountAll) {
@@ -90,8 +90,9 @@ TEST(Png, HasChunksAndRows) {
     kinds.push_back(kind);
     const auto* const bytes = reinterpret_cast<const Bytef*>(png.data() + at + 4);
     EXPECT_EQ(number_at(png, at + 8 + length), crc32(0, bytes, static_cast<uInt>(length + 4)));
-    if (kind == "IHDR")
+    if (kind == "IHDR") {
       EXPECT_EQ(png.substr(at + 8, 13), std::string("\0\0\0\3\0\0\0\2\x08\0\0\0\0", 13));
+    }
     if (kind == "IDAT") data = png.substr(at + 8, length);
     at += 12 + length;
   }

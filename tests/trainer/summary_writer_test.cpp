@@ -2,8 +2,9 @@
 #include <gtest/gtest.h>
 #include <kolo/error.h>
 #include <kolo/summary_writer.h>
-#include <sys/stat.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -111,6 +112,41 @@ TEST_F(SummaryWriterTest, RefusesWhatIsNoImage) {
   EXPECT_THAT(
       refusal([&] { writer.add_histogram("h", torch::zeros({3}, torch::kComplexFloat), 1); }),
       HasSubstr("complex"));
+}
+
+TEST_F(SummaryWriterTest, RefusesWhatNobodyCouldRead) {
+  SummaryWriter writer(folder_);
+  EXPECT_THAT(refusal([&] { writer.add_scalar("a\xff", 1, 1); }),
+              HasSubstr("add_scalar: byte 1 of"));
+  EXPECT_THAT(refusal([&] { writer.add_text("a", "\xc3", 1); }), HasSubstr("no UTF-8"));
+  EXPECT_THAT(refusal([&] { writer.add_image("i", torch::Tensor(), 1); }), HasSubstr("undefined"));
+  EXPECT_THAT(refusal([&] { writer.add_histogram("h", torch::Tensor(), 1); }),
+              HasSubstr("undefined"));
+}
+
+// A limit of the file's size is as good as a full disk.
+TEST_F(SummaryWriterTest, AfterAFailureWhatIsThereStaysReadable) {
+  struct sigaction ignore {};
+  struct sigaction before {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGXFSZ, &ignore, &before);
+  rlimit old{};
+  ::getrlimit(RLIMIT_FSIZE, &old);
+  SummaryWriter writer(folder_);
+  writer.add_scalar("first", 1, 1);
+  writer.flush();
+  const std::string whole = only_file();
+  const rlimit small{whole.size() + 10, old.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  writer.add_scalar("second", 2, 2);
+  EXPECT_THROW(writer.flush(), FileError);
+  ::setrlimit(RLIMIT_FSIZE, &old);
+  ::sigaction(SIGXFSZ, &before, nullptr);
+  EXPECT_EQ(only_file(), whole);
+  writer.add_scalar("third", 3, 3);
+  writer.flush();
+  EXPECT_EQ(only_file().substr(0, whole.size()), whole);
+  EXPECT_EQ(only_file().size(), whole.size() + 43);
 }
 
 TEST_F(SummaryWriterTest, SaysWhyItCannotWrite) {

@@ -130,9 +130,12 @@ function drawLate() {
 
 function drawTensors() {
   const tensors = data.tensors;
+  // By place: shortened names may be alike.
+  const places = tensors.map((_, place) => place);
   const names = tensors.map((one) => plain(one.name));
   const part = (name, values, base, color, pattern) => ({
-    type: 'bar', orientation: 'h', name, y: names, x: values, base,
+    type: 'bar', orientation: 'h', name, y: places, x: values, base,
+    text: names, textposition: 'none', hovertemplate: '%{text}: %{x} ms<extra></extra>',
     marker: {color, line: {color: '#333', width: 0.5}, pattern: {shape: pattern, fillmode: 'overlay', fgcolor: '#333', fgopacity: 0.6, size: 7}},
   });
   const traces = [
@@ -142,7 +145,7 @@ function drawTensors() {
   ];
   document.getElementById('tensors').style.height = (9 + 1.4 * tensors.length) + 'rem';
   Plotly.newPlot('tensors', traces, layout({title: {text: 'ms since the step began'}},
-      {autorange: 'reversed', type: 'category'}, {barmode: 'overlay'}), CONFIG);
+      {autorange: 'reversed', tickvals: places, ticktext: names}, {barmode: 'overlay'}), CONFIG);
   addTable('tensor-table', ['tensor', 'submitted, ms', 'reduced, ms', 'was the last one, times', 'program waited, ms a step'],
       tensors.map((one) => [one.name, one.ready, one.reduced, one.last, one.waited]));
 }
@@ -180,7 +183,7 @@ function drawSpeed() {
     `Lines: what kolo bench allreduce measured on ${data.measured.date} (${data.measured.machine}); limit is what memory allows.` :
     'What this machine can do is not known here: kolo bench allreduce --json speed.json measures it, with as many ranks on the ' +
     'same hosts, and kolo trace report --bandwidth speed.json draws it.';
-  addTable('speed-table', ['collective', 'bytes', 'times', 'GB/s', 'slowest 10 %', 'fastest 10 %', 'ms a step'],
+  addTable('speed-table', ['collective', 'bytes', 'times', 'GB/s', 'slowest 10 %', 'fastest 10 %', 'ms a step, summed'],
       data.speeds.map((one) => [one.phase, bytesText(one.bytes), one.count, one.rate, one.slow, one.fast, one.time]));
 }
 
@@ -192,9 +195,7 @@ function tellRanks() {
           ...PARTS.map((part) => percent(rank.mean[part.key], whole)), rank.clock_error_us];
       }));
   if (data.scopes.length) {
-    const mean = PARTS.reduce((sum, part) => sum + data.mean[part.key], 0);
-    addTable('scopes', ['kolo::trace scope', 'ms a step', 'of the step'],
-        data.scopes.map((one) => [one.name, one.time, percent(one.time, mean)]));
+    addTable('scopes', ['kolo::trace scope', 'ms a step'], data.scopes.map((one) => [one.name, one.time]));
   }
 }
 
