@@ -41,7 +41,7 @@ class MetricsText {
 
   // Prometheus counts what is at most as long as a bound, not what is between two.
   void add_times(const std::string& name, const char* help, const TimeCounts Measures::*times) {
-    head(name.c_str(), "histogram", help);
+    head(name, "histogram", help);
     for (const auto& [rank, measures] : ranks_) {
       const std::string label = "rank=\"" + std::to_string(rank) + "\"";
       const TimeCounts& counts = measures.measures.*times;

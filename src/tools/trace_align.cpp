@@ -1,6 +1,7 @@
 #include "tools/trace_align.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 namespace kolo::tools {
 
@@ -13,7 +14,7 @@ double Aligner::aligned(double microseconds) const {
   // No timeline is as long as that, and a clock counts no further.
   constexpr double kMost = 4e15;
   const double there = std::clamp(microseconds, 0.0, kMost);
-  const auto here = static_cast<timeline::Nanoseconds>(there * 1000 + 0.5) - shift_;
+  const auto here = static_cast<timeline::Nanoseconds>(std::llround(there * 1000)) - shift_;
   return std::max(0.0, there + (fit_.offset(here) - first_) / 1000);
 }
 

@@ -181,6 +181,7 @@ void divide_steps(const RunActivity& run, Analysis& analysis) {
 // Of an even number the earlier one: of two ranks one can be late.
 double middle(const std::vector<std::pair<int, const Collective*>>& arrivals) {
   std::vector<double> times;
+  times.reserve(arrivals.size());
   for (const auto& [rank, collective] : arrivals) times.push_back(collective->submitted);
   const auto place = static_cast<std::ptrdiff_t>((times.size() - 1) / 2);
   std::nth_element(times.begin(), times.begin() + place, times.end());

@@ -103,7 +103,7 @@ struct Analysis {
   double bucket_bytes = 0;
 };
 
-constexpr std::int64_t kSmall = 64 * 1024;
+constexpr std::int64_t kSmall = std::int64_t{64} * 1024;
 
 // Whether a step is there, and counts.
 bool counts(const Analysis& analysis, std::int64_t step);

@@ -26,9 +26,9 @@ Metrics metrics() {
   const timeline::Measures now = session("metrics")->engine().tracing().measures();
   Metrics metrics;
   for (std::size_t kind = 0; kind < now.operations.size(); ++kind) {
-    if (now.operations[kind] > 0)
-      metrics.operations[name_of(static_cast<OpKind>(kind))] = {now.operations[kind],
-                                                                now.bytes[kind]};
+    if (now.operations[kind] == 0) continue;
+    metrics.operations[name_of(static_cast<OpKind>(kind))] = {now.operations[kind],
+                                                              now.bytes[kind]};
   }
   metrics.failed = now.failed;
   metrics.collectives = now.collectives;

@@ -35,7 +35,7 @@ std::string formatted(const char* form, double value) {
 
 std::string duration_text(double seconds) {
   if (seconds < 100) return formatted("%.0f s", seconds);
-  const auto minutes = static_cast<std::int64_t>(seconds / 60 + 0.5);
+  const auto minutes = static_cast<std::int64_t>(std::llround(std::min(seconds, 1e9) / 60));
   if (minutes < 100) return std::to_string(minutes) + " min";
   return std::to_string(minutes / 60) + " h " + std::to_string(minutes % 60) + " min";
 }

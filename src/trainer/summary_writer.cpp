@@ -31,9 +31,10 @@ constexpr double kLongestPause = 86400.0;  // seconds
 const std::string& checked(const char* call, const std::string& text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = utf8_length(text, at);
-    if (length == 0)
+    if (length == 0) {
       throw InvalidArgumentError(std::string(call) + ": byte " + std::to_string(at) + " of '" +
                                  text + "' is no UTF-8");
+    }
     at += length;
   }
   return text;
@@ -60,15 +61,18 @@ trainer::ImageValue image_of(const at::Tensor& given) {
                                 "; it takes [height, width] or [channels, "
                                 "height, width] with 1, 3 or 4 channels, of uint8 or floating");
   };
-  if (!given.defined() || given.layout() != at::kStrided)
+  if (!given.defined() || given.layout() != at::kStrided) {
     throw refuse("the tensor is undefined or sparse");
+  }
   at::Tensor image = given.detach().cpu().resolve_neg();
   if (image.dim() == 2) image = image.unsqueeze(0);
-  if (image.dim() != 3)
+  if (image.dim() != 3) {
     throw refuse("the tensor has " + std::to_string(given.dim()) + " dimensions");
+  }
   const std::int64_t channels = image.size(0);
-  if (channels != 1 && channels != 3 && channels != 4)
+  if (channels != 1 && channels != 3 && channels != 4) {
     throw refuse("the tensor has " + std::to_string(channels) + " channels");
+  }
   if (image.numel() == 0) throw refuse("the tensor is empty");
   if (image.is_floating_point()) {
     image = image.to(at::kFloat).nan_to_num(0, 1, 0).clamp(0, 1).mul(255).round().to(at::kByte);
@@ -100,8 +104,9 @@ struct SummaryWriter::Impl {
     pending = trainer::version_record(wall_time());
   }
   ~Impl() {
-    if (::close(descriptor) != 0)
+    if (::close(descriptor) != 0) {
       log::warning(path + ": closing failed: what was added last may be lost");
+    }
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -125,8 +130,9 @@ struct SummaryWriter::Impl {
       return;
     }
     // Behind half a record nobody could read what comes later.
-    if (::ftruncate(descriptor, whole) != 0 || ::lseek(descriptor, whole, SEEK_SET) < 0)
+    if (::ftruncate(descriptor, whole) != 0 || ::lseek(descriptor, whole, SEEK_SET) < 0) {
       log::debug(path + ": half a record cannot be taken back");
+    }
     fail(path, "writing failed", error);
   }
 
@@ -159,15 +165,17 @@ SummaryWriter::~SummaryWriter() {
 }
 
 void SummaryWriter::add_scalar(const std::string& tag, double value, std::int64_t step) {
-  if (impl_ != nullptr)
+  if (impl_ != nullptr) {
     impl_->add(trainer::scalar_record({wall_time(), step}, checked("add_scalar", tag), value));
+  }
 }
 
 void SummaryWriter::add_histogram(const std::string& tag, const at::Tensor& values,
                                   std::int64_t step) {
   if (impl_ == nullptr) return;
-  if (!values.defined() || values.layout() != at::kStrided || values.is_complex())
+  if (!values.defined() || values.layout() != at::kStrided || values.is_complex()) {
     throw InvalidArgumentError("add_histogram: the tensor is undefined, sparse or complex");
+  }
   const at::Tensor flat = values.detach().cpu().resolve_neg().to(at::kDouble).contiguous();
   const trainer::HistogramValue histogram =
       trainer::histogram_of(flat.const_data_ptr<double>(), static_cast<std::size_t>(flat.numel()));
@@ -176,15 +184,17 @@ void SummaryWriter::add_histogram(const std::string& tag, const at::Tensor& valu
 }
 
 void SummaryWriter::add_image(const std::string& tag, const at::Tensor& image, std::int64_t step) {
-  if (impl_ != nullptr)
+  if (impl_ != nullptr) {
     impl_->add(
         trainer::image_record({wall_time(), step}, checked("add_image", tag), image_of(image)));
+  }
 }
 
 void SummaryWriter::add_text(const std::string& tag, const std::string& text, std::int64_t step) {
-  if (impl_ != nullptr)
+  if (impl_ != nullptr) {
     impl_->add(trainer::text_record({wall_time(), step}, checked("add_text", tag),
                                     checked("add_text", text)));
+  }
 }
 
 void SummaryWriter::flush() {
