@@ -1,6 +1,5 @@
 #include "benchmarks/machine.hpp"
 
-#include <sched.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -9,6 +8,8 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+
+#include "core/host.hpp"
 
 namespace kolo::bench {
 namespace {
@@ -70,18 +71,6 @@ std::string describe_machine(const std::string& cpuinfo, int cores, const std::s
          ", " + short_library_name(mpi_library);
 }
 
-std::string core_list(const std::vector<int>& cores) {
-  std::string list;
-  for (std::size_t i = 0; i < cores.size();) {
-    std::size_t last = i;
-    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
-    list += (list.empty() ? "" : ",") + std::to_string(cores[i]);
-    if (last > i) list += "-" + std::to_string(cores[last]);
-    i = last + 1;
-  }
-  return list;
-}
-
 std::string describe_placement(const std::vector<std::string>& cores_by_rank, int nodes) {
   std::string text = nodes > 1 ? std::to_string(nodes) + " nodes, " : "";
   const auto unbound = [](const std::string& cores) { return cores.empty(); };
@@ -118,13 +107,7 @@ std::string describe_this_machine(const std::string& mpi_library) {
 }
 
 std::string bound_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return "";
-  std::vector<int> cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
+  const std::vector<int> cores = usable_cores();
   return static_cast<int>(cores.size()) < machine_cores() ? core_list(cores) : "";
 }
 

@@ -13,8 +13,6 @@ std::string describe_machine(const std::string& cpuinfo, int cores, const std::s
 // The same of this machine.
 std::string describe_this_machine(const std::string& mpi_library);
 
-// Sorted core numbers as "0-3,8".
-std::string core_list(const std::vector<int>& cores);
 // The cores that this process may run on, or nothing if these are all of the machine.
 std::string bound_cores();
 // One text for all ranks of a job from bound_cores() of each.

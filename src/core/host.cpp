@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstddef>
 
 namespace kolo {
 
@@ -13,20 +14,26 @@ std::string host_name() {
   return name.data();
 }
 
-std::string core_list() {
+std::vector<int> usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
   // Fails on machines with more CPUs than the set holds.
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return "";
-  std::string list;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {};
+  std::vector<int> cores;
   for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core, &set)) continue;
-    int last = core;
-    while (last + 1 < CPU_SETSIZE && CPU_ISSET(last + 1, &set)) ++last;
-    if (!list.empty()) list += ',';
-    list += std::to_string(core);
-    if (last > core) list += '-' + std::to_string(last);
-    core = last;
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+std::string core_list(const std::vector<int>& cores) {
+  std::string list;
+  for (std::size_t i = 0; i < cores.size();) {
+    std::size_t last = i;
+    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
+    list += (list.empty() ? "" : ",") + std::to_string(cores[i]);
+    if (last > i) list += "-" + std::to_string(cores[last]);
+    i = last + 1;
   }
   return list;
 }

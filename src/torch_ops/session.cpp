@@ -1,13 +1,13 @@
 #include "torch_ops/session.hpp"
 
 #include <pthread.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
+#include <vector>
 
 #include "collectives/mpi/runtime.hpp"
 #include "core/host.hpp"
@@ -30,9 +30,8 @@ bool one_has_failed KOLO_GUARDED_BY(session_mutex) = false;
 constexpr Clock::duration kMetricsEvery = std::chrono::seconds(2);
 
 int available_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  const std::vector<int> cores = usable_cores();
+  if (!cores.empty()) return static_cast<int>(cores.size());
   return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 

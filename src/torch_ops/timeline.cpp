@@ -51,7 +51,7 @@ void start_timeline(const std::string& folder, const TimelineOptions& options) {
   origin.rank = topology.rank;
   origin.size = topology.size;
   origin.host = host_name();
-  origin.cores = core_list();
+  origin.cores = core_list(usable_cores());
   origin.process = ::getpid();
   origin.run = reading.run;
   origin.start = nanoseconds(Clock::now());

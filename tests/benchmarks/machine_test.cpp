@@ -22,13 +22,6 @@ TEST(BenchMachine, IsDescribedInALine) {
   EXPECT_THAT(describe_this_machine("an MPI"), testing::HasSubstr(", Linux "));
 }
 
-TEST(BenchCores, AreListedAsRanges) {
-  EXPECT_EQ(core_list({}), "");
-  EXPECT_EQ(core_list({3}), "3");
-  EXPECT_EQ(core_list({0, 1, 2, 3, 8}), "0-3,8");
-  EXPECT_EQ(core_list({0, 2, 4, 5}), "0,2,4-5");
-}
-
 TEST(BenchPlacement, SaysCoresByRank) {
   EXPECT_EQ(describe_placement({"", ""}, 1), "unbound");
   EXPECT_EQ(describe_placement({"0", "1"}, 1), "by rank bound to cores 0 1");

@@ -354,7 +354,7 @@ make_fake_tree() {
   rm -rf "$fake"
   mkdir -p "$fake/scripts" "$fake/.deps/data" "$fake/bin"
   cp "$scripts/setup" "$scripts/make-digits" "$fake/scripts"
-  cp "$csv" "$fake/.deps/data/"
+  cp "$csv" "${csv%/*}/plotly.min.js" "$fake/.deps/data/"
   cat > "$fake/bin/python3" <<'PY'
 #!/bin/bash
 venv=$(dirname "$(dirname "$0")")
@@ -414,9 +414,10 @@ not_asked_for() { ! grep -qF -- "$1" "$work/pip.log" || { echo "pip was asked fo
 chosen() {   # chosen TORCH MPI
   local file=$fake/.deps/kolo-deps.cmake
   cat "$file"
-  [ "$(wc -l < "$file")" = 2 ]
+  [ "$(wc -l < "$file")" = 3 ]
   grep -q "^set(KOLO_TORCH \"$1\" CACHE PATH \".*\")$" "$file"
   grep -q "^set(KOLO_MPI \"$2\" CACHE PATH \".*\")$" "$file"
+  grep -q "^set(KOLO_PLOTLY \"$fake/.deps/data/plotly.min.js\" CACHE FILEPATH \".*\")$" "$file"
 }
 
 wheel_torch=$fake/.deps/venv/lib/python3.12/site-packages/torch

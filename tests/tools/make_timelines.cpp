@@ -17,7 +17,7 @@ void write(const std::string& folder, int rank, int ranks, int steps) {
   settings.size = ranks;
   settings.host = rank < ranks / 2 ? "node1" : "node2";
   settings.cores = std::to_string(rank);
-  settings.ahead = rank * 1'000'000'000;
+  settings.ahead = std::int64_t{rank} * 1'000'000'000;
   RankTimeline timeline(rank, settings);
   std::mt19937 random(11);  // the same on all ranks: what all do together
   std::uniform_real_distribution<double> jitter(0, 0.3);

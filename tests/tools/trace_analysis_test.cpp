@@ -6,8 +6,10 @@
 #include <cmath>
 #include <filesystem>
 #include <functional>
+#include <nlohmann/json.hpp>
 
 #include "kolo/error.h"
+#include "tools/json_fields.hpp"
 #include "trace_fixture.hpp"
 
 namespace kolo::tools {
@@ -204,6 +206,38 @@ TEST_F(AnalysisTest, AgreeingIsNotWaitingForOthers) {
   const Analysis analysis = this->analysis();
   EXPECT_NEAR(analysis.mean.waiting, 1500, kClose);
   EXPECT_NEAR(analysis.for_others, 500, kClose);
+}
+
+// Rank 1 comes 6 ms late with 'b', and for 4 ms of them 'a' is under way.
+TEST_F(AnalysisTest, WhileSomethingMovesNobodyWaitsForOthers) {
+  for (int rank = 0; rank < 2; ++rank) {
+    RankTimeline timeline(rank, {});
+    timeline.tensor(1, 1, "a", 400, {1, 1, 1, 6});
+    const double ready = rank == 0 ? 2 : 8;
+    timeline.tensor(1, 2, "b", 400, {ready, 8, 8, 9});
+    timeline.wait(1, "b", ready, 9);
+    timeline.step(1, 0, 10);
+    timeline.write(folder_);
+  }
+  const Analysis analysis = this->analysis();
+  EXPECT_NEAR(analysis.means.at(0).exposed, 5000, kClose);
+  EXPECT_NEAR(analysis.means.at(0).waiting, 2000, kClose);
+  EXPECT_NEAR(analysis.for_others, 1000, kClose);
+  EXPECT_NEAR(analysis.small_waits, 1000 + 2000, kClose);
+}
+
+TEST_F(AnalysisTest, KnowsWhatRanAlone) {
+  RankTimeline timeline(0, {});
+  timeline.tensor(1, 1, "a", 400, {0, 1, 1, 4});
+  timeline.tensor(1, 2, "a", 400, {0, 2, 2, 3});
+  timeline.tensor(1, 3, "a", 400, {0, 3, 3.5, 5});
+  timeline.tensor(1, 4, "a", 400, {0, 3, 5, 6});
+  timeline.step(1, 0, 10);
+  timeline.write(folder_);
+  const Speed speed = analysis().speeds.at(0);
+  EXPECT_EQ(speed.count, 4U);
+  EXPECT_EQ(speed.alone, 1U);
+  EXPECT_NEAR(speed.alone_gigabytes, 400e-6, 1e-9);
 }
 
 TEST_F(AnalysisTest, SendsMakeNobodyLate) {
@@ -410,6 +444,24 @@ TEST_F(AnalysisTest, SumsScopes) {
   ASSERT_THAT(analysis.scopes,
               ElementsAre(Field(&ScopeTime::name, "forward"), Field(&ScopeTime::name, "load")));
   EXPECT_NEAR(analysis.scopes[0].time, 3000, kClose);
+}
+
+TEST(JsonFields, TakeWhatCanBeReckonedWith) {
+  using nlohmann::json;
+  const json object = json::parse(R"({"one": 1, "half": 0.5, "text": "1", "nothing": null,
+      "edge": 2305843009213693952, "large": 2305843009213693953, "low": -2305843009213693953,
+      "unsigned": 18446744073709551615, "wide": 4294967296})");
+  EXPECT_EQ(integer_at(object, "one"), 1);
+  EXPECT_EQ(integer_at(object, "edge"), std::int64_t{1} << 61);
+  EXPECT_EQ(integer_or(object, "none", 7), 7);
+  EXPECT_EQ(int_or(object, "none", 7), 7);
+  EXPECT_EQ(int_at(object, "one"), 1);
+  EXPECT_EQ(number_at(object, "half"), 0.5);
+  for (const char* key : {"none", "half", "text", "nothing", "large", "low", "unsigned"})
+    EXPECT_THROW(integer_at(object, key), DataError) << key;
+  EXPECT_THROW(int_at(object, "wide"), DataError);
+  EXPECT_THROW(number_at(object, "text"), DataError);
+  EXPECT_THROW(integer_at(json(3), "one"), DataError);
 }
 
 TEST(Spans, AreUnitedAndCut) {
