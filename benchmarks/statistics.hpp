@@ -16,4 +16,18 @@ struct Summary {
 // All zero without samples.
 Summary summarize(std::vector<double> samples);
 
+// How many times as long one took as the other, by pairs of samples that were taken near each
+// other.
+struct Ratio {
+  double median = 0;
+  // Of the ratios that samples like these may have as their median, 19 in 20 lie between; by order
+  // statistics, so without assuming a distribution.
+  double low = 0;
+  double high = 0;
+  int pairs = 0;
+};
+
+// Both have as many samples, those of `of` above 0. All zero without samples.
+Ratio ratio_of_pairs(const std::vector<double>& samples, const std::vector<double>& of);
+
 }  // namespace kolo::bench

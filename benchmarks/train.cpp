@@ -69,18 +69,20 @@ class Training {
 
 class KoloTraining : public Contender {
  public:
-  KoloTraining(Ranks& ranks, const TrainingSize& size, const std::string& name = "bench.train")
+  KoloTraining(Ranks& ranks, const TrainingSize& size)
       : ranks_(ranks),
         steps_(size.steps),
         training_(size.batch, ranks.rank()),
         optimizer_(training_.net()->parameters(), optim::AdadeltaOptions(0.1),
-                   DistributedOptimizerOptions().name(name)) {
+                   DistributedOptimizerOptions().name("bench.train")) {
     broadcast_parameters(*training_.net());
   }
 
   std::string name() const override { return "kolo"; }
   void refresh(const Pattern& /*pattern*/) override {}
   void run() override { training_.train(optimizer_, steps_); }
+  int rank() const { return ranks_.rank(); }
+  int steps() const { return steps_; }
 
   std::string check(const Pattern& /*pattern*/) override {
     if (!std::isfinite(training_.loss())) return "the loss is not finite";
@@ -97,11 +99,11 @@ class KoloTraining : public Contender {
   DistributedOptimizer<optim::Adadelta> optimizer_;
 };
 
-// The same while each rank writes a timeline, which must have each step's tensors.
-class TimelineTraining final : public KoloTraining {
+// The same network in the same memory, while each rank writes a timeline, which must have each
+// step's tensors.
+class TimelineTraining final : public Contender {
  public:
-  TimelineTraining(Ranks& ranks, const TrainingSize& size)
-      : KoloTraining(ranks, size, "bench.timeline"), rank_(ranks.rank()), steps_(size.steps) {
+  explicit TimelineTraining(KoloTraining& training) : training_(training) {
     std::string name = std::filesystem::temp_directory_path() / "kolo-bench-XXXXXX";
     if (::mkdtemp(name.data()) == nullptr) throw ContenderFailed("no temporary folder");
     folder_ = name;
@@ -115,21 +117,23 @@ class TimelineTraining final : public KoloTraining {
 
   std::string name() const override { return "kolo-timeline"; }
   void refresh(const Pattern& /*pattern*/) override { start_timeline(folder_); }
+  void run() override { training_.run(); }
 
   std::string check(const Pattern& pattern) override {
     stop_timeline();
-    const std::string path = folder_ + "/timeline-rank-" + std::to_string(rank_) + ".json";
+    const std::string path =
+        folder_ + "/timeline-rank-" + std::to_string(training_.rank()) + ".json";
     std::ifstream file(path);
     int spans = 0;
     for (std::string line; std::getline(file, line);)
       spans += line.find("\"NEGOTIATE_ALLREDUCE\"") == std::string::npos ? 0 : 1;
-    if (spans < steps_) return path + " has " + std::to_string(spans) + " spans of reductions";
-    return KoloTraining::check(pattern);
+    if (spans < training_.steps())
+      return path + " has " + std::to_string(spans) + " spans of reductions";
+    return training_.check(pattern);
   }
 
  private:
-  const int rank_;
-  const int steps_;
+  KoloTraining& training_;  // outlives it
   std::string folder_;
 };
 
@@ -215,8 +219,10 @@ Contenders training_contenders(Group& group, const TrainingSize& size, const std
   tuned.insert(tuned.end(), alone.begin(), alone.end());
   const auto seen = std::make_shared<Fingerprints>();
   Contenders contenders;
-  contenders.push_back(std::make_unique<KoloTraining>(group, size));
-  contenders.push_back(std::make_unique<TimelineTraining>(group, size));
+  auto with_kolo = std::make_unique<KoloTraining>(group, size);
+  auto timeline = std::make_unique<TimelineTraining>(*with_kolo);
+  contenders.push_back(std::move(with_kolo));
+  contenders.push_back(std::move(timeline));
   contenders.push_back(std::make_unique<BarrierTraining>(group, size));
   std::string problem;
   try {

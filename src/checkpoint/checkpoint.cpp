@@ -20,6 +20,7 @@
 #include "kolo/error.h"
 #include "kolo/init.h"
 #include "kolo/process_set.h"
+#include "kolo/timeline.h"
 #include "torch_ops/session.hpp"
 
 namespace kolo {
@@ -169,6 +170,7 @@ void Checkpoint::State::start(const std::shared_ptr<SaveJob>& job) {
 
 // Writes, and notes how it went.
 void Checkpoint::State::write(SaveJob& job) {
+  const TraceScope scope = trace("checkpoint.write");
   const Clock::time_point begin = Clock::now();
   std::int64_t bytes = 0;
   for (const auto& [piece, data] : job.pieces) bytes += static_cast<std::int64_t>(piece.bytes);
@@ -255,6 +257,7 @@ Checkpoint& Checkpoint::add_part(const std::string& name, const at::Tensor& part
 }
 
 bool Checkpoint::save(std::int64_t step, std::optional<double> metric) {
+  const TraceScope scope = trace("checkpoint.save");
   const Clock::time_point begin = Clock::now();
   State& state = *state_;
   checkpoint::Hello hello;
@@ -312,6 +315,7 @@ bool Checkpoint::save(std::int64_t step, std::optional<double> metric) {
 }
 
 void Checkpoint::wait() {
+  const TraceScope scope = trace("checkpoint.wait");
   state_->join();
   const bool ends = std::exchange(state_->is_saving, false);
   checkpoint::agree(state_->take_failure(), "checkpoint.wait");
@@ -403,6 +407,7 @@ std::optional<checkpoint::Candidate> Checkpoint::State::find(
 }
 
 std::optional<RestoredCheckpoint> Checkpoint::restore(const RestoreOptions& options) {
+  const TraceScope scope = trace("checkpoint.restore");
   State& state = *state_;
   wait();
   Status unreadable;

@@ -24,6 +24,9 @@ constexpr Clock::duration kLeastWatch = std::chrono::milliseconds(10);
 // How long a rank that gives up waiting for others goes on sending what it has told them.
 constexpr Clock::duration kLastWords = std::chrono::seconds(1);
 
+// How long a failure is kept from the program at most, while its record is written.
+constexpr Clock::duration kPatienceWithDisk = std::chrono::seconds(1);
+
 // Where submitters drive: how long the engine's thread leaves it to them, which doubles with each
 // look in vain, for a look takes a core from them; and how many turns one takes at most.
 constexpr Clock::duration kPatience = std::chrono::milliseconds(1);
@@ -447,15 +450,16 @@ void Engine::break_down(const Status& status) {
                         "restart the job]");
   broken_status_ = told;
   log::error(told.message());
-  // Before all fail.
-  const std::string record = tracing_->record("failure: " + told.message());
-  mailbox_.close(told);
   for (auto& [number, set] : sets_) {
     if (set.group != nullptr) set.group->say_abort(status.message());
+  }
+  // Before all fail, and the program ends.
+  tracing_->hand_over_last(tracing_->record("failure: " + told.message()), kPatienceWithDisk);
+  mailbox_.close(told);
+  for (auto& [number, set] : sets_) {
     if (set.group != nullptr) set.group->fail_all(told);
     if (set.removal != nullptr) world().complete(std::exchange(set.removal, nullptr), told);
   }
-  tracing_->hand_over_last(record);
 }
 
 template <typename Predicate>

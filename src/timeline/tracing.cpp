@@ -103,12 +103,19 @@ void Tracing::ask_for_dump(const std::string& reason) {
   wake_watcher();
 }
 
-void Tracing::hand_over_last(const std::string& record) {
-  {
-    const MutexLock lock(notes_);
-    last_ = record;
-  }
+void Tracing::hand_over_last(const std::string& record, Clock::duration patience) {
+  const Clock::time_point deadline = Clock::now() + patience;
+  const MutexLock lock(notes_);
+  last_ = record;
   wake_watcher();
+  bool in_time = true;
+  while (watched_ && last_ && in_time) in_time = last_changed_.wait_until(notes_, deadline);
+}
+
+void Tracing::set_watched(bool watched) {
+  const MutexLock lock(notes_);
+  watched_ = watched;
+  last_changed_.notify_all();
 }
 
 void Tracing::write_what_was_asked() {
@@ -117,10 +124,13 @@ void Tracing::write_what_was_asked() {
   {
     const MutexLock lock(notes_);
     reason = std::exchange(reason_, std::nullopt);
-    last = std::exchange(last_, std::nullopt);
+    last = last_;
   }
-  if (last) return write_last(*last);
-  dump(reason.value_or("SIGUSR2"));
+  if (!last) return dump(reason.value_or("SIGUSR2"));
+  write_last(*last);
+  const MutexLock lock(notes_);
+  last_ = std::nullopt;
+  last_changed_.notify_all();
 }
 
 void Tracing::alive(Clock::time_point now, Clock::duration next) {

@@ -45,9 +45,11 @@ class Tracing {
   // ends all dumps.
   std::string record(const std::string& reason) KOLO_EXCLUDES(notes_);
   void write_last(const std::string& record) KOLO_EXCLUDES(dump_);
-  // Lets the watcher's thread do that, for who must not wait for a disk.
-  void hand_over_last(const std::string& record) KOLO_EXCLUDES(notes_);
-  // What the watcher has to write, if there is anything.
+  // Lets the watcher's thread do that, for who must not wait for a disk that does not answer; does
+  // so for at most `patience`, for a program often ends at once when something fails.
+  void hand_over_last(const std::string& record, Clock::duration patience) KOLO_EXCLUDES(notes_);
+  // The watcher's: while it is there, and what it has to write, if there is anything.
+  void set_watched(bool watched) KOLO_EXCLUDES(notes_);
   void write_what_was_asked() KOLO_EXCLUDES(notes_) KOLO_EXCLUDES(dump_);
   bool is_over() const { return over_.load(std::memory_order_relaxed); }
   // Likewise of a dump: the reason is kept.
@@ -111,6 +113,8 @@ class Tracing {
   Mutex notes_;
   std::optional<std::string> reason_ KOLO_GUARDED_BY(notes_);
   std::optional<std::string> last_ KOLO_GUARDED_BY(notes_);
+  bool watched_ KOLO_GUARDED_BY(notes_) = false;
+  CondVar last_changed_;  // it is written, or nobody will
   FlightOrigin flight_ KOLO_GUARDED_BY(notes_);
   Mutex mutex_;
   std::unique_ptr<EventRing> ring_ KOLO_GUARDED_BY(mutex_);  // made once: who adds may be late

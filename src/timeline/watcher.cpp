@@ -70,7 +70,11 @@ Watcher::Watcher(Tracing& tracing, const Options& options) : tracing_(tracing), 
   }
   take_wakes();  // since the last one
   if (!catch_signal()) log::debug("SIGUSR2 is the program's own, and writes no flight recorder");
-  thread_ = std::thread([this] { run(); });
+  tracing_.set_watched(true);
+  thread_ = std::thread([this] {
+    run();
+    tracing_.set_watched(false);
+  });
 }
 
 // The handler stays: a signal that comes now would end the process.

@@ -39,6 +39,8 @@ int narrowed(std::int64_t number, const char* key) {
   return static_cast<int>(number);
 }
 
+constexpr int kMostRanks = 1 << 20;
+
 }  // namespace
 
 std::int64_t integer_at(const json& object, const char* key) {
@@ -55,6 +57,16 @@ int int_at(const json& object, const char* key) {
 
 int int_or(const json& object, const char* key, int otherwise) {
   return narrowed(integer_or(object, key, otherwise), key);
+}
+
+std::pair<int, int> rank_and_size(const json& header) {
+  const int rank = int_at(header, "rank");
+  const int size = int_at(header, "size");
+  if (size < 1 || size > kMostRanks || rank < 0 || rank >= size) {
+    throw DataError("its header says that it is of rank " + std::to_string(rank) + " of " +
+                    std::to_string(size));
+  }
+  return {rank, size};
 }
 
 double number_at(const json& object, const char* key) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <utility>
 
 namespace kolo::tools {
 
@@ -12,6 +13,8 @@ std::int64_t integer_at(const nlohmann::json& object, const char* key);
 std::int64_t integer_or(const nlohmann::json& object, const char* key, std::int64_t otherwise);
 int int_at(const nlohmann::json& object, const char* key);
 int int_or(const nlohmann::json& object, const char* key, int otherwise);
+// Of a file of one rank: 0 <= rank < size, and no job is larger than 2^20.
+std::pair<int, int> rank_and_size(const nlohmann::json& header);
 // Finite.
 double number_at(const nlohmann::json& object, const char* key);
 

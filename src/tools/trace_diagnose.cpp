@@ -22,7 +22,6 @@ using nlohmann::json;
 using State = FlightOperation::State;
 
 constexpr int kVersion = 1;
-constexpr int kMostRanks = 1 << 20;
 constexpr std::size_t kMostNames = 6;
 constexpr std::size_t kMostRanksInDetail = 8;
 
@@ -58,8 +57,7 @@ Flight header_of(const json& line) {
   if (int_at(line, "kolo_flight") > kVersion)
     throw DataError("it is of a newer version of kolo; use that one's kolo trace");
   Flight flight;
-  flight.rank = int_at(line, "rank");
-  flight.size = int_at(line, "size");
+  std::tie(flight.rank, flight.size) = rank_and_size(line);
   flight.host = line.at("host").get<std::string>();
   flight.process = integer_at(line, "process");
   flight.job = integer_at(line, "job");
@@ -68,11 +66,6 @@ Flight header_of(const json& line) {
   flight.now = integer_at(line, "now_ns");
   flight.unix_time = integer_at(line, "unix_ns");
   flight.frozen = integer_or(line, "frozen_ns", 0);
-  if (flight.size < 1 || flight.size > kMostRanks || flight.rank < 0 ||
-      flight.rank >= flight.size) {
-    throw DataError("it is of rank " + std::to_string(flight.rank) + " of " +
-                    std::to_string(flight.size));
-  }
   return flight;
 }
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
+#include <tuple>
 
 #include "kolo/error.h"
 #include "tools/json_fields.hpp"
@@ -18,7 +19,6 @@ namespace {
 using nlohmann::json;
 
 constexpr int kVersion = 1;
-constexpr int kMostRanks = 1 << 20;
 
 DataError damaged(const std::string& path, std::size_t line, const std::exception& why) {
   return DataError(path + ": is no timeline of kolo's: line " + std::to_string(line) + ": " +
@@ -29,18 +29,12 @@ TraceHeader header_of(const json& args) {
   if (int_at(args, "version") > kVersion)
     throw DataError("it is of a newer version of kolo; use that one's kolo trace");
   TraceHeader header;
-  header.rank = int_at(args, "rank");
-  header.size = int_at(args, "size");
+  std::tie(header.rank, header.size) = rank_and_size(args);
   header.host = args.at("host").get<std::string>();
   header.run = integer_at(args, "run");
   header.shift = integer_at(args, "shift_ns");
   header.bucket_bytes = integer_at(args, "fusion_threshold");
   header.cores = args.value("cores", "");
-  if (header.size < 1 || header.size > kMostRanks || header.rank < 0 ||
-      header.rank >= header.size) {
-    throw DataError("its header says that it is of rank " + std::to_string(header.rank) + " of " +
-                    std::to_string(header.size));
-  }
   return header;
 }
 

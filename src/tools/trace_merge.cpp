@@ -1,5 +1,8 @@
 #include "tools/trace_merge.hpp"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -22,13 +25,31 @@ std::string number(const char* form, double value) {
   return text;
 }
 
-// Moves the event to where it was on rank 0's clock.
-void align(std::string& line, const Aligner& aligner) {
-  double microseconds = 0;
+void replace_number(std::string& line, const char* key, std::int64_t nanoseconds) {
+  double before = 0;
   std::size_t begin = 0;
   std::size_t end = 0;
-  if (!find_number(line, "ts", microseconds, begin, end)) return;
-  line.replace(begin, end - begin, number("%.3f", aligner.aligned(microseconds)));
+  if (find_number(line, key, before, begin, end))
+    line.replace(begin, end - begin, number("%.3f", static_cast<double>(nanoseconds) / 1000));
+}
+
+// Moves the event to where it was on rank 0's clock. Begin and end alike: viewers leave out a span
+// that overlaps the one before by the nanosecond that comes of rounding a length by itself.
+void align(std::string& line, const Aligner& aligner) {
+  double begin = 0;
+  double length = 0;
+  std::size_t first = 0;
+  std::size_t last = 0;
+  if (!find_number(line, "ts", begin, first, last)) return;
+  const bool has_length = find_number(line, "dur", length, first, last);
+  constexpr double kMost = 9e15;  // what fits, in nanoseconds
+  const auto aligned = [&](double microseconds) {
+    return std::llround(std::min(aligner.aligned(microseconds), kMost) * 1000);
+  };
+  const std::int64_t from = aligned(begin);
+  const std::int64_t to = aligned(begin + length);
+  replace_number(line, "ts", from);
+  if (has_length) replace_number(line, "dur", std::max(to - from, std::int64_t{0}));
 }
 
 void describe(const RankTrace& trace, const Aligner& aligner, std::ostream& notes) {

@@ -24,8 +24,9 @@
 namespace kolo {
 namespace {
 
-constexpr std::size_t kEnough = 1 << 20;   // bytes, to be written
-constexpr double kLongestPause = 86400.0;  // seconds
+constexpr std::size_t kEnough = 1 << 20;                       // bytes, to be written
+constexpr std::int64_t kLargestImage = std::int64_t{1} << 30;  // PNG counts a part's with 31 bits
+constexpr double kLongestPause = 86400.0;                      // seconds
 
 // Names and texts in event files are UTF-8, or nothing behind them can be read.
 const std::string& checked(const char* call, const std::string& text) {
@@ -64,7 +65,7 @@ trainer::ImageValue image_of(const at::Tensor& given) {
   if (!given.defined() || given.layout() != at::kStrided) {
     throw refuse("the tensor is undefined or sparse");
   }
-  at::Tensor image = given.detach().cpu().resolve_neg();
+  at::Tensor image = given.detach();
   if (image.dim() == 2) image = image.unsqueeze(0);
   if (image.dim() != 3) {
     throw refuse("the tensor has " + std::to_string(given.dim()) + " dimensions");
@@ -74,6 +75,8 @@ trainer::ImageValue image_of(const at::Tensor& given) {
     throw refuse("the tensor has " + std::to_string(channels) + " channels");
   }
   if (image.numel() == 0) throw refuse("the tensor is empty");
+  if (image.numel() > kLargestImage) throw refuse("the tensor has more than 2^30 elements");
+  image = image.cpu().resolve_neg();
   if (image.is_floating_point()) {
     image = image.to(at::kFloat).nan_to_num(0, 1, 0).clamp(0, 1).mul(255).round().to(at::kByte);
   } else if (image.scalar_type() != at::kByte) {

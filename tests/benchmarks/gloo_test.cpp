@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "one_rank.hpp"
+#include "temporary_folder.hpp"
 
 namespace kolo::bench {
 namespace {
@@ -18,13 +19,6 @@ using testing::HasSubstr;
 // Shell programs stand in for Python: `$1 -c SCRIPT 0 1 DESCRIPTOR BYTES SECONDS`.
 class BenchGloo : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "kolo-gloo-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   // A Python whose answers are the usual ones, but for those of `cases`.
   std::string python(const std::string& cases = "") {
     const std::string path = folder_ / "python";
@@ -78,7 +72,7 @@ class BenchGloo : public testing::Test {
     return "none";
   }
 
-  fs::path folder_;
+  const testing_support::TemporaryFolder folder_;
   OneRank ranks_;
   const std::vector<Parameter> model_ = {{"weight", {2, 2}}, {"bias", {3}}};
 };

@@ -1,4 +1,5 @@
 #include "benchmarks/json_file.hpp"
+#include "temporary_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,22 +15,17 @@ namespace fs = std::filesystem;
 
 class BenchJsonFile : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (fs::temp_directory_path() / "kolo-bench-XXXXXX").string();
-    ASSERT_NE(mkdtemp(name.data()), nullptr);
-    folder_ = name;
+  std::string path(const std::string& name) const { return folder_ / name; }
+  int files() const {
+    return static_cast<int>(std::distance(fs::directory_iterator(folder_.path()), {}));
   }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  int files() const { return static_cast<int>(std::distance(fs::directory_iterator(folder_), {})); }
   static std::string content(const std::string& path) {
     std::ostringstream text;
     text << std::ifstream(path).rdbuf();
     return text.str();
   }
 
-  fs::path folder_;
+  const testing_support::TemporaryFolder folder_;
 };
 
 TEST_F(BenchJsonFile, ReplacesAsAWholeAndLeavesNothingElse) {
@@ -60,8 +56,8 @@ TEST_F(BenchJsonFile, ErrorsNameFileAndReason) {
 }
 
 TEST_F(BenchJsonFile, AFolderIsRefusedAndLeftAlone) {
-  EXPECT_THROW(check_writable(folder_.string()), FileError);
-  EXPECT_THROW(replace_file(folder_.string(), "x"), FileError);
+  EXPECT_THROW(check_writable(folder_.path()), FileError);
+  EXPECT_THROW(replace_file(folder_.path(), "x"), FileError);
   EXPECT_EQ(files(), 0);
 }
 

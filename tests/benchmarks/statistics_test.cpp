@@ -33,6 +33,27 @@ TEST(Summarize, OneAndNone) {
   EXPECT_EQ(summarize({}).median, 0);
 }
 
+TEST(RatioOfPairs, TakesThePairsNotTheMedians) {
+  // The machine was four times as slow for the second pair, and each time the first took a tenth
+  // longer.
+  const Ratio ratio = ratio_of_pairs({11, 44, 22}, {10, 40, 20});
+  EXPECT_DOUBLE_EQ(ratio.median, 1.1);
+  EXPECT_DOUBLE_EQ(ratio.low, 1.1);
+  EXPECT_DOUBLE_EQ(ratio.high, 1.1);
+  EXPECT_EQ(ratio.pairs, 3);
+}
+
+TEST(RatioOfPairs, IntervalIsThatOfTheSignTest) {
+  std::vector<double> samples(100);
+  std::iota(samples.begin(), samples.end(), 1.0);
+  const Ratio ratio = ratio_of_pairs(samples, std::vector<double>(100, 1.0));
+  EXPECT_EQ(ratio.median, 50.5);
+  EXPECT_EQ(ratio.low, 40);  // the tables of the sign test: the 40th and the 61st of 100
+  EXPECT_EQ(ratio.high, 61);
+  EXPECT_EQ(ratio_of_pairs({3, 1}, {1, 1}).low, 1);
+  EXPECT_EQ(ratio_of_pairs({}, {}).pairs, 0);
+}
+
 TEST(BenchSizes, FourTimesAsLargeEachTime) {
   EXPECT_THAT(sizes_between(4, 100), testing::ElementsAre(4, 16, 64));
   EXPECT_THAT(sizes_between(12, 12), testing::ElementsAre(12));

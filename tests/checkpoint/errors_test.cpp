@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "checkpoint/header.hpp"
-#include "checkpoint/shared_folder.hpp"
 #include "checkpoint/trained.hpp"
+#include "shared_folder.hpp"
 #include "torch_ops/everywhere.hpp"
 
 namespace kolo::testing_support {

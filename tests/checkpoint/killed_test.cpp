@@ -9,6 +9,7 @@
 
 #include "checkpoint/saved_state.hpp"
 #include "kolo/error.h"
+#include "temporary_folder.hpp"
 
 namespace kolo::checkpoint::test {
 namespace {
@@ -92,18 +93,12 @@ class LimitedFiles : public FileSystem {
 
 class Killed : public testing::Test {
  protected:
-  Killed() {
-    path_ = (std::filesystem::temp_directory_path() / "kolo-killed-XXXXXX").string();
-    if (::mkdtemp(path_.data()) == nullptr) path_.clear();
-  }
-  ~Killed() override { std::filesystem::remove_all(path_); }
-
   // In a process of its own, which may use so many calls. Returns whether it was killed.
   bool save(std::int64_t step, int calls) {
     const pid_t child = ::fork();
     if (child == 0) {
       LimitedFiles files(calls);
-      Shelf shelf(files, path_, "c", {1});
+      Shelf shelf(files, folder_.path(), "c", {1});
       save_small(files, shelf, step);
       ::_exit(0);
     }
@@ -114,7 +109,7 @@ class Killed : public testing::Test {
     return WEXITSTATUS(status) == 9;
   }
 
-  std::string path_;
+  const testing_support::TemporaryFolder folder_;
 };
 
 TEST_F(Killed, AtAnyCall) {
@@ -126,7 +121,7 @@ TEST_F(Killed, AtAnyCall) {
   for (; is_killed; ++calls) {
     step += 10;
     is_killed = save(step, calls);
-    const std::vector<Saved> all = list_checkpoints(system_files(), path_, "c");
+    const std::vector<Saved> all = list_checkpoints(system_files(), folder_.path(), "c");
     ASSERT_FALSE(all.empty()) << "killed before call " << calls;
     // No file of its final name is damaged.
     for (const Saved& saved : all)
@@ -136,7 +131,7 @@ TEST_F(Killed, AtAnyCall) {
   }
   EXPECT_EQ(last, step);
   EXPECT_GT(calls, 15);
-  EXPECT_EQ(system_files().list(path_).size(), 1);
+  EXPECT_EQ(system_files().list(folder_.path()).size(), 1);
 }
 
 }  // namespace

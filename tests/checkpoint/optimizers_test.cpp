@@ -1,6 +1,6 @@
 // Optimizers' state that does not fit: what is restored works, the rest stays as it was.
-#include "checkpoint/shared_folder.hpp"
 #include "checkpoint/trained.hpp"
+#include "shared_folder.hpp"
 #include "torch_ops/everywhere.hpp"
 
 namespace kolo::testing_support {

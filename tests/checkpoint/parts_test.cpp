@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <random>
 
-#include "checkpoint/shared_folder.hpp"
 #include "checkpoint/trained.hpp"
+#include "shared_folder.hpp"
 #include "torch_ops/fixture.hpp"
 
 namespace kolo::testing_support {

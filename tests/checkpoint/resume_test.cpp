@@ -1,8 +1,8 @@
 // A training that was saved and goes on in another process gives the bits of one that was not.
 #include <random>
 
-#include "checkpoint/shared_folder.hpp"
 #include "checkpoint/trained.hpp"
+#include "shared_folder.hpp"
 #include "torch_ops/fixture.hpp"
 
 namespace kolo::testing_support {

@@ -1,8 +1,8 @@
 // What can be saved, and that it comes back.
 #include <filesystem>
 
-#include "checkpoint/shared_folder.hpp"
 #include "checkpoint/trained.hpp"
+#include "shared_folder.hpp"
 #include "torch_ops/fixture.hpp"
 
 namespace kolo::testing_support {

@@ -71,11 +71,14 @@ TEST(EngineLoss, NothingIsForgottenWhenAPeerIsLostAmidSubmissions) {
   Engine::Options options = test_options();
   options.shutdown_timeout = milliseconds(500);
   for (int round = 0; round < 5; ++round) {
+    std::latch step_1_is_over(2);  // the victim's end of it may come before the other's
     on_all_ranks(
         2,
         [&](Engine& engine, Transport& transport) {
           std::vector<float> data(20000, 1.0F);
-          ASSERT_TRUE(submit_and_wait(engine, allreduce("step 1", data)).is_ok());
+          const Status first = submit_and_wait(engine, allreduce("step 1", data));
+          step_1_is_over.arrive_and_wait();
+          ASSERT_TRUE(first.is_ok()) << first.message();
           if (engine.rank() == 1) {
             kill_local_rank(transport, 1);
             return;
@@ -90,8 +93,9 @@ TEST(EngineLoss, NothingIsForgottenWhenAPeerIsLostAmidSubmissions) {
             }
           }
           for (const auto& operation : accepted) {
-            ASSERT_EQ(engine.wait(operation, std::chrono::seconds(20)).code(),
-                      StatusCode::kPeerLost);
+            const Status status = engine.wait(operation, std::chrono::seconds(20));
+            ASSERT_EQ(status.code(), StatusCode::kPeerLost)
+                << operation->name << ": " << status.message();
           }
         },
         options);

@@ -2,15 +2,15 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <zlib.h>
 
 #include <cstdint>
-#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "temporary_folder.hpp"
 
 namespace kolo::test {
 
@@ -48,36 +48,15 @@ inline Bytes gzip(const Bytes& plain, int level = 6, int strategy = Z_DEFAULT_ST
   return packed;
 }
 
-// A folder of the test's own; the destructor removes it with all that is in it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "kolo-test-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
-    path_ = pattern;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-
-  std::string path() const { return path_.string(); }
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
-  // Returns the path of the file.
-  std::string write(const std::string& name, const Bytes& bytes) const {
-    std::ofstream file(path_ / name, std::ios::binary);
-    file.write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
-    if (!file.flush()) throw std::runtime_error("cannot write " + name);
-    return *this / name;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+// Returns the path of the file.
+inline std::string write(const testing_support::TemporaryFolder& folder, const std::string& name,
+                         const Bytes& bytes) {
+  std::ofstream file(folder / name, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  if (!file.flush()) throw std::runtime_error("cannot write " + name);
+  return folder / name;
+}
 
 // The message of the Exception that call throws; a failed check if it throws none.
 template <typename Exception, typename Call>

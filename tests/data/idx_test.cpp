@@ -23,7 +23,8 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using test::operator+;
-using test::TemporaryFolder;
+using test::write;
+using testing_support::TemporaryFolder;
 
 constexpr std::uint8_t kUint8 = 0x08;
 const Bytes kTwoByThree = idx_header(kUint8, {2, 3}) + Bytes{1, 2, 3, 4, 5, 6};
@@ -255,15 +256,15 @@ TEST(IdxGzip, LieThatTheRatioAllowsTakesNoMemory) {
 
 TEST(IdxFiles, PlainAndGzipWhateverTheName) {
   const TemporaryFolder folder;
-  const std::string plain = folder.write("plain.gz", kTwoByThree);
-  const std::string packed = folder.write("packed", gzip(kTwoByThree));
+  const std::string plain = write(folder, "plain.gz", kTwoByThree);
+  const std::string packed = write(folder, "packed", gzip(kTwoByThree));
   EXPECT_THAT(read_idx(plain).bytes, ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_THAT(read_idx(packed).bytes, ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
 TEST(IdxFiles, MessageBeginsWithThePath) {
   const TemporaryFolder folder;
-  const std::string path = folder.write("short", idx_header(kUint8, {100, 100}));
+  const std::string path = write(folder, "short", idx_header(kUint8, {100, 100}));
   EXPECT_EQ(message_of<DataError>([&] { read_idx(path); }).rfind(path + ": is too short", 0), 0U);
 }
 
@@ -286,7 +287,7 @@ TEST(IdxFiles, FolderOrPipe) {
 TEST(IdxFiles, Unreadable) {
   if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
   const TemporaryFolder folder;
-  const std::string path = folder.write("secret", kTwoByThree);
+  const std::string path = write(folder, "secret", kTwoByThree);
   ASSERT_EQ(::chmod(path.c_str(), 0), 0);
   EXPECT_THAT(message_of<DataError>([&] { read_idx(path); }), HasSubstr("Permission denied"));
 }

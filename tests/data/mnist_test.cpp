@@ -24,7 +24,8 @@ using test::message_of;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using test::operator+;
-using test::TemporaryFolder;
+using test::write;
+using testing_support::TemporaryFolder;
 
 constexpr std::uint8_t kUint8 = 0x08;
 constexpr auto kImages = "train-images-idx3-ubyte";
@@ -48,8 +49,8 @@ class MnistFiles : public ::testing::Test {
  protected:
   // What the training set's two files give: the message of its DataError.
   std::string error_of(const Bytes& images, const Bytes& labels) const {
-    folder_.write(kImages, images);
-    folder_.write(kLabels, labels);
+    write(folder_, kImages, images);
+    write(folder_, kLabels, labels);
     return message_of<DataError>([&] { MNIST dataset(folder_.path()); });
   }
 
@@ -57,10 +58,10 @@ class MnistFiles : public ::testing::Test {
 };
 
 TEST_F(MnistFiles, TrainAndTest) {
-  folder_.write(kImages, make_images(3));
-  folder_.write(kLabels, make_labels({9, 0, 4}));
-  folder_.write("t10k-images-idx3-ubyte.gz", gzip(make_images(2)));
-  folder_.write("t10k-labels-idx1-ubyte.gz", gzip(make_labels({1, 2})));
+  write(folder_, kImages, make_images(3));
+  write(folder_, kLabels, make_labels({9, 0, 4}));
+  write(folder_, "t10k-images-idx3-ubyte.gz", gzip(make_images(2)));
+  write(folder_, "t10k-labels-idx1-ubyte.gz", gzip(make_labels({1, 2})));
   const MNIST train(folder_.path());
   EXPECT_TRUE(train.is_train());
   EXPECT_EQ(train.size(), 3U);
@@ -75,8 +76,8 @@ TEST_F(MnistFiles, TrainAndTest) {
 }
 
 TEST_F(MnistFiles, PixelsAreFromZeroToOne) {
-  folder_.write(kImages, make_images(2));
-  folder_.write(kLabels, make_labels({1, 2}));
+  write(folder_, kImages, make_images(2));
+  write(folder_, kLabels, make_labels({1, 2}));
   const MNIST dataset(folder_.path());
   const torch::Tensor expected =
       torch::arange(784).add(1).remainder(256).to(torch::kFloat32).div(255).view({1, 28, 28});
@@ -86,8 +87,8 @@ TEST_F(MnistFiles, PixelsAreFromZeroToOne) {
 }
 
 TEST_F(MnistFiles, GetGivesImageAndLabel) {
-  folder_.write(kImages, make_images(2));
-  folder_.write(kLabels, make_labels({1, 2}));
+  write(folder_, kImages, make_images(2));
+  write(folder_, kLabels, make_labels({1, 2}));
   MNIST dataset(folder_.path());
   const auto example = dataset.get(1);
   EXPECT_TRUE(example.data.equal(dataset.images()[1]));
@@ -97,8 +98,8 @@ TEST_F(MnistFiles, GetGivesImageAndLabel) {
 }
 
 TEST_F(MnistFiles, WithTransformsInADataLoader) {
-  folder_.write(kImages, make_images(5));
-  folder_.write(kLabels, make_labels({0, 1, 2, 3, 4}));
+  write(folder_, kImages, make_images(5));
+  write(folder_, kLabels, make_labels({0, 1, 2, 3, 4}));
   auto dataset = MNIST(folder_.path())
                      .map(torch::data::transforms::Normalize<>(0.5, 0.25))
                      .map(torch::data::transforms::Stack<>());
@@ -116,14 +117,14 @@ TEST_F(MnistFiles, WithTransformsInADataLoader) {
 }
 
 TEST_F(MnistFiles, ThePlainFileIsPreferred) {
-  folder_.write(kImages, make_images(1));
-  folder_.write(std::string(kImages) + ".gz", {1, 2, 3});
-  folder_.write(kLabels, make_labels({7}));
+  write(folder_, kImages, make_images(1));
+  write(folder_, std::string(kImages) + ".gz", {1, 2, 3});
+  write(folder_, kLabels, make_labels({7}));
   EXPECT_EQ(MNIST(folder_.path()).size(), 1U);
 }
 
 TEST_F(MnistFiles, MissingFile) {
-  folder_.write(kImages, make_images(1));
+  write(folder_, kImages, make_images(1));
   EXPECT_THAT(
       message_of<DataError>([&] { MNIST dataset(folder_.path()); }),
       AllOf(HasSubstr(folder_ / kLabels), HasSubstr("nor with .gz"), HasSubstr("scripts/setup"),

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -10,6 +11,7 @@
 #include <sstream>
 #include <thread>
 
+#include "temporary_folder.hpp"
 #include "timeline/watcher.hpp"
 
 namespace kolo::timeline {
@@ -21,14 +23,12 @@ using testing::HasSubstr;
 class FlightTest : public testing::Test {
  protected:
   FlightTest() {
-    std::string name = testing::TempDir() + "kolo-flight-XXXXXX";
-    origin_.folder = mkdtemp(name.data());
+    origin_.folder = folder_.path();
     origin_.rank = 3;
     origin_.size = 4;
     origin_.host = "node \"1\"";
     origin_.job = 99;
   }
-  ~FlightTest() override { std::filesystem::remove_all(origin_.folder); }
 
   std::string path() const { return origin_.folder + "/flight-rank-3.json"; }
   std::vector<json> lines() const {
@@ -44,6 +44,7 @@ class FlightTest : public testing::Test {
     return condition();
   }
 
+  const testing_support::TemporaryFolder folder_;
   FlightOrigin origin_;
 };
 
@@ -152,6 +153,35 @@ TEST_F(FlightTest, OfAFailureTheRecordStays) {
   tracing.write_last("another");
   tracing.dump("afterwards");
   EXPECT_EQ(lines()[0]["reason"], "failure");
+}
+
+TEST_F(FlightTest, OfAFailureTheRecordIsThereBeforeTheProgramHearsOfIt) {
+  Tracing tracing;
+  tracing.set_flight(origin_);
+  const Watcher watcher(tracing, {});
+  tracing.hand_over_last(tracing.record("failure"), std::chrono::seconds(30));
+  EXPECT_EQ(lines()[0]["reason"], "failure");
+}
+
+TEST_F(FlightTest, ADiskThatDoesNotAnswerIsWaitedForNoLongerThanAllowed) {
+  Tracing tracing;
+  origin_.process = 8;
+  tracing.set_flight(origin_);
+  const Clock::time_point begin = Clock::now();
+  tracing.hand_over_last("nobody watches", std::chrono::seconds(30));
+  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
+  // To be opened for writing a pipe waits for a reader.
+  const std::string unfinished = path() + ".8.tmp";
+  ASSERT_EQ(mkfifo(unfinished.c_str(), 0600), 0);
+  const Watcher watcher(tracing, {});
+  const Clock::time_point before = Clock::now();
+  tracing.hand_over_last(tracing.record("failure"), std::chrono::milliseconds(100));
+  const Clock::duration taken = Clock::now() - before;
+  EXPECT_GE(taken, std::chrono::milliseconds(100));
+  EXPECT_LT(taken, std::chrono::seconds(10));
+  std::ostringstream text;
+  text << std::ifstream(unfinished).rdbuf();  // and now it answers
+  EXPECT_THAT(text.str(), HasSubstr("failure"));
 }
 
 TEST_F(FlightTest, KnowsThatItDidNotRun) {

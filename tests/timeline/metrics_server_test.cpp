@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -163,6 +164,35 @@ TEST_F(ServerTest, EndsThoughSomebodyIsConnected) {
   server_.reset();
   EXPECT_THAT(client.hear(), IsEmpty());
   EXPECT_FALSE(Client(port).connected());
+}
+
+// A child that lives on, as a loader of data, does not keep the next job from the port.
+TEST_F(ServerTest, AForkedProcessLetsThePortGo) {
+  const int port = server_->port();
+  int pipe[2] = {-1, -1};
+  ASSERT_EQ(::pipe(pipe), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(pipe[1]);
+    server_->close_in_child();
+    char byte = 0;
+    ::_exit(::read(pipe[0], &byte, 1) == 0 ? 0 : 1);  // when the other end is closed
+  }
+  server_.reset();
+  std::unique_ptr<MetricsServer> next;
+  // The child may not have come as far.
+  for (int i = 0; i < 500 && next == nullptr; ++i) {
+    if (!MetricsServer::start(
+             "127.0.0.1", port, [] { return ""; }, next)
+             .is_ok())
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_NE(next, nullptr);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(ServerTest, SaysWhyItCannot) {

@@ -1,4 +1,5 @@
 #include "timeline/tracing.hpp"
+#include "temporary_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,13 +22,7 @@ using testing::HasSubstr;
 
 class TracingTest : public testing::Test {
  protected:
-  TracingTest() {
-    std::string name = testing::TempDir() + "kolo-tracing-XXXXXX";
-    folder_ = mkdtemp(name.data());
-  }
-  ~TracingTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string path() const { return folder_ + "/timeline-rank-0.json"; }
+  std::string path() const { return folder_ / "timeline-rank-0.json"; }
 
   std::string text() const {
     std::ostringstream all;
@@ -38,7 +33,7 @@ class TracingTest : public testing::Test {
   void start(
       Tracing& tracing, const std::function<void()>& now_and_then = [] {}) const {
     std::unique_ptr<TraceFile> file;
-    ASSERT_TRUE(TraceFile::open(folder_, 0, file).is_ok());
+    ASSERT_TRUE(TraceFile::open(folder_.path(), 0, file).is_ok());
     Origin origin;
     origin.start = nanoseconds(Clock::now());
     origin.shift = -origin.start;
@@ -62,7 +57,7 @@ class TracingTest : public testing::Test {
     return found;
   }
 
-  std::string folder_;
+  const testing_support::TemporaryFolder folder_;
 };
 
 TEST_F(TracingTest, WritesWhatIsAddedWhileItIsOn) {
@@ -174,17 +169,17 @@ TEST_F(TracingTest, CountsTheStepsOfTheFirstThatMakesOne) {
 
 TEST_F(TracingTest, AFolderThatCannotBeMadeIsAnError) {
   std::unique_ptr<TraceFile> file;
-  std::ofstream(folder_ + "/file") << "x";
-  const Status status = TraceFile::open(folder_ + "/file/folder", 0, file);
+  std::ofstream(folder_ / "file") << "x";
+  const Status status = TraceFile::open(folder_ / "file/folder", 0, file);
   EXPECT_EQ(status.code(), StatusCode::kFile);
   EXPECT_THAT(status.message(),
-              HasSubstr(folder_ + "/file/folder: the folder cannot be made: Not a directory"));
+              HasSubstr(folder_ / "file/folder: the folder cannot be made: Not a directory"));
   std::filesystem::create_directory(path());
-  EXPECT_THAT(TraceFile::open(folder_, 0, file).message(),
+  EXPECT_THAT(TraceFile::open(folder_.path(), 0, file).message(),
               HasSubstr("cannot be written: Is a directory"));
   EXPECT_EQ(file, nullptr);
-  ASSERT_TRUE(TraceFile::open(folder_ + "/a/b", 3, file).is_ok());
-  EXPECT_EQ(file->path(), folder_ + "/a/b/timeline-rank-3.json");
+  ASSERT_TRUE(TraceFile::open(folder_ / "a/b", 3, file).is_ok());
+  EXPECT_EQ(file->path(), folder_ / "a/b/timeline-rank-3.json");
   file->remove();
   EXPECT_FALSE(std::filesystem::exists(file->path()));
 }

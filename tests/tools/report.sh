@@ -2,6 +2,7 @@
 # report.sh BIN TESTBIN: the report of 4 ranks and 1,000 steps, in a real browser. 77: there is none.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+export PYTHONDONTWRITEBYTECODE=1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$2/make_timelines" "$work" 4 1000

@@ -4,12 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 
 #include "kolo/error.h"
-#include "tools/json_fields.hpp"
+#include "temporary_folder.hpp"
 #include "trace_fixture.hpp"
 
 namespace kolo::tools {
@@ -26,12 +24,6 @@ constexpr double kClose = 0.01;
 
 class AnalysisTest : public testing::Test {
  protected:
-  AnalysisTest() {
-    std::string name = testing::TempDir() + "kolo-analysis-XXXXXX";
-    folder_ = mkdtemp(name.data());
-  }
-  ~AnalysisTest() override { std::filesystem::remove_all(folder_); }
-
   // Ranks that compute for work(rank, step) ms, reduce 'w' for 2 ms when all are ready, and wait
   // for that; the next step begins then.
   void train(int ranks, int steps, const std::function<double(int rank, int step)>& work,
@@ -51,13 +43,13 @@ class AnalysisTest : public testing::Test {
         timeline.step(step, begin, all + 2);
         begin = all + 2;
       }
-      timeline.write(folder_);
+      timeline.write(folder_.path());
     }
   }
 
-  Analysis analysis() const { return analyse(read_activity(folder_)); }
+  Analysis analysis() const { return analyse(read_activity(folder_.path())); }
 
-  std::string folder_;
+  const testing_support::TemporaryFolder folder_;
 };
 
 void expect_shares(const Shares& shares, double compute, double overlapped, double exposed,
@@ -77,7 +69,7 @@ TEST_F(AnalysisTest, DividesAStep) {
   timeline.wait(1, "b", 70, 80);
   timeline.wait(1, "saved", 0, 100, 78);  // another thread than the one that makes steps
   timeline.step(1, 0, 100);
-  timeline.write(folder_);
+  timeline.write(folder_.path());
   const Analysis analysis = this->analysis();
   ASSERT_THAT(analysis.steps, ElementsAre(1));
   expect_shares(analysis.shares.at(0).at(0), 40, 30, 10, 20);
@@ -91,7 +83,7 @@ TEST_F(AnalysisTest, CutsAtTheEndOfAStep) {
   timeline.tensor(1, 0, "a", 1000, {5, 6, 8, 14});
   timeline.wait(1, "a", 9, 13);
   timeline.step(2, 10, 20);
-  timeline.write(folder_);
+  timeline.write(folder_.path());
   const Analysis analysis = this->analysis();
   expect_shares(analysis.shares.at(0).at(0), 8, 1, 1, 0);
   expect_shares(analysis.shares.at(0).at(1), 6, 1, 3, 0);
@@ -103,7 +95,7 @@ TEST_F(AnalysisTest, CountsOnlyTheProgramsCommunication) {
   timeline.tensor(1, 0, "a", 1000, {1, 2, 6, 8});
   timeline.tensor(1, 1, "c", 1000, {1, 2, 2, 10}, OpKind::kClock);
   timeline.step(1, 0, 10);
-  timeline.write(folder_);
+  timeline.write(folder_.path());
   const Analysis analysis = this->analysis();
   expect_shares(analysis.shares.at(0).at(0), 8, 2, 0, 0);
   EXPECT_NEAR(analysis.collectives, 1, 1e-9);
@@ -119,15 +111,15 @@ TEST_F(AnalysisTest, LeavesTheFirstStepOutOfMeans) {
 TEST_F(AnalysisTest, TakesTheStepsThatAllRanksHave) {
   RankTimeline whole(0, {});
   for (int step = 1; step <= 5; ++step) whole.step(step, step, step + 1);
-  whole.write(folder_);
+  whole.write(folder_.path());
   RankTimeline killed(1, {});
   for (int step = 2; step <= 4; ++step) killed.step(step, step, step + 1);
-  killed.write(folder_, false);
+  killed.write(folder_.path(), false);
   EXPECT_THAT(analysis().steps, ElementsAre(2, 3, 4));
 }
 
 TEST_F(AnalysisTest, SaysThatThereAreNoSteps) {
-  RankTimeline(0, {}).write(folder_);
+  RankTimeline(0, {}).write(folder_.path());
   try {
     analysis();
     FAIL() << "nothing was thrown";
@@ -141,10 +133,10 @@ TEST_F(AnalysisTest, RanksWithFewStepsAreLeftOut) {
   RankTimeline::Settings settings;
   settings.size = 3;
   RankTimeline none(1, settings);
-  none.write(folder_);
+  none.write(folder_.path());
   RankTimeline few(2, settings);
   for (int step = 1; step <= 4; ++step) few.step(step, step, step + 1);
-  few.write(folder_);
+  few.write(folder_.path());
   const Analysis analysis = this->analysis();
   EXPECT_THAT(analysis.ranks, ElementsAre(0));
   EXPECT_THAT(analysis.short_ranks, ElementsAre(1, 2));
@@ -169,6 +161,11 @@ TEST_F(AnalysisTest, LongStepsOfAllAreNobodys) {
   EXPECT_EQ(analysis().long_steps.latest_rank, -1);
 }
 
+TEST_F(AnalysisTest, WhoIsALittleLateInLongStepsDoesNotMakeThemLong) {
+  train(2, 40, [](int rank, int step) { return step % 10 == 0 ? 500.0 + 10 * rank : 8.0; });
+  EXPECT_EQ(analysis().long_steps.latest_rank, -1);
+}
+
 // In each step both are late once: they wait for each other, and neither works longer.
 TEST_F(AnalysisTest, WhoIsLateNowAndThenIsNotSlow) {
   for (int rank = 0; rank < 2; ++rank) {
@@ -183,7 +180,7 @@ TEST_F(AnalysisTest, WhoIsLateNowAndThenIsNotSlow) {
       }
       timeline.step(step, begin, begin + 20);
     }
-    timeline.write(folder_);
+    timeline.write(folder_.path());
   }
   const Analysis analysis = this->analysis();
   EXPECT_NEAR(analysis.lateness.at(0)[20], 3000, kClose);
@@ -201,7 +198,7 @@ TEST_F(AnalysisTest, AgreeingIsNotWaitingForOthers) {
     timeline.tensor(1, 1, "t", 400, {5.0 - rank, 6, 6, 8});
     timeline.wait(1, "t", 5.0 - rank, 8);
     timeline.step(1, 0, 10);
-    timeline.write(folder_);
+    timeline.write(folder_.path());
   }
   const Analysis analysis = this->analysis();
   EXPECT_NEAR(analysis.mean.waiting, 1500, kClose);
@@ -217,13 +214,29 @@ TEST_F(AnalysisTest, WhileSomethingMovesNobodyWaitsForOthers) {
     timeline.tensor(1, 2, "b", 400, {ready, 8, 8, 9});
     timeline.wait(1, "b", ready, 9);
     timeline.step(1, 0, 10);
-    timeline.write(folder_);
+    timeline.write(folder_.path());
   }
   const Analysis analysis = this->analysis();
   EXPECT_NEAR(analysis.means.at(0).exposed, 5000, kClose);
   EXPECT_NEAR(analysis.means.at(0).waiting, 2000, kClose);
   EXPECT_NEAR(analysis.for_others, 1000, kClose);
   EXPECT_NEAR(analysis.small_waits, 1000 + 2000, kClose);
+}
+
+TEST_F(AnalysisTest, NotAllWaitsAreForSmallCollectives) {
+  RankTimeline timeline(0, {});
+  const auto waited = [&](const std::string& name, std::uint64_t bytes, double begin, OpKind kind) {
+    timeline.tensor(1, static_cast<std::uint64_t>(begin), name, bytes,
+                    {begin, begin, begin, begin + 1}, kind);
+    timeline.wait(1, name, begin, begin + 1);
+  };
+  waited("small", kSmall - 1, 1, OpKind::kAllreduce);
+  waited("large", kSmall, 3, OpKind::kAllreduce);
+  waited("barrier", 0, 5, OpKind::kBarrier);
+  waited("sent", 400, 7, OpKind::kSend);
+  timeline.step(1, 0, 10);
+  timeline.write(folder_.path());
+  EXPECT_NEAR(analysis().small_waits, 1000, kClose);
 }
 
 TEST_F(AnalysisTest, KnowsWhatRanAlone) {
@@ -233,7 +246,7 @@ TEST_F(AnalysisTest, KnowsWhatRanAlone) {
   timeline.tensor(1, 3, "a", 400, {0, 3, 3.5, 5});
   timeline.tensor(1, 4, "a", 400, {0, 3, 5, 6});
   timeline.step(1, 0, 10);
-  timeline.write(folder_);
+  timeline.write(folder_.path());
   const Speed speed = analysis().speeds.at(0);
   EXPECT_EQ(speed.count, 4U);
   EXPECT_EQ(speed.alone, 1U);
@@ -250,7 +263,7 @@ TEST_F(AnalysisTest, SendsMakeNobodyLate) {
                       OpKind::kSend);
       timeline.step(step, begin, begin + 20);
     }
-    timeline.write(folder_);
+    timeline.write(folder_.path());
   }
   const Analysis analysis = this->analysis();
   EXPECT_THAT(analysis.stragglers, IsEmpty());
@@ -265,8 +278,8 @@ TEST_F(AnalysisTest, ScopesMayHaveAnyName) {
   for (const char* name : {"clock", "kolo", "kolo_end", "events were lost"})
     timeline.trace(1, name, 1, 2);
   timeline.step(1, 0, 10);
-  timeline.write(folder_, false);
-  const RunActivity run = read_activity(folder_);
+  timeline.write(folder_.path(), false);
+  const RunActivity run = read_activity(folder_.path());
   EXPECT_EQ(run.ranks.at(0).scopes.size(), 4U);
   EXPECT_FALSE(run.ranks.at(0).trace.complete);
 }
@@ -283,7 +296,7 @@ TEST_F(AnalysisTest, WhatComesNowAndThenIsNoLateTensor) {
     }
     timeline.step(step, begin, begin + 10);
   }
-  timeline.write(folder_);
+  timeline.write(folder_.path());
   const std::vector<TensorTiming> tensors = analysis().tensors;
   ASSERT_THAT(tensors, ElementsAre(Field(&TensorTiming::name, "w")));
   EXPECT_EQ(tensors[0].last, 19U);
@@ -359,7 +372,7 @@ TEST_F(AnalysisTest, OrdersTensorsByTheTimeTheyAreReady) {
       timeline.wait(step, "late", begin + 50, begin + 70);
       timeline.step(step, begin, begin + 100);
     }
-    timeline.write(folder_);
+    timeline.write(folder_.path());
   }
   const std::vector<TensorTiming> tensors = analysis().tensors;
   ASSERT_THAT(tensors,
@@ -379,7 +392,7 @@ TEST_F(AnalysisTest, ABucketWithoutItsTensorsStandsForThem) {
   RankTimeline timeline(0, {});
   timeline.bucket(1, 3, 5, 2, 8, {20, 21, 22, 25});
   timeline.step(1, 0, 30);
-  timeline.write(folder_);
+  timeline.write(folder_.path());
   EXPECT_THAT(analysis().tensors, ElementsAre(Field(&TensorTiming::name, "bucket 5")));
 }
 
@@ -396,7 +409,7 @@ TEST_F(AnalysisTest, MeasuresCollectivesBySize) {
                     {begin + 40, begin + 40, begin + 40, begin + 41}, OpKind::kBroadcast);
     timeline.step(step, begin, begin + 100);
   }
-  timeline.write(folder_);
+  timeline.write(folder_.path());
   const Analysis analysis = this->analysis();
   ASSERT_THAT(analysis.speeds, SizeIs(2));
   const Speed& reduce = analysis.speeds[0];
@@ -423,7 +436,7 @@ TEST_F(AnalysisTest, ManySizesArePutTogether) {
                     {1.0 + i, 1.0 + i, 1.0 + i, 1.5 + i});
   }
   timeline.step(1, 0, 200);
-  timeline.write(folder_);
+  timeline.write(folder_.path());
   const Analysis analysis = this->analysis();
   std::size_t all = 0;
   for (const Speed& one : analysis.speeds) all += one.count;
@@ -439,48 +452,11 @@ TEST_F(AnalysisTest, SumsScopes) {
     timeline.trace(step, "forward", begin + 1, begin + 4);
     timeline.step(step, begin, begin + 10);
   }
-  timeline.write(folder_);
+  timeline.write(folder_.path());
   const Analysis analysis = this->analysis();
   ASSERT_THAT(analysis.scopes,
               ElementsAre(Field(&ScopeTime::name, "forward"), Field(&ScopeTime::name, "load")));
   EXPECT_NEAR(analysis.scopes[0].time, 3000, kClose);
-}
-
-TEST(JsonFields, TakeWhatCanBeReckonedWith) {
-  using nlohmann::json;
-  const json object = json::parse(R"({"one": 1, "half": 0.5, "text": "1", "nothing": null,
-      "edge": 2305843009213693952, "large": 2305843009213693953, "low": -2305843009213693953,
-      "unsigned": 18446744073709551615, "wide": 4294967296})");
-  EXPECT_EQ(integer_at(object, "one"), 1);
-  EXPECT_EQ(integer_at(object, "edge"), std::int64_t{1} << 61);
-  EXPECT_EQ(integer_or(object, "none", 7), 7);
-  EXPECT_EQ(int_or(object, "none", 7), 7);
-  EXPECT_EQ(int_at(object, "one"), 1);
-  EXPECT_EQ(number_at(object, "half"), 0.5);
-  for (const char* key : {"none", "half", "text", "nothing", "large", "low", "unsigned"})
-    EXPECT_THROW(integer_at(object, key), DataError) << key;
-  EXPECT_THROW(int_at(object, "wide"), DataError);
-  EXPECT_THROW(number_at(object, "text"), DataError);
-  EXPECT_THROW(integer_at(json(3), "one"), DataError);
-}
-
-TEST(Spans, AreUnitedAndCut) {
-  const Spans spans = united({{5, 7}, {1, 3}, {2, 4}, {6, 6.5}, {9, 9}});
-  ASSERT_EQ(spans.size(), 2U);
-  EXPECT_EQ(spans[0].end, 4);
-  EXPECT_EQ(spans[1].end, 7);
-  EXPECT_DOUBLE_EQ(covered(spans, {3, 6}), 2);
-  EXPECT_DOUBLE_EQ(covered(spans, {4, 5}), 0);
-  const Spans both = intersection(spans, {{0, 2}, {3.5, 5.5}, {6.5, 10}});
-  ASSERT_EQ(both.size(), 4U);
-  EXPECT_DOUBLE_EQ(covered(both, {0, 10}), 1 + 0.5 + 0.5 + 0.5);
-}
-
-TEST(Spans, Quantiles) {
-  EXPECT_EQ(median({}), 0);
-  EXPECT_EQ(median({3, 1, 2}), 2);
-  EXPECT_EQ(quantile({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, 0.1), 2);
-  EXPECT_EQ(quantile({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, 1), 11);
 }
 
 }  // namespace

@@ -199,6 +199,9 @@ TEST(ParseFlight, RefusesWhatIsNone) {
   std::string other = header;
   other.replace(other.find("\"rank\":0"), 8, "\"rank\":2");
   EXPECT_THAT(message(other), HasSubstr("it is of rank 2 of 2"));
+  other = header;
+  other.replace(other.find("\"size\":2"), 8, "\"size\":1048577");
+  EXPECT_THAT(message(other), HasSubstr("it is of rank 0 of 1048577"));
 }
 
 }  // namespace

@@ -1,14 +1,11 @@
 // Any files give a merged trace and a report, or a DataError.
-#include <unistd.h>
-
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
 
 #include "fuzz_json.hpp"
 #include "kolo/error.h"
+#include "temporary_folder.hpp"
 #include "tools/report/files.hpp"
 #include "tools/trace_merge.hpp"
 #include "tools/trace_report.hpp"
@@ -28,21 +25,6 @@ std::string_view report_plotly() {
 }
 
 namespace {
-
-// In memory; gone when the process ends.
-class Folder {
- public:
-  Folder() {
-    std::string name = "/dev/shm/kolo-trace-fuzz-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) std::abort();
-    path_ = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 std::string header(JsonMaker& json, int rank) {
   const std::string args = JsonMaker::object(
@@ -120,7 +102,7 @@ std::string write_speeds(const std::string& folder, JsonMaker& json) {
 }  // namespace kolo::tools
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const kolo::tools::Folder folder;
+  static const kolo::testing_support::TemporaryFolder folder("/dev/shm");
   kolo::tools::JsonMaker json(data, size);
   for (int rank = 0; rank < 2; ++rank) kolo::tools::write(folder.path(), json, rank);
   const std::string bandwidth = kolo::tools::write_speeds(folder.path(), json);

@@ -3,12 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "kolo/error.h"
+#include "temporary_folder.hpp"
 #include "timeline/trace_text.hpp"
 
 namespace kolo::tools {
@@ -23,18 +24,14 @@ constexpr std::int64_t kSecond = 1'000'000'000;
 
 class MergeTest : public testing::Test {
  protected:
-  MergeTest() {
-    std::string name = testing::TempDir() + "kolo-merge-XXXXXX";
-    folder_ = mkdtemp(name.data());
-  }
-  ~MergeTest() override { std::filesystem::remove_all(folder_); }
-
   std::string path(int rank) const {
-    return folder_ + "/timeline-rank-" + std::to_string(rank) + ".json";
+    return folder_ / "timeline-rank-" + std::to_string(rank) + ".json";
   }
 
-  // Of a rank whose clock shows `ahead` more than rank 0's at the start, and gains 20 ppm.
-  void write(int rank, std::int64_t ahead, std::int64_t run = 7, bool ended = true) const {
+  // Of a rank whose clock shows `ahead` more than rank 0's at the start, and gains 20 ppm. Before
+  // the scopes come so many that touch, each as long as `length` on that clock.
+  void write(int rank, std::int64_t ahead, std::int64_t run = 7, bool ended = true,
+             int touching = 0, std::int64_t length = 0) const {
     const std::int64_t start = 500 * kSecond;  // on rank 0's clock
     const auto here = [&](std::int64_t time) { return time + ahead + (time - start) / 50'000; };
     const auto reading = [&](std::int64_t time) {
@@ -51,6 +48,13 @@ class MergeTest : public testing::Test {
     std::string text;
     lines.head(text);
     lines.add(text, reading(start));
+    for (int i = 0; i < touching; ++i) {
+      timeline::ScopeEvent scope;
+      scope.begin = here(start) + i * length;
+      scope.end = scope.begin + length;
+      scope.name = timeline::Name("touching");
+      lines.add(text, scope);
+    }
     for (const int seconds : {0, 25, 50}) {
       timeline::ScopeEvent scope;
       scope.begin = here(start + seconds * kSecond + 5 * kUs);
@@ -63,20 +67,23 @@ class MergeTest : public testing::Test {
     std::ofstream(path(rank)) << text;
   }
 
-  // By process, the times of scopes.
-  std::map<int, std::vector<double>> merge() {
+  json merged() {
     std::ostringstream merged;
     std::ostringstream notes;
-    merge_traces(folder_, merged, notes);
+    merge_traces(folder_.path(), merged, notes);
     notes_ = notes.str();
+    return json::parse(merged.str());
+  }
+  // By process, the times of scopes.
+  std::map<int, std::vector<double>> merge() {
     std::map<int, std::vector<double>> times;
-    for (const json& event : json::parse(merged.str())) {
+    for (const json& event : merged()) {
       if (event["ph"] == "X") times[event["pid"]].push_back(event["ts"]);
     }
     return times;
   }
 
-  std::string folder_;
+  const testing_support::TemporaryFolder folder_;
   std::string notes_;
 };
 
@@ -95,6 +102,27 @@ TEST_F(MergeTest, PutsAllRanksOnOneClock) {
   EXPECT_THAT(notes_, HasSubstr("rank 1 on node: clock -3000.000 ms behind rank 0's, drift -20.00 "
                                 "ppm, known to 0.3 us by 2 readings\n"));
   EXPECT_THAT(notes_, Not(HasSubstr("no timeline of")));
+}
+
+// To the nanosecond, or viewers leave some out.
+TEST_F(MergeTest, SpansThatTouchedStillDo) {
+  write(0, 0);
+  write(1, 3 * kSecond + 17, 7, true, 1000, 77'123'457);
+  const auto nanoseconds = [](const json& microseconds) {
+    return std::llround(microseconds.get<double>() * 1000);
+  };
+  int spans = 0;
+  std::int64_t end = 0;
+  for (const json& event : merged()) {
+    if (event["name"] != "touching") continue;
+    const std::int64_t begin = nanoseconds(event["ts"]);
+    if (spans++ > 0) {
+      ASSERT_EQ(begin, end) << "span " << spans;
+    }
+    end = begin + nanoseconds(event["dur"]);
+  }
+  EXPECT_EQ(spans, 1000);
+  EXPECT_NEAR(static_cast<double>(end), 77'123'457'000 / (1 + 20e-6), 10.0);
 }
 
 TEST_F(MergeTest, TakesWhatAKilledProcessLeaves) {

@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "kolo/error.h"
+#include "temporary_folder.hpp"
 #include "tools/report/files.hpp"
 #include "tools/trace_findings.hpp"
 #include "trace_fixture.hpp"
@@ -228,12 +228,6 @@ TEST(Texts, OfTimesAndBytes) {
 
 class ReportTest : public testing::Test {
  protected:
-  ReportTest() {
-    std::string name = testing::TempDir() + "kolo-report-XXXXXX";
-    folder_ = mkdtemp(name.data());
-  }
-  ~ReportTest() override { std::filesystem::remove_all(folder_); }
-
   void train(const std::string& tensor, int steps = 20) const {
     for (int rank = 0; rank < 2; ++rank) {
       RankTimeline timeline(rank, {});
@@ -244,23 +238,23 @@ class ReportTest : public testing::Test {
         timeline.wait(step, tensor, begin + 5 + 2 * rank, begin + 9);
         timeline.step(step, begin, begin + 10);
       }
-      timeline.write(folder_);
+      timeline.write(folder_.path());
     }
   }
 
   json report(const std::string& bandwidth = "") {
-    const ReportText text = report_text({folder_, bandwidth});
+    const ReportText text = report_text({folder_.path(), bandwidth});
     words_ = text.words;
     data_ = text.data;
     return json::parse(text.data);
   }
 
   std::string speeds(const std::string& text) const {
-    std::ofstream(folder_ + "/speed.json") << text;
-    return folder_ + "/speed.json";
+    std::ofstream(folder_ / "speed.json") << text;
+    return folder_ / "speed.json";
   }
 
-  std::string folder_;
+  const testing_support::TemporaryFolder folder_;
   std::string data_;
   std::string words_;
 };
@@ -269,7 +263,7 @@ TEST_F(ReportTest, HasAllInOnePage) {
   if (report_plotly().empty()) GTEST_SKIP() << "built without plotly.min.js";
   train("w");
   std::ostringstream page;
-  const ReportText text = report_text({folder_, ""});
+  const ReportText text = report_text({folder_.path(), ""});
   write_report(text, page);
   EXPECT_THAT(page.str(), HasSubstr("plotly.js v"));
   EXPECT_THAT(page.str(), HasSubstr("drawSplit();"));
@@ -346,7 +340,7 @@ TEST_F(ReportTest, RefusesWhatWasNotMeasured) {
     }
     return "";
   };
-  EXPECT_THAT(message(folder_ + "/none"), HasSubstr("cannot be read: No such file"));
+  EXPECT_THAT(message(folder_ / "none"), HasSubstr("cannot be read: No such file"));
   EXPECT_THAT(message(speeds("hello")), HasSubstr("is nothing that kolo bench allreduce"));
   EXPECT_THAT(message(speeds("{\"machine\":\"m\",\"date\":\"d\",\"rows\":[]}")),
               HasSubstr("speed.json: no allreduce with 2 ranks was measured in it"));
@@ -359,7 +353,7 @@ TEST_F(ReportTest, SaysWhatIsMissing) {
   settings.clock_error = 2'000'000;
   RankTimeline third(2, settings);
   for (int step = 1; step <= 20; ++step) third.step(step, step, step + 1);
-  third.write(folder_, false);
+  third.write(folder_.path(), false);
   report();
   EXPECT_THAT(words_, HasSubstr("There is no timeline of rank 3 in the folder."));
   EXPECT_THAT(words_, HasSubstr("Of rank 2: the timeline was not ended (killed?)"));

@@ -5,12 +5,14 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "fixture.hpp"
+#include "shared_folder.hpp"
 
 namespace kolo {
 namespace {
@@ -24,18 +26,15 @@ using ::testing::Le;
 using testing_support::message_of;
 using testing_support::WithKolo;
 
-// A folder that all ranks share, empty at first.
 class Timeline : public WithKolo {
  protected:
   void SetUp() override {
     WithKolo::SetUp();
-    std::string name = ::testing::TempDir() + "kolo-timeline-XXXXXX";
-    if (rank() == 0) name = ::mkdtemp(name.data());
-    folder_ = broadcast_object(name);
+    shared_.emplace();
+    folder_ = shared_->path();
   }
   void TearDown() override {
-    barrier();
-    if (rank() == 0) std::filesystem::remove_all(folder_);
+    shared_.reset();
     WithKolo::TearDown();
   }
 
@@ -66,6 +65,7 @@ class Timeline : public WithKolo {
     return counts;
   }
 
+  std::optional<testing_support::SharedFolder> shared_;  // while kolo is there
   std::string folder_;
 };
 
@@ -112,6 +112,27 @@ TEST_F(Timeline, ShowsATraining) {
       steps.insert(event["args"]["step"].get<int>());
   }
   EXPECT_THAT(steps, ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+TEST_F(Timeline, ShowsCheckpoints) {
+  at::Tensor weights = torch::ones({100});
+  Checkpoint checkpoint(folder_ + "/checkpoints", CheckpointOptions().asynchronous(true));
+  checkpoint.add("weights", weights);
+  start_timeline(folder_);
+  checkpoint.save(1);
+  checkpoint.wait();
+  ASSERT_TRUE(checkpoint.restore());
+  stop_timeline();
+  const std::map<std::string, int> counts = spans();
+  EXPECT_EQ(counts.at("program: checkpoint.save"), 1);
+  EXPECT_EQ(counts.at("program: checkpoint.wait"), 2);  // restore() does so first
+  EXPECT_EQ(counts.at("program: checkpoint.restore"), 1);
+  EXPECT_EQ(counts.count("program: checkpoint.write"), 0U);
+  int writes = 0;
+  for (const auto& [span, count] : counts) {
+    if (span.find(": checkpoint.write") != std::string::npos) writes += count;
+  }
+  EXPECT_EQ(writes, 1);
 }
 
 // Who coordinates sees all.

@@ -10,6 +10,8 @@
 #include <sstream>
 #include <thread>
 
+#include "temporary_folder.hpp"
+
 namespace kolo {
 namespace {
 
@@ -17,20 +19,14 @@ using testing::HasSubstr;
 
 class SummaryWriterTest : public testing::Test {
  protected:
-  SummaryWriterTest() {
-    std::string name = testing::TempDir() + "kolo-summary-XXXXXX";
-    folder_ = mkdtemp(name.data());
-  }
-  ~SummaryWriterTest() override { std::filesystem::remove_all(folder_); }
-
   // By the names of all files below the folder.
   std::map<std::string, std::string> files() const {
     std::map<std::string, std::string> files;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_.path())) {
       if (!entry.is_regular_file()) continue;
       std::ostringstream text;
       text << std::ifstream(entry.path()).rdbuf();
-      files[std::filesystem::relative(entry.path(), folder_)] = text.str();
+      files[std::filesystem::relative(entry.path(), folder_.path())] = text.str();
     }
     return files;
   }
@@ -40,7 +36,7 @@ class SummaryWriterTest : public testing::Test {
     return all.empty() ? "" : all.begin()->second;
   }
 
-  std::string folder_;
+  const testing_support::TemporaryFolder folder_;
 };
 
 std::string refusal(const std::function<void()>& action) {
@@ -54,7 +50,7 @@ std::string refusal(const std::function<void()>& action) {
 
 TEST_F(SummaryWriterTest, WritesWhenItIsFlushedOrEnds) {
   {
-    SummaryWriter writer(folder_ + "/deep/er");
+    SummaryWriter writer(folder_ / "deep/er");
     EXPECT_THAT(only_file(), HasSubstr("brain.Event:2"));
     EXPECT_THAT(files().begin()->first, HasSubstr("deep/er/events.out.tfevents."));
     writer.add_scalar("first", 1, 1);
@@ -67,23 +63,23 @@ TEST_F(SummaryWriterTest, WritesWhenItIsFlushedOrEnds) {
 }
 
 TEST_F(SummaryWriterTest, WritesNowAndThen) {
-  SummaryWriter writer(folder_, SummaryWriterOptions().flush_seconds(0.05));
+  SummaryWriter writer(folder_.path(), SummaryWriterOptions().flush_seconds(0.05));
   std::this_thread::sleep_for(std::chrono::milliseconds(60));
   writer.add_scalar("here", 1, 1);
   EXPECT_THAT(only_file(), HasSubstr("here"));
 }
 
 TEST_F(SummaryWriterTest, EachHasAFileOfItsOwn) {
-  const SummaryWriter first(folder_);
-  const SummaryWriter second(folder_);
-  const SummaryWriter third(folder_, SummaryWriterOptions().all_ranks(true));
+  const SummaryWriter first(folder_.path());
+  const SummaryWriter second(folder_.path());
+  const SummaryWriter third(folder_.path(), SummaryWriterOptions().all_ranks(true));
   EXPECT_EQ(files().size(), 3U);
-  EXPECT_TRUE(std::filesystem::exists(folder_ + "/rank-0"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "rank-0"));
 }
 
 TEST_F(SummaryWriterTest, ThreadsShareOne) {
   {
-    SummaryWriter writer(folder_);
+    SummaryWriter writer(folder_.path());
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&writer, i] {
@@ -98,7 +94,7 @@ TEST_F(SummaryWriterTest, ThreadsShareOne) {
 }
 
 TEST_F(SummaryWriterTest, RefusesWhatIsNoImage) {
-  SummaryWriter writer(folder_);
+  SummaryWriter writer(folder_.path());
   const auto image = [&](const at::Tensor& tensor) {
     return refusal([&] { writer.add_image("i", tensor, 1); });
   };
@@ -109,13 +105,14 @@ TEST_F(SummaryWriterTest, RefusesWhatIsNoImage) {
   EXPECT_THAT(image(torch::zeros({4})), HasSubstr("1 dimensions"));
   EXPECT_THAT(image(torch::zeros({3, 0, 5})), HasSubstr("empty"));
   EXPECT_THAT(image(torch::zeros({3, 4, 5}, torch::kInt)), HasSubstr("its dtype is Int"));
+  EXPECT_THAT(image(torch::zeros({1}).expand({1, 1 << 16, 1 << 15})), HasSubstr("2^30"));
   EXPECT_THAT(
       refusal([&] { writer.add_histogram("h", torch::zeros({3}, torch::kComplexFloat), 1); }),
       HasSubstr("complex"));
 }
 
 TEST_F(SummaryWriterTest, RefusesWhatNobodyCouldRead) {
-  SummaryWriter writer(folder_);
+  SummaryWriter writer(folder_.path());
   EXPECT_THAT(refusal([&] { writer.add_scalar("a\xff", 1, 1); }),
               HasSubstr("add_scalar: byte 1 of"));
   EXPECT_THAT(refusal([&] { writer.add_text("a", "\xc3", 1); }), HasSubstr("no UTF-8"));
@@ -132,7 +129,7 @@ TEST_F(SummaryWriterTest, AfterAFailureWhatIsThereStaysReadable) {
   ::sigaction(SIGXFSZ, &ignore, &before);
   rlimit old{};
   ::getrlimit(RLIMIT_FSIZE, &old);
-  SummaryWriter writer(folder_);
+  SummaryWriter writer(folder_.path());
   writer.add_scalar("first", 1, 1);
   writer.flush();
   const std::string whole = only_file();

@@ -183,8 +183,9 @@ class LocalTransport final : public Transport {
   }
 
   Progress poll_send(Operation& operation, Status& status) {
+    const bool alive = hub_->alive(operation.peer);  // first: what it took before it died counts
     if (operation.eager || hub_->taken(*operation.message)) return Progress::kDone;
-    if (hub_->alive(operation.peer)) return Progress::kWaiting;
+    if (alive) return Progress::kWaiting;
     status = lost(operation.peer);
     return Progress::kFailed;
   }
@@ -194,9 +195,10 @@ class LocalTransport final : public Transport {
     Operation& operation = operations_[slot];
     auto& waiting = posted_[{operation.peer, operation.tag}];
     if (waiting.front() != slot) return Progress::kWaiting;
+    const bool alive = hub_->alive(operation.peer);  // first: what it sent before it died counts
     std::shared_ptr<Message> message = hub_->take(operation.peer, rank_, operation.tag);
     if (!message) {
-      if (hub_->alive(operation.peer)) return Progress::kWaiting;
+      if (alive) return Progress::kWaiting;
       status = lost(operation.peer);
     } else if (message->bytes != operation.bytes) {
       status = Status::internal("rank " + std::to_string(rank_) + " expected " +

@@ -2,27 +2,22 @@
 #pragma once
 
 #include <kolo/kolo.h>
-#include <unistd.h>
 
-#include <filesystem>
+#include <optional>
 #include <string>
+
+#include "temporary_folder.hpp"
 
 namespace kolo::testing_support {
 
+// Its making and its end are collective.
 class SharedFolder {
  public:
   SharedFolder() {
-    std::string made;
-    if (rank() == 0) {
-      made = (std::filesystem::temp_directory_path() / "kolo-checkpoint-XXXXXX").string();
-      if (::mkdtemp(made.data()) == nullptr) made.clear();
-    }
-    path_ = broadcast_object(made);
+    if (rank() == 0) made_.emplace();
+    path_ = broadcast_object(made_ ? made_->path() : std::string());
   }
-  ~SharedFolder() {
-    barrier();
-    if (rank() == 0) std::filesystem::remove_all(path_);
-  }
+  ~SharedFolder() { barrier(); }
   SharedFolder(const SharedFolder&) = delete;
   SharedFolder& operator=(const SharedFolder&) = delete;
 
@@ -30,6 +25,7 @@ class SharedFolder {
   std::string operator/(const std::string& name) const { return path_ + "/" + name; }
 
  private:
+  std::optional<TemporaryFolder> made_;  // on rank 0
   std::string path_;
 };
 
