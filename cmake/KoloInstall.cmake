@@ -19,6 +19,10 @@ endforeach()
 install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\" -E create_symlink kolo
   \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/kolorun\")")
 
+install(FILES slurm/job.sh slurm/site.env slurm/ml.sbatch slurm/gpu2.sbatch slurm/cpu.sbatch slurm/array.sbatch
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/kolo/slurm)
+install(PROGRAMS slurm/interactive.sh DESTINATION ${CMAKE_INSTALL_DATADIR}/kolo/slurm)
+
 set(kolo_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/kolo)
 install(EXPORT koloTargets NAMESPACE kolo:: DESTINATION ${kolo_cmake_dir})
 configure_package_config_file(cmake/koloConfig.cmake.in "${CMAKE_BINARY_DIR}/koloConfig.cmake"

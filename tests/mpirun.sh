@@ -6,6 +6,9 @@ mpirun=$1 ranks=$2
 shift 2
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMP_NUM_THREADS=1
+# Open MPI 5 keeps its files in a folder named by its process id, which is this one's, and does not start where a
+# launcher that was killed has left one of that name.
+rm -rf -- "${TMPDIR:-/tmp}/ompi.$$"
 version=$("$mpirun" --version 2>&1 | head -n 1)
 case $version in
   *"Open MPI"*|*Open*RTE*|*prte*|*PRRTE*) exec "$mpirun" --oversubscribe --bind-to none -np "$ranks" "$@" ;;

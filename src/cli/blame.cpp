@@ -15,6 +15,16 @@ bool launcher_knows_better(const JobRecord& record, const Failure* first) {
 
 }  // namespace
 
+std::vector<int> ranks_unheard_of(const JobRecord& record, int size) {
+  std::set<int> heard_of = record.succeeded;
+  for (const Failure& failure : record.failures) heard_of.insert(failure.rank);
+  std::vector<int> missing;
+  for (int rank = 0; rank < size; ++rank) {
+    if (heard_of.count(rank) == 0) missing.push_back(rank);
+  }
+  return missing;
+}
+
 std::optional<Verdict> verdict(const JobRecord& record) {
   const Failure* first = first_failure(record.failures);
   if (launcher_knows_better(record, first)) {

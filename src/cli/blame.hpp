@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@ namespace kolo::cli {
 struct JobRecord {
   std::map<int, Started> started;  // by rank
   std::vector<Failure> failures;   // in the order in which they arrived
+  std::set<int> succeeded;         // ranks that ended with 0
   std::optional<LauncherReport> launcher;
 };
 
@@ -21,6 +23,9 @@ struct Verdict {
   std::string sentence;          // "rank 1 on host node7 exited with code 3"
   std::optional<int> exit_code;  // nothing: the launcher's
 };
+
+// Those of `size` ranks that have not reported an end.
+std::vector<int> ranks_unheard_of(const JobRecord& record, int size);
 
 // Nothing when no single rank is known to have ended the job.
 //  - The launcher alone knows of MPI_Abort (the rank itself is then told to end like all others)

@@ -7,6 +7,7 @@
 #include "cli/commands.hpp"
 #include "cli/findings.hpp"
 #include "cli/launcher.hpp"
+#include "cli/session_folder.hpp"
 #include "cli/system.hpp"
 #include "cli/usage_error.hpp"
 
@@ -30,10 +31,11 @@ std::string last_lines(const std::string& text) {
   return tail;
 }
 
-Probe run_probe(const std::vector<std::string>& command, double timeout_seconds) {
+Probe run_probe(const std::vector<std::string>& command, double timeout_seconds,
+                const Variables& set = {}, const std::vector<std::string>& unset = {}) {
   Probe probe;
   try {
-    const CommandResult result = run_captured(command, {}, timeout_seconds);
+    const CommandResult result = run_captured(command, set, timeout_seconds, unset);
     probe.values = parse_probe(result.output);
     probe.has_run = result.code == 0;
     if (result.code == -1) {
@@ -99,11 +101,18 @@ void examine_mpi(const DoctorOptions& options, const Lookup& environment, Sectio
   request.bind_to = "none";
   request.allow_root = examine_machine().is_root;  // this program is harmless
   request.rank_program = own_directory() + "/kolo-doctor";
-  std::vector<std::string> command = launcher_words(request);
-  command.insert(command.end(), {own_directory() + "/kolo-doctor", "mpi"});
-  const Probe probe = run_probe(command, options.timeout_seconds);
-  Rows rows = {{"launcher", launcher.path + ": " + launcher.version},
-               {"tried", shell_line({{}, command})}};
+  // In a job of Slurm mpirun would look for its hosts and tasks.
+  if (environment("SLURM_JOB_NODELIST")) {
+    request.allocation.system = BatchSystem::kSlurm;
+    request.hosts = {{host_name(), request.size}};
+    request.allocation.hosts = request.hosts;
+  }
+  LaunchPlan plan = plan_launcher(request);
+  plan.command.insert(plan.command.end(), {own_directory() + "/kolo-doctor", "mpi"});
+  Rows rows = {{"launcher", launcher.path + ": " + launcher.version}, {"tried", shell_line(plan)}};
+  std::optional<SessionFolder> session;
+  if (request.kind == LauncherKind::kOpenMpi5) session.emplace().tell(plan);
+  const Probe probe = run_probe(plan.command, options.timeout_seconds, plan.set, plan.unset);
   for (auto& row : rows_of(probe, "mpi.")) rows.push_back(std::move(row));
   sections.emplace_back("MPI", rows);
   append(findings, judge_mpi(probe));

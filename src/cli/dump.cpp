@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "cli/commands.hpp"
+#include "cli/system.hpp"
 #include "cli/usage_error.hpp"
 
 namespace kolo::cli {
@@ -32,13 +33,6 @@ constexpr const char* kUsage =
     "this computer: kolo run, mpirun. The same as kill -USR2 to each rank.\n";
 
 constexpr auto kPatience = std::chrono::seconds(10);
-
-std::string first_line(const fs::path& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 // Of the kernel's folder for a process; 0 if it is gone.
 int parent_of(int process) {

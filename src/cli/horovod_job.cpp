@@ -18,9 +18,8 @@ std::vector<HorovodRow> launch_flags() {
       {"flag", "--config-file", "`--config-file`",
        "An INI file of kolo run's options, not YAML; the command line always wins."},
       {"flag", "-prefix-timestamp, --prefix-output-with-timestamp", "`--timestamp`", ""},
-      {"flag", "--output-filename", "none",
-       "Each line begins with its rank, so that grep finds one rank's; or let the program open "
-       "a file."},
+      {"flag", "--output-filename", "`--output-dir`",
+       "A file for each rank, DIR/rank-3.log; what ranks print is shown, too."},
       {"flag", "--mpi-args", "`--mpi-args`", ""},
       {"flag", "--binding-args", "`--bind-to`, `--mpi-args`",
        "By default each rank gets cores of its own where there are enough; horovodrun binds "

@@ -1,7 +1,6 @@
 // What this machine is and has.
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -18,21 +17,12 @@
 #include <sstream>
 #include <system_error>
 
+#include "cli/binding.hpp"
 #include "cli/system.hpp"
 #include "core/clock.hpp"
 
 namespace kolo::cli {
 namespace {
-
-// The hardware threads of the core that a CPU belongs to, as the kernel writes them: one text a
-// core.
-std::string siblings_of(int cpu) {
-  std::ifstream file("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
-                     "/topology/thread_siblings_list");
-  std::string text;
-  if (!std::getline(file, text)) return std::to_string(cpu);
-  return text;
-}
 
 bool can_bind(int port) {
   const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -88,6 +78,13 @@ std::vector<pid_t> descendants() {
 
 }  // namespace
 
+std::string first_line(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
 std::string own_directory() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path();
 }
@@ -99,17 +96,8 @@ std::string host_name() {
 }
 
 int available_cores() {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  // Fails on machines with more CPUs than the set holds.
-  if (::sched_getaffinity(0, sizeof cpus, &cpus) != 0) {
-    return static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
-  }
-  std::set<std::string> cores;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &cpus)) cores.insert(siblings_of(cpu));
-  }
-  return std::max(1, static_cast<int>(cores.size()));
+  const auto cores = static_cast<long>(usable_cores_in_order().size());
+  return static_cast<int>(cores > 0 ? cores : std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 int free_port() {

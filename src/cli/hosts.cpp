@@ -34,13 +34,14 @@ void add(std::vector<Host>& hosts, const Host& host, const std::string& where) {
     hosts.push_back(host);
   } else {
     known->slots += host.slots;
+    known->slots_given = true;
   }
 }
 
 Host parse_entry(const std::string& entry, const std::string& where) {
   const std::size_t colon = entry.find(':');
-  if (colon == std::string::npos) return {entry, 1};
-  return {entry.substr(0, colon), parse_slots(entry.substr(colon + 1), where)};
+  if (colon == std::string::npos) return {entry, 1, false};
+  return {entry.substr(0, colon), parse_slots(entry.substr(colon + 1), where), true};
 }
 
 // "slots=4" and "max_slots=8" after the host's name; the latter is what a host can take at most,
@@ -52,7 +53,9 @@ void parse_setting(const std::string& word, Host& host, const std::string& where
     throw UsageError(where + ": '" + word + "' is not understood; expected 'HOST slots=N'");
   }
   const int slots = parse_slots(word.substr(equals + 1), where);
-  if (key == "slots") host.slots = slots;
+  if (key != "slots") return;
+  host.slots = slots;
+  host.slots_given = true;
 }
 
 }  // namespace
@@ -106,23 +109,6 @@ std::string to_string(const std::vector<Host>& hosts) {
   return text;
 }
 
-int choose_size(bool size_given, long size, const std::vector<Host>& hosts) {
-  if (!size_given && hosts.empty()) {
-    throw UsageError("how many ranks? Give -np N, or hosts with slots (-H node1:4,node2:4)");
-  }
-  const int slots = total_slots(hosts);
-  if (!size_given) return slots;
-  if (size < 1 || size > kMostSlots) {
-    throw UsageError("-np " + std::to_string(size) + ": the number of ranks must be at least 1");
-  }
-  if (!hosts.empty() && size > slots) {
-    throw UsageError("-np " + std::to_string(size) + " needs " + std::to_string(size) +
-                     " slots, but the hosts have " + std::to_string(slots) + ": " +
-                     to_string(hosts) + "; give more hosts, or more slots on them (host:slots)");
-  }
-  return static_cast<int>(size);
-}
-
 bool is_this_host(const std::string& name, const std::string& own_name) {
   if (name == "localhost" || name == "127.0.0.1" || name == own_name) return true;
   // node7 and node7.cluster.example are one host, 10.0.0.1 and 10.0.0.2 are not.
@@ -131,20 +117,6 @@ bool is_this_host(const std::string& name, const std::string& own_name) {
   const bool one_is_short =
       name.find('.') == std::string::npos || own_name.find('.') == std::string::npos;
   return !is_address && one_is_short && label(name) == label(own_name);
-}
-
-std::string first_slurm_host(const std::string& node_list) {
-  const std::size_t stop = node_list.find_first_of(",[");
-  std::string name = node_list.substr(0, stop);
-  if (stop == std::string::npos || node_list[stop] == ',') return name;
-  const std::size_t number_end = node_list.find_first_of(",-]", stop + 1);
-  if (number_end == std::string::npos) return name;
-  name += node_list.substr(stop + 1, number_end - stop - 1);
-  // A suffix after the bracket ("rack[1-2]-ib") belongs to the name.
-  const std::size_t close = node_list.find(']', stop);
-  if (close == std::string::npos) return name;
-  const std::size_t suffix_end = std::min(node_list.find_first_of(",[", close), node_list.size());
-  return name + node_list.substr(close + 1, suffix_end - close - 1);
 }
 
 }  // namespace kolo::cli

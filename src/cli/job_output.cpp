@@ -4,12 +4,31 @@
 
 namespace kolo::cli {
 
-JobOutput::JobOutput(const OutputOptions& options)
+JobOutput::JobOutput(const OutputOptions& options, int size)
     : out(STDOUT_FILENO),
       err(STDERR_FILENO),
       options_(options),
-      renderer_({options.prefix,
-                 options.timestamp ? current_timestamp : std::function<std::string()>()}) {}
+      renderer_({options.prefix ? [this](int rank, bool is_error) { return tag(rank, is_error); }
+                                : std::function<std::string(int, bool)>(),
+                 options.timestamp ? current_timestamp : std::function<std::string()>()}),
+      file_renderer_({{}, options.timestamp ? current_timestamp : std::function<std::string()>()}) {
+  if (!options.folder.empty()) files_.emplace(options.folder, size);
+}
+
+std::string JobOutput::tag(int rank, bool is_error) const {
+  std::string text = "[" + std::to_string(rank);
+  if (options_.tag_output) {
+    const auto started = record_.started.find(rank);
+    text += started == record_.started.end() ? std::string() : " " + started->second.host;
+    text += is_error ? " stderr" : " stdout";
+  }
+  return text + "] ";
+}
+
+void JobOutput::keep(const Rendered& rendered) {
+  const std::string wrong = files_->write(rendered.rank, rendered.text);
+  if (!wrong.empty()) say(wrong);
+}
 
 void JobOutput::feed(const std::string& bytes) {
   std::size_t begin = 0;
@@ -34,6 +53,7 @@ void JobOutput::on_line(const std::string& line) {
 void JobOutput::on_packet(const Packet& packet) {
   if (packet.kind == PacketKind::kOutput || packet.kind == PacketKind::kError) {
     show(renderer_.add(packet));
+    if (files_) keep(file_renderer_.add(packet));
   } else if (packet.kind == PacketKind::kStarted) {
     const std::optional<Started> started = decode_started(packet.payload);
     if (!started) return;
@@ -48,6 +68,10 @@ void JobOutput::on_packet(const Packet& packet) {
 }
 
 void JobOutput::on_ended(int rank, const Ended& ended) {
+  if (ended.how == Ending::kExit && ended.code == 0) {
+    record_.succeeded.insert(rank);
+    return;
+  }
   record_.failures.push_back({rank, ended});
   if (ended.was_told && !options_.verbose) return;
   std::string text = "[";
@@ -74,6 +98,9 @@ void JobOutput::show_launcher_text(bool everything) {
 
 void JobOutput::finish() {
   for (const Rendered& rest : renderer_.finish()) show(rest);
+  for (const Rendered& rest : file_renderer_.finish()) {
+    if (files_) keep(rest);
+  }
   if (!line_.empty()) on_line(line_);
   line_.clear();
   show_launcher_text(true);

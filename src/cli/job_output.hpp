@@ -5,21 +5,25 @@
 #include <string>
 
 #include "cli/blame.hpp"
+#include "cli/rank_files.hpp"
 #include "cli/render.hpp"
 #include "cli/system.hpp"
 
 namespace kolo::cli {
 
 struct OutputOptions {
-  bool prefix = true;
+  bool prefix = true;       // each line begins with its rank,
+  bool tag_output = false;  // and with its host and stream
   bool timestamp = false;
   bool verbose = false;
+  std::string folder;  // a file for each rank there, too; empty: none
 };
 
 // Used by one thread. Output that is not written yet is dropped by the destructor.
 class JobOutput {
  public:
-  explicit JobOutput(const OutputOptions& options);
+  // Throws UsageError where the folder cannot be written.
+  JobOutput(const OutputOptions& options, int size);
 
   void feed(const std::string& bytes);
   // The launcher's words that were held back long enough, or all of them.
@@ -42,9 +46,13 @@ class JobOutput {
   void on_packet(const Packet& packet);
   void on_ended(int rank, const Ended& ended);
   void show(const Rendered& rendered) { (rendered.is_error ? err : out).push(rendered.text); }
+  void keep(const Rendered& rendered);
+  std::string tag(int rank, bool is_error) const;
 
   const OutputOptions options_;
   Renderer renderer_;
+  std::optional<RankFiles> files_;
+  Renderer file_renderer_;
   LauncherText launcher_text_;
   JobRecord record_;
   std::string withheld_;  // banners about failed ranks

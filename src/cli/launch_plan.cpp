@@ -13,54 +13,56 @@ void append(Words& words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
 }
 
-// How many cores each rank can call its own; 0 when ranks must not be bound: when there are fewer
-// cores than ranks or threads, or other hosts, whose cores are not known here.
-int own_cores_per_rank(const LaunchRequest& request, bool is_local) {
-  if (!is_local) return 0;
-  const int cores = request.own_cores / request.size;
-  return request.threads_per_rank > cores ? 0 : cores;
-}
-
-struct Binding {
-  Words words;
-  bool exclusive = false;  // every rank has its own cores
-};
-
-Binding bind_open_mpi(const LaunchRequest& request, bool is_local) {
-  if (!request.bind_to.empty()) {
-    return {{"--bind-to", request.bind_to}, request.bind_to != "none"};
-  }
-  const int cores = own_cores_per_rank(request, is_local);
-  if (cores == 0) return {{"--bind-to", "none"}, false};
-  return {{"--bind-to", "core", "--map-by", "slot:PE=" + std::to_string(cores)}, true};
-}
-
-Binding bind_hydra(const LaunchRequest& request, bool is_local) {
-  if (!request.bind_to.empty()) {
-    return {{"-bind-to", request.bind_to}, request.bind_to != "none"};
-  }
-  const int cores = own_cores_per_rank(request, is_local);
-  if (cores == 0) return {{"-bind-to", "none"}, false};
-  return {{"-bind-to", "core:" + std::to_string(cores)}, true};
-}
-
 std::vector<std::string> forwarded_names(const LaunchRequest& request, bool is_local) {
   std::vector<std::string> names;
   for (const auto& [name, value] : request.extra) names.push_back(name);
   if (is_local) return names;  // the launcher's own environment is what local ranks get
   for (const auto& [name, value] : request.environment) {
     const bool already = std::find(names.begin(), names.end(), name) != names.end();
-    if (is_forwarded(name) && !already) names.push_back(name);
+    // Slurm tells each node its own devices.
+    const bool is_of_node =
+        request.allocation.system == BatchSystem::kSlurm && name == "CUDA_VISIBLE_DEVICES";
+    if (is_forwarded(name) && !already && !is_of_node) names.push_back(name);
   }
   return names;
 }
 
-Words open_mpi_words(const LaunchRequest& request, const Words& binding) {
+// Within a step of Slurm the srun by which a launcher starts its daemons must share what the step
+// has; it would wait for ever. Newer Slurms tell launchers more by the variable.
+std::string shared_srun_arguments(const LaunchRequest& request, const std::string& variable) {
+  for (const auto& [name, value] : request.environment) {
+    if (name == variable) return "--overlap " + value;
+  }
+  return "--overlap";
+}
+
+// Ranks are bound by kolo-rank, the same way under every launcher, unless the user wants the
+// launcher's way.
+Words open_mpi_words(const LaunchRequest& request) {
   const bool is_local = is_local_job(request);
   Words words = {request.mpirun, "-np", std::to_string(request.size)};
   if (request.allow_root) words.emplace_back("--allow-run-as-root");
-  if (!request.hosts.empty()) append(words, {"--host", to_string(request.hosts)});
-  append(words, binding);
+  // Of a job of Slurm mpirun knows all hosts by itself.
+  const bool is_slurm = request.allocation.system == BatchSystem::kSlurm;
+  const bool is_whole_job = is_slurm && request.hosts.size() == request.allocation.hosts.size();
+  if (!request.hosts.empty() && !is_whole_job) append(words, {"--host", to_string(request.hosts)});
+  append(words, {"--bind-to", request.bind_to.empty() ? "none" : request.bind_to});
+  if (is_slurm && request.allocation.in_step) {
+    const bool old = request.kind == LauncherKind::kOpenMpi4;
+    // Open MPI 5 takes this from the command line alone, and adds what a newer Slurm wants by
+    // itself.
+    append(words, {old ? "--mca" : "--prtemca", "plm_slurm_args",
+                   old ? shared_srun_arguments(request, "OMPI_MCA_plm_slurm_args") : "--overlap"});
+  }
+  // Slurm tells a job by SIGTERM that it will be preempted. The launcher's daemons would end at
+  // once, and the ranks with them, before they have saved anything; so the daemons do not get it.
+  // The launcher splits the words at blanks.
+  if (is_slurm && !is_local && request.rank_program.find(' ') == std::string::npos) {
+    const std::string shield = request.rank_program + " --shield ";
+    append(words, request.kind == LauncherKind::kOpenMpi4
+                      ? Words{"--mca", "orte_launch_agent", shield + "orted"}
+                      : Words{"--prtemca", "prte_launch_agent", shield + "prted"});
+  }
   // Also where --host gives slots enough: mpirun counts the cores again where it finds no ssh.
   if (is_local && request.size > request.own_cores) {
     const bool old = request.kind == LauncherKind::kOpenMpi4;
@@ -71,16 +73,22 @@ Words open_mpi_words(const LaunchRequest& request, const Words& binding) {
 }
 
 // Hydra hands the whole environment to all ranks, and never minds oversubscription.
-Words hydra_words(const LaunchRequest& request, const Words& binding) {
+Words hydra_words(const LaunchRequest& request) {
   Words words = {request.mpirun, "-np", std::to_string(request.size)};
   if (!request.hosts.empty()) append(words, {"-hosts", to_string(request.hosts)});
-  append(words, binding);
+  append(words, {"-bind-to", request.bind_to.empty() ? "none" : request.bind_to});
   return words;
 }
 
-Words rank_words(const LaunchRequest& request, bool exclusive) {
+Words rank_words(const LaunchRequest& request) {
   Words words = {request.rank_program, "--threads", std::to_string(request.threads_per_rank)};
-  if (exclusive) words.emplace_back("--bound");
+  if (request.bind_to.empty()) {
+    words.emplace_back("--bind");
+  } else if (request.bind_to != "none") {
+    words.emplace_back("--bound");
+  }
+  if (request.allocation.cpus_per_host > 0)
+    append(words, {"--cpus", std::to_string(request.allocation.cpus_per_host)});
   // Open MPI 5 kills a quarter of a second after SIGTERM, Open MPI 4 a second after it.
   if (request.kind == LauncherKind::kOpenMpi5) append(words, {"--grace-ms", "150"});
   append(words,
@@ -88,6 +96,28 @@ Words rank_words(const LaunchRequest& request, bool exclusive) {
   words.emplace_back("--");
   append(words, request.program);
   return words;
+}
+
+// Open MPI takes the hosts of a job of Slurm and their slots from these variables, and takes no
+// more slots by --host.
+void tell_slurm_hosts(const LaunchRequest& request, LaunchPlan& plan) {
+  std::string names;
+  std::string slots;
+  for (const Host& of_job : request.allocation.hosts) {
+    const auto same = [&](const Host& host) { return host.name == of_job.name; };
+    const auto chosen = std::find_if(request.hosts.begin(), request.hosts.end(), same);
+    const int count = chosen == request.hosts.end() ? of_job.slots : chosen->slots;
+    names += (names.empty() ? "" : ",") + of_job.name;
+    slots += (slots.empty() ? "" : ",") + std::to_string(count);
+  }
+  plan.set.emplace_back("SLURM_NODELIST", names);
+  plan.set.emplace_back("SLURM_TASKS_PER_NODE", slots);
+}
+
+void tell_agent(const LaunchRequest& request, LaunchPlan& plan) {
+  if (request.remote_agent.empty()) return;
+  plan.set.emplace_back("PRTE_MCA_plm_ssh_agent", request.remote_agent);
+  plan.set.emplace_back("OMPI_MCA_plm_rsh_agent", request.remote_agent);
 }
 
 bool starts_with(const std::string& text, const std::string& start) {
@@ -126,7 +156,6 @@ const char* name_of(LauncherKind kind) {
 }
 
 bool is_local_job(const LaunchRequest& request) {
-  if (request.hosts.empty()) return !request.in_allocation;
   return std::all_of(request.hosts.begin(), request.hosts.end(),
                      [&](const Host& host) { return is_this_host(host.name, request.own_host); });
 }
@@ -142,45 +171,39 @@ bool is_forwarded(const std::string& name) {
   return false;
 }
 
-std::string rendezvous_address(const LaunchRequest& request, const Lookup& environment) {
+std::string rendezvous_address(const LaunchRequest& request) {
   if (is_local_job(request)) return "127.0.0.1";
-  if (request.hosts.empty()) {
-    const std::optional<std::string> nodes = environment("SLURM_JOB_NODELIST");
-    return nodes ? first_slurm_host(*nodes) : request.own_host;
-  }
   const std::string& first = request.hosts.front().name;
   // "localhost" would send every host to itself.
   return first == "localhost" || first == "127.0.0.1" ? request.own_host : first;
 }
 
-namespace {
-
-bool is_oversubscribed(const LaunchRequest& request) {
-  return is_local_job(request) && request.size > request.own_cores;
-}
-
-Binding bind(const LaunchRequest& request) {
-  const bool is_local = is_local_job(request);
-  return request.kind == LauncherKind::kHydra ? bind_hydra(request, is_local)
-                                              : bind_open_mpi(request, is_local);
-}
-
-}  // namespace
-
-std::vector<std::string> launcher_words(const LaunchRequest& request) {
-  const Words binding = bind(request).words;
-  return request.kind == LauncherKind::kHydra ? hydra_words(request, binding)
-                                              : open_mpi_words(request, binding);
+LaunchPlan plan_launcher(const LaunchRequest& request) {
+  LaunchPlan plan;
+  plan.set = request.extra;
+  // Launchers start their daemons by srun, which must not give them the CPUs of one task alone.
+  if (request.allocation.system == BatchSystem::kSlurm)
+    plan.unset = {"SRUN_CPUS_PER_TASK", "SLURM_EXACT"};
+  if (request.kind == LauncherKind::kHydra) {
+    const std::string extra = "HYDRA_LAUNCHER_EXTRA_ARGS";
+    if (request.allocation.in_step)
+      plan.set.emplace_back(extra, shared_srun_arguments(request, extra));
+    plan.command = hydra_words(request);
+  } else {
+    if (request.allocation.system == BatchSystem::kSlurm) tell_slurm_hosts(request, plan);
+    tell_agent(request, plan);
+    plan.command = open_mpi_words(request);
+  }
+  plan.size = request.size;
+  plan.is_local = is_local_job(request);
+  plan.oversubscribed = plan.is_local && request.size > request.own_cores;
+  return plan;
 }
 
 LaunchPlan plan_launch(const LaunchRequest& request) {
-  LaunchPlan plan;
-  plan.set = request.extra;
-  plan.command = launcher_words(request);
+  LaunchPlan plan = plan_launcher(request);
   append(plan.command, request.mpi_args);
-  append(plan.command, rank_words(request, bind(request).exclusive));
-  plan.is_local = is_local_job(request);
-  plan.oversubscribed = is_oversubscribed(request);
+  append(plan.command, rank_words(request));
   return plan;
 }
 
@@ -197,6 +220,8 @@ std::string shell_quoted(const std::string& word) {
 
 std::string shell_line(const LaunchPlan& plan) {
   std::string line;
+  for (const std::string& name : plan.unset) line += "-u " + name + " ";
+  if (!line.empty()) line.insert(0, "env ");
   for (const auto& [name, value] : plan.set) line += name + "=" + shell_quoted(value) + " ";
   for (const std::string& word : plan.command) line += shell_quoted(word) + " ";
   if (!line.empty()) line.pop_back();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/allocation.hpp"
 #include "cli/environment.hpp"
 #include "cli/hosts.hpp"
 #include "cli/placement.hpp"
@@ -19,15 +20,16 @@ const char* name_of(LauncherKind kind);
 
 struct LaunchRequest {
   LauncherKind kind = LauncherKind::kOpenMpi5;
-  std::string mpirun;
+  bool allow_root = false;
   int size = 1;
-  std::vector<Host> hosts;     // empty: this host, or the hosts of the batch job
-  bool in_allocation = false;  // a batch system has given hosts, which the launcher asks for itself
-  std::string own_host;
   int own_cores = 1;         // cores that this process may use
   int threads_per_rank = 0;  // 0: choose
-  std::string bind_to;       // empty: choose
-  bool allow_root = false;
+  std::string mpirun;
+  std::vector<Host> hosts;   // with the ranks that each can take; empty: this host takes all
+  Allocation allocation;     // of the batch job, if this is one
+  std::string remote_agent;  // starts a program on another host, as ssh does; empty: ssh
+  std::string own_host;
+  std::string bind_to;    // empty: choose
   Variables environment;  // of this process
   Variables extra;        // -x NAME=VALUE, and -x NAME with the value it has
   std::vector<std::string> mpi_args;
@@ -37,14 +39,16 @@ struct LaunchRequest {
 };
 
 struct LaunchPlan {
-  Variables set;  // to be set in the launcher's environment
+  Variables set;                   // in the launcher's environment
+  std::vector<std::string> unset;  // there
   std::vector<std::string> command;
+  int size = 1;
   bool is_local = true;         // no rank runs on another host
   bool oversubscribed = false;  // more ranks than cores on this host
 };
 
 // The launcher and its own options, without what it shall start.
-std::vector<std::string> launcher_words(const LaunchRequest& request);
+LaunchPlan plan_launcher(const LaunchRequest& request);
 
 LaunchPlan plan_launch(const LaunchRequest& request);
 
@@ -55,7 +59,7 @@ bool is_local_job(const LaunchRequest& request);
 bool is_forwarded(const std::string& name);
 
 // An address of rank 0's host that the ranks can use: 127.0.0.1 when all are on this host.
-std::string rendezvous_address(const LaunchRequest& request, const Lookup& environment);
+std::string rendezvous_address(const LaunchRequest& request);
 
 // "a b" becomes 'a b': text that a shell reads back as it was.
 std::string shell_quoted(const std::string& word);

@@ -49,13 +49,14 @@ std::optional<int> wait_until(pid_t pid, Clock::time_point deadline) {
 }  // namespace
 
 CommandResult run_captured(const std::vector<std::string>& command, const Variables& set,
-                           double timeout_seconds) {
+                           double timeout_seconds, const std::vector<std::string>& unset) {
   become_reaper();
   const Fd nothing(check(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open(/dev/null)"));
   Pipe output = make_pipe();
   ChildSpec spec;
   spec.command = command;
   spec.set = set;
+  spec.unset = unset;
   spec.standard_input = nothing.get();
   spec.standard_output = output.write.get();
   spec.standard_error = output.write.get();

@@ -28,6 +28,6 @@ struct CommandResult {
   std::string output;
 };
 CommandResult run_captured(const std::vector<std::string>& command, const Variables& set,
-                           double timeout_seconds);
+                           double timeout_seconds, const std::vector<std::string>& unset = {});
 
 }  // namespace kolo::cli

@@ -15,13 +15,6 @@
 namespace kolo::cli {
 namespace {
 
-std::string first_line(const char* path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 // The value of "Name:   123 kB" or "Name:\t0-3" in a file of /proc.
 std::string field(const char* path, const std::string& name) {
   std::ifstream file(path);

@@ -3,7 +3,7 @@
 //   packet  = %x1E "kolo" SP rank SP kind end SP payload LF       at most 4096 bytes
 //   kind    = "o" | "e"            a piece of the program's standard output, standard error
 //           | "s"                  the program was started
-//           | "x"                  the program ended, and not with exit code 0
+//           | "x"                  the program ended
 //   end     = "n" | "r" | "b" | "-" | "f"        as LineEnd; "n" for "s" and "x"
 //   started = host SP pid SP microseconds                          payload of "s"
 //   ended   = host SP pid SP microseconds SP told SP how SP code SP program      payload of "x"

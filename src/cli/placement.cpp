@@ -1,7 +1,8 @@
 #include "cli/placement.hpp"
 
 #include <algorithm>
-#include <sstream>
+
+#include "cli/slurm_notation.hpp"
 
 namespace kolo::cli {
 namespace {
@@ -32,7 +33,8 @@ Slurm read_slurm(const Lookup& environment) {
   slurm.local_rank = number(environment, "SLURM_LOCALID");
   const std::optional<int> node = number(environment, "SLURM_NODEID");
   const std::optional<std::string> tasks = environment("SLURM_STEP_TASKS_PER_NODE");
-  if (node && tasks) slurm.local_size = tasks_on_node(*tasks, *node);
+  const std::vector<int> counts = slurm_counts(tasks.value_or(""));
+  if (node && static_cast<std::size_t>(*node) < counts.size()) slurm.local_size = counts[*node];
   return slurm;
 }
 
@@ -51,25 +53,6 @@ std::optional<Placement> make(std::optional<int> rank, std::optional<int> size,
 }
 
 }  // namespace
-
-std::optional<int> tasks_on_node(const std::string& tasks_per_node, int node) {
-  std::istringstream groups(tasks_per_node);
-  std::string group;
-  int first_node = 0;
-  while (std::getline(groups, group, ',')) {
-    const std::size_t open = group.find("(x");
-    const std::optional<long> tasks = parse_integer(group.substr(0, open));
-    std::optional<long> nodes = 1;
-    if (open != std::string::npos) {
-      if (group.back() != ')') return std::nullopt;
-      nodes = parse_integer(group.substr(open + 2, group.size() - open - 3));
-    }
-    if (!tasks || !nodes || *tasks < 0 || *nodes < 1) return std::nullopt;
-    if (node < first_node + *nodes) return static_cast<int>(*tasks);
-    first_node += static_cast<int>(*nodes);
-  }
-  return std::nullopt;
-}
 
 std::optional<Placement> placement_from(const Lookup& environment) {
   const auto get = [&](const char* name) { return number(environment, name); };
@@ -104,8 +87,11 @@ Variables exported_variables(const Placement& placement, const Rendezvous& rende
     all.emplace_back("MASTER_ADDR", rendezvous.address);
     all.emplace_back("MASTER_PORT", std::to_string(rendezvous.port));
   }
-  for (const char* name : {"OMP_NUM_THREADS", "MKL_NUM_THREADS"}) {
-    if (!environment(name)) all.emplace_back(name, std::to_string(threads));
+  // MKL follows OMP_NUM_THREADS where it is not told anything else.
+  if (!environment("OMP_NUM_THREADS")) {
+    all.emplace_back("OMP_NUM_THREADS", std::to_string(threads));
+    if (!environment("MKL_NUM_THREADS"))
+      all.emplace_back("MKL_NUM_THREADS", std::to_string(threads));
   }
   return all;
 }

@@ -20,9 +20,6 @@ struct Placement {
 // trace.
 std::optional<Placement> placement_from(const Lookup& environment);
 
-// Slurm's notation for tasks on each node, "2(x3),1": the count on one node, or nothing.
-std::optional<int> tasks_on_node(const std::string& tasks_per_node, int node);
-
 struct Rendezvous {
   std::string address;
   int port = 0;

@@ -1,13 +1,23 @@
 // kolo-rank: what kolo run has the launcher start for each rank, around the user's program.
 //
-//   kolo-rank [--threads N] [--bound] [--grace-ms MS] --master HOST:PORT -- PROGRAM ARGS...
+//   kolo-rank [--threads N] [--bind | --bound] [--cpus N] [--grace-ms MS] --master HOST:PORT --
+//   PROGRAM ARGS...
 //
-// It exports RANK and its like, starts the program, passes signals on to it, sends its output line
-// by line, and reports how it ended (packet.hpp). Then it ends in the same way, so that the
-// launcher ends the job. One thread, one poll loop.
+//   kolo-rank --shield PROGRAM ARGS...     becomes the program, which does not get SIGTERM
+//
+// The first exports RANK and its like, starts the program, passes signals on to it, sends its
+// output line by line, and reports how it ended (packet.hpp). Then it ends in the same way, so that
+// the launcher ends the job. One thread, one poll loop.
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
 #include <iostream>
+#include <stdexcept>
+#include <system_error>
 
 #include "cli/rank_process.hpp"
+#include "cli/system.hpp"
 
 namespace {
 
@@ -26,6 +36,10 @@ RankOptions parse(const std::vector<std::string>& words) {
   for (; i < words.size() && words[i] != "--"; ++i) {
     if (words[i] == "--threads") {
       options.threads = static_cast<int>(parse_number(next()));
+    } else if (words[i] == "--bind") {
+      options.bind = true;
+    } else if (words[i] == "--cpus") {
+      options.cpus = static_cast<int>(parse_number(next()));
     } else if (words[i] == "--bound") {
       options.bound = true;
     } else if (words[i] == "--grace-ms") {
@@ -45,10 +59,21 @@ RankOptions parse(const std::vector<std::string>& words) {
   return options;
 }
 
+int become_shielded(char** command) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  kolo::cli::change_signal_mask(SIG_BLOCK, set);
+  if (*command == nullptr) throw std::invalid_argument("--shield: no program given");
+  ::execvp(*command, command);
+  throw std::system_error(errno, std::generic_category(), *command);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
+    if (argc > 1 && std::string(argv[1]) == "--shield") return become_shielded(argv + 2);
     return kolo::cli::run_rank(parse({argv + 1, argv + argc}));
   } catch (const std::exception& error) {
     std::cerr << "kolo-rank: " << error.what() << "\n";

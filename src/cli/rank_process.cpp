@@ -13,6 +13,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "cli/binding.hpp"
 #include "cli/failure.hpp"
 #include "cli/packet.hpp"
 #include "cli/system.hpp"
@@ -26,6 +27,10 @@ namespace {
 // most.
 constexpr double kQuietSeconds = 0.2;
 constexpr double kDrainSeconds = 10.0;
+// How long a rank stays whose program was killed, or crashed. When it ends the launcher ends the
+// others; until then these can notice by themselves, which takes an engine that waits for the rank
+// a second, and say where they were.
+constexpr double kStaySeconds = 3.0;
 // A rank that was told to end does not wait longer for a launcher that takes no more bytes.
 constexpr double kFlushSeconds = 0.1;
 
@@ -47,8 +52,7 @@ class RankProcess {
  public:
   RankProcess(const RankOptions& options, const Placement& placement)
       : options_(options), placement_(placement), host_(host_name()) {
-    ThreadChoice choice{options.threads, available_cores(), options.bound};
-    threads_ = threads_per_rank(choice, placement.local_size);
+    choose_cores();
   }
 
   // How the program ended.
@@ -61,16 +65,18 @@ class RankProcess {
     LineSplitter lines{kPayloadBytes};
   };
 
+  void choose_cores();
   bool start(Ended& ended);
   void step();
   int poll_timeout() const;
   void read(Stream& stream);
   void pass(PacketKind kind, std::string_view text, LineEnd end);
-  void on_signal(int number);
+  void on_signal(const ReceivedSignal& signal);
   void on_child();
   void tell_to_end(int signal);
   bool is_finished() const;
   void flush();
+  void stay();
 
   const RankOptions& options_;
   const Placement placement_;
@@ -91,6 +97,28 @@ class RankProcess {
   Clock::time_point quiet_at_;  // after the program's end
   Clock::time_point drain_until_;
 };
+
+// A batch system that has not confined its job to the CPUs that it gave it does not say which ones
+// they are.
+void RankProcess::choose_cores() {
+  const std::vector<Core> cores = usable_cores_in_order();
+  long cpus = 0;
+  for (const Core& core : cores) cpus += static_cast<long>(core.cpus.size());
+  const bool is_confined =
+      options_.cpus == 0 || cpus <= options_.cpus || cpus < ::sysconf(_SC_NPROCESSORS_ONLN);
+  int in_reach = available_cores();
+  if (!is_confined) in_reach = std::min(in_reach, options_.cpus);
+  std::vector<int> own;
+  if (options_.bind && is_confined) {
+    own = share_of_cores(cores, placement_.local_rank, placement_.local_size, options_.threads);
+  }
+  if (!own.empty()) {
+    bind_to_cpus(own);
+    in_reach = available_cores();
+  }
+  threads_ = threads_per_rank({options_.threads, in_reach, options_.bound || !own.empty()},
+                              placement_.local_size);
+}
 
 bool RankProcess::start(Ended& ended) {
   Pipe output = make_terminal();  // so that the program writes line by line, as under mpirun itself
@@ -164,11 +192,16 @@ void RankProcess::on_child() {
   if (told_ || status != 0) ::kill(-pid_, SIGKILL);
 }
 
-void RankProcess::on_signal(int number) {
+// SIGTERM of the launcher means the end. Of a batch system, which tells all processes of a job that
+// it will be preempted, it means what it means to kolo run: programs that catch SIGUSR1 save their
+// state, others end by it.
+void RankProcess::on_signal(const ReceivedSignal& signal) {
+  int number = signal.number;
   if (number == SIGCHLD) {
     on_child();
     return;
   }
+  if (number == SIGTERM && signal.sender != ::getppid()) number = SIGUSR1;
   if (number == SIGUSR1 || number == SIGUSR2 || number == SIGCONT) {
     if (!has_ended_) ::kill(-pid_, number);
     return;
@@ -197,7 +230,7 @@ void RankProcess::step() {
   // to end is the one to blame.
   if (fds[0].revents != 0) {
     on_child();
-    while (const std::optional<int> number = signals_.next()) on_signal(*number);
+    while (const auto signal = signals_.next()) on_signal(*signal);
   }
   if (fds[1].revents != 0) {
     launcher_.reset();
@@ -229,8 +262,20 @@ void RankProcess::flush() {
     pollfd fds[] = {{out_.fd(), POLLOUT, 0}, {signals_.fd(), POLLIN, 0}};
     if (::poll(fds, 2, deadline ? 10 : -1) == -1 && errno != EINTR) check(-1, "poll");
     if (fds[0].revents != 0) out_.write_some();
-    while (const std::optional<int> number = signals_.next()) on_signal(*number);
+    while (const auto signal = signals_.next()) on_signal(*signal);
     if (told_ && !deadline) deadline = Clock::now() + seconds(kFlushSeconds);
+  }
+}
+
+void RankProcess::stay() {
+  const Clock::time_point end = Clock::now() + seconds(kStaySeconds);
+  while (!told_ && Clock::now() < end) {
+    pollfd fds[] = {{signals_.fd(), POLLIN, 0}, {launcher_.get(), POLLIN, 0}};
+    const double left = to_seconds(end - Clock::now());
+    if (::poll(fds, 2, std::max(0, static_cast<int>(left * 1000) + 1)) == -1 && errno != EINTR)
+      check(-1, "poll");
+    if (fds[1].revents != 0) return;
+    while (const auto signal = signals_.next()) on_signal(*signal);
   }
 }
 
@@ -249,10 +294,9 @@ Ended RankProcess::run() {
     ended_at_ = microseconds_now();
   }
   ended.from = {host_, pid_, ended_at_};
-  if (ended.how != Ending::kExit || ended.code != 0) {
-    pass(PacketKind::kEnded, encode(ended), LineEnd::kNewline);
-  }
+  pass(PacketKind::kEnded, encode(ended), LineEnd::kNewline);
   flush();
+  if (ended.how == Ending::kSignal && !ended.was_told && placement_.size > 1) stay();
   return ended;
 }
 

@@ -10,7 +10,9 @@ namespace kolo::cli {
 
 struct RankOptions {
   int threads = 0;     // 0: choose
-  bool bound = false;  // the launcher gave this rank cores of its own
+  bool bind = false;   // to cores of its own, if this host has enough
+  bool bound = false;  // the launcher has given this rank cores of its own
+  int cpus = 0;        // of this host that the batch system has given to the job; 0: all in reach
   // How long the program may go on after it was told to end. Shorter than what the launcher waits
   // before it kills kolo-rank, because then nobody would be left to end the program's own children.
   double grace_seconds = 0.8;

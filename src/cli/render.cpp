@@ -12,17 +12,17 @@ constexpr std::size_t kLongestLine = std::size_t{64} << 20;
 
 }  // namespace
 
-std::string Renderer::line(int rank, const std::string& text, LineEnd end) const {
+std::string Renderer::line(int rank, bool is_error, const std::string& text, LineEnd end) const {
   if (end == LineEnd::kBareNewline) return "\n";
   // It takes a line away; a prefix would be another.
   if (end == LineEnd::kReturn && text == "\033[K") return text + "\r";
   std::string all;
-  if (options_.prefix) all.append("[").append(std::to_string(rank)).append("] ");
+  if (options_.tag) all += options_.tag(rank, is_error);
   if (options_.timestamp) all += options_.timestamp();
   all += text;
   if (end == LineEnd::kReturn) {
     all += '\r';
-  } else if (end != LineEnd::kEndOfStream || options_.prefix) {
+  } else if (end != LineEnd::kEndOfStream || options_.tag) {
     all += '\n';
   }
   return all;
@@ -33,17 +33,18 @@ Rendered Renderer::add(const Packet& packet) {
   const auto place = unfinished_.try_emplace({packet.rank, packet.kind}).first;
   place->second += packet.payload;
   if (packet.end == LineEnd::kContinues && place->second.size() < kLongestLine)
-    return {is_error, {}};
+    return {is_error, {}, packet.rank};
   const std::string text = std::move(place->second);
   unfinished_.erase(place);
-  return {is_error, line(packet.rank, text, packet.end)};
+  return {is_error, line(packet.rank, is_error, text, packet.end), packet.rank};
 }
 
 std::vector<Rendered> Renderer::finish() {
   std::vector<Rendered> all;
   for (const auto& [whose, text] : unfinished_) {
+    const bool is_error = whose.second == PacketKind::kError;
     all.push_back(
-        {whose.second == PacketKind::kError, line(whose.first, text, LineEnd::kEndOfStream)});
+        {is_error, line(whose.first, is_error, text, LineEnd::kEndOfStream), whose.first});
   }
   unfinished_.clear();
   return all;

@@ -14,11 +14,13 @@ namespace kolo::cli {
 struct Rendered {
   bool is_error = false;  // for standard error
   std::string text;
+  int rank = 0;
 };
 
 struct RenderOptions {
-  bool prefix = true;                      // "[3] "
-  std::function<std::string()> timestamp;  // "2025-01-31 12:00:00.123 ", empty function: none
+  // In front of each line, "[3] ", say; empty functions: nothing.
+  std::function<std::string(int rank, bool is_error)> tag;
+  std::function<std::string()> timestamp;
 };
 
 // Used by one thread.
@@ -32,7 +34,7 @@ class Renderer {
   std::vector<Rendered> finish();
 
  private:
-  std::string line(int rank, const std::string& text, LineEnd end) const;
+  std::string line(int rank, bool is_error, const std::string& text, LineEnd end) const;
 
   const RenderOptions options_;
   std::map<std::pair<int, PacketKind>, std::string> unfinished_;

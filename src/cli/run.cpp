@@ -3,31 +3,45 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <sstream>
 #include <system_error>
+#include <thread>
 
+#include "cli/allocation.hpp"
 #include "cli/commands.hpp"
+#include "cli/job_size.hpp"
 #include "cli/launcher.hpp"
 #include "cli/run_options.hpp"
+#include "cli/session_folder.hpp"
+#include "cli/step_tasks.hpp"
 #include "cli/supervise.hpp"
 #include "cli/system.hpp"
 #include "cli/usage_error.hpp"
+#include "core/clock.hpp"
+#include "kolo/stop.h"
 
 namespace kolo::cli {
 namespace {
 
+std::optional<std::string> read_file(const std::string& name) {
+  std::ifstream file(name);
+  std::stringstream text;
+  if (!file || !(text << file.rdbuf())) return std::nullopt;
+  return text.str();
+}
+
 std::vector<Host> hosts_of(const RunOptions& options) {
   if (!options.host_list.empty()) return parse_host_list(options.host_list);
   if (options.hostfile.empty()) return {};
-  std::ifstream file(options.hostfile);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf())) {
+  const std::optional<std::string> text = read_file(options.hostfile);
+  if (!text) {
     throw UsageError("--hostfile: cannot read '" + options.hostfile + "', or it is empty");
   }
-  return parse_hostfile(text.str(), options.hostfile);
+  return parse_hostfile(*text, options.hostfile);
 }
 
 Variables extra_variables(const std::vector<std::string>& words, const Lookup& environment) {
@@ -47,19 +61,23 @@ Variables extra_variables(const std::vector<std::string>& words, const Lookup& e
   return all;
 }
 
-// The hosts of a batch job are the launcher's business; here it only matters that there may be
-// others.
-bool is_in_allocation(const Lookup& environment) {
-  for (const char* name :
-       {"SLURM_JOB_NODELIST", "PBS_NODEFILE", "LSB_HOSTS", "LSB_DJOB_HOSTFILE"}) {
-    if (environment(name)) return true;
+// Where a batch system has a program of its own that starts others on the hosts of a job, ssh may
+// be forbidden.
+std::string find_agent(BatchSystem system, const Lookup& environment) {
+  for (const char* name : {"PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent"}) {
+    if (environment(name)) return {};
   }
-  return false;
+  const char* const name = system == BatchSystem::kLsf   ? "blaunch"
+                           : system == BatchSystem::kPbs ? "pbs_tmrsh"
+                                                         : nullptr;
+  if (name == nullptr) return {};
+  const FoundProgram found = find_program(name, environment("PATH").value_or(""));
+  return found.error == 0 ? found.path : std::string();
 }
 
 Rendezvous choose_rendezvous(const LaunchRequest& request, const Lookup& environment) {
   Rendezvous chosen;
-  chosen.address = environment("MASTER_ADDR").value_or(rendezvous_address(request, environment));
+  chosen.address = environment("MASTER_ADDR").value_or(rendezvous_address(request));
   const std::optional<std::string> port = environment("MASTER_PORT");
   if (!port) {
     chosen.port = free_port();
@@ -97,22 +115,27 @@ bool may_run(const RunOptions& options, const Lookup& environment) {
 }
 
 LaunchRequest make_request(const RunOptions& options, const Lookup& environment) {
+  Allocation allocation = find_allocation(environment, read_file);
+  JobSize size = choose_job_size(
+      {options.size, options.gpus, options.gpus_per_host, hosts_of(options), host_name()},
+      allocation);
   LaunchRequest request;
-  request.hosts = hosts_of(options);
-  request.size = choose_size(options.size_given, options.size, request.hosts);
-  request.in_allocation = is_in_allocation(environment);
+  request.size = size.size;
+  request.hosts = std::move(size.hosts);
+  request.remote_agent = find_agent(allocation.system, environment);
   request.own_host = host_name();
   request.own_cores = available_cores();
-  request.threads_per_rank = options.threads_per_rank;
+  request.threads_per_rank =
+      options.threads_per_rank > 0 ? options.threads_per_rank : size.threads_per_rank;
   request.bind_to = options.bind_to;
   request.allow_root = ::geteuid() == 0;
   request.environment = system_variables();
   request.extra = extra_variables(options.variables, environment);
   // Ranks see a pipe; where it ends a progress line can be drawn anew.
   if (::isatty(STDERR_FILENO) == 1) request.extra.emplace_back("KOLO_TERMINAL", "1");
+  request.allocation = std::move(allocation);
   request.mpi_args = split_words(options.mpi_args);
   request.rank_program = own_directory() + "/kolo-rank";
-  request.rendezvous = choose_rendezvous(request, environment);
   request.program = options.program;
   return request;
 }
@@ -135,6 +158,59 @@ void tell_plan(const LaunchRequest& request, const LaunchPlan& plan) {
   }
 }
 
+// Every start has a port of its own, and knows how often the job was started before.
+LaunchPlan plan_start(const RunOptions& options, const Lookup& environment, LaunchRequest request,
+                      long restarts) {
+  request.rendezvous = choose_rendezvous(request, environment);
+  if (options.max_restarts > 0)
+    request.extra.emplace_back("KOLO_RESTART_COUNT", std::to_string(restarts));
+  return plan_launch(request);
+}
+
+// A program that cannot be started would not start the next time either. One that has saved its
+// state asks whoever started kolo run, for its time is over.
+bool can_be_restarted(const JobEnd& end) {
+  const bool has_failed = end.code != 0 && end.code != kRequeueExitCode;
+  return has_failed && end.code != 126 && end.code != 127 && !end.was_stopped;
+}
+
+int run_job(const RunOptions& options, const Lookup& environment, StepLeader* leader) {
+  LaunchRequest request = make_request(options, environment);
+  choose_launcher(options, environment, request);
+  if (options.dry_run) {
+    std::cout << shell_line(plan_start(options, environment, request, 0)) << "\n";
+    return 0;
+  }
+  if (!may_run(options, environment)) {
+    throw UsageError(
+        "you are root: a mistake could destroy this system, so run as another user, or add "
+        "--allow-run-as-root (in a container, say), or set OMPI_ALLOW_RUN_AS_ROOT=1 and "
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
+  }
+  if (is_local_job(request)) {
+    const std::string search_path = environment("PATH").value_or("/usr/bin:/bin");
+    const FoundProgram found = find_program(options.program.front(), search_path);
+    if (found.error != 0) return refuse_program(options.program.front(), found);
+  }
+  const OutputOptions output = {!options.no_prefix, options.tag_output, options.timestamp,
+                                options.verbose, options.output_dir};
+  const Clock::time_point begin = Clock::now();
+  for (long restarts = 0;; ++restarts) {
+    LaunchPlan plan = plan_start(options, environment, request, restarts);
+    if (options.verbose) tell_plan(request, plan);
+    std::optional<SessionFolder> session;
+    if (request.kind == LauncherKind::kOpenMpi5) session.emplace().tell(plan);
+    double timeout = options.timeout_seconds;  // of all starts together
+    if (timeout > 0) timeout = std::max(0.001, timeout - to_seconds(Clock::now() - begin));
+    const JobEnd end = supervise(plan, {output, timeout, options.stop_seconds, leader});
+    if (!can_be_restarted(end) || restarts == options.max_restarts) return end.code;
+    std::cerr << "kolo run: starts the job again, " << restarts + 1 << " of "
+              << options.max_restarts << " times\n";
+    std::this_thread::sleep_for(
+        std::chrono::seconds(1));  // a job that fails at once should not keep the machine busy
+  }
+}
+
 }  // namespace
 
 int run_command(const Arguments& arguments) {
@@ -144,28 +220,23 @@ int run_command(const Arguments& arguments) {
     return 0;
   }
   const Lookup environment = system_environment();
-  LaunchRequest request = make_request(options, environment);
-  choose_launcher(options, environment, request);
-  const LaunchPlan plan = plan_launch(request);
-  if (options.dry_run) {
-    std::cout << shell_line(plan) << "\n";
-    return 0;
+  const std::optional<StepTask> task = find_step_task(environment);
+  if (!task) return run_job(options, environment, nullptr);
+  if (options.dry_run) return task->task == 0 ? run_job(options, environment, nullptr) : 0;
+  if (task->task > 0) return follow_leader(*task, 60);
+  StepLeader leader(*task);
+  int code = 1;
+  try {
+    code = run_job(options, environment, &leader);
+  } catch (const UsageError&) {
+    leader.finish(kUsageExitCode);
+    throw;
+  } catch (...) {
+    leader.finish(code);
+    throw;
   }
-  if (!may_run(options, environment)) {
-    throw UsageError(
-        "you are root: a mistake could destroy this system, so run as another user, or add "
-        "--allow-run-as-root (in a container, say), or set OMPI_ALLOW_RUN_AS_ROOT=1 and "
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1");
-  }
-  if (plan.is_local) {
-    const std::string search_path = environment("PATH").value_or("/usr/bin:/bin");
-    const FoundProgram found = find_program(options.program.front(), search_path);
-    if (found.error != 0) return refuse_program(options.program.front(), found);
-  }
-  if (options.verbose) tell_plan(request, plan);
-  return supervise(plan, {{!options.no_prefix, options.timestamp, options.verbose},
-                          options.timeout_seconds,
-                          options.stop_seconds});
+  leader.finish(code);
+  return code;
 }
 
 }  // namespace kolo::cli

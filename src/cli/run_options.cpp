@@ -62,13 +62,20 @@ RunOptions from_values(const po::variables_map& values) {
     return values.count(name) != 0 ? values[name].as<std::string>() : std::string();
   };
   options.help = values["help"].as<bool>();
-  options.size_given = values.count("np") != 0;
-  if (options.size_given) options.size = values["np"].as<long>();
+  const auto number = [&](const char* name) {
+    return values.count(name) != 0 ? std::optional(values[name].as<long>()) : std::nullopt;
+  };
+  options.size = number("np");
+  options.gpus = number("gpus");
+  options.gpus_per_host = number("gpus-per-host");
   options.host_list = text("host");
   options.hostfile = text("hostfile");
   options.verbose = values["verbose"].as<bool>();
   options.timestamp = values["timestamp"].as<bool>();
   options.no_prefix = values["no-prefix"].as<bool>();
+  options.tag_output = values["tag-output"].as<bool>();
+  options.output_dir = text("output-dir");
+  options.max_restarts = values["max-restarts"].as<long>();
   options.allow_run_as_root = values["allow-run-as-root"].as<bool>();
   options.dry_run = values["dry-run"].as<bool>();
   options.threads_per_rank = values["threads-per-rank"].as<int>();
@@ -99,6 +106,10 @@ void check_values(const RunOptions& options) {
   if (!(options.stop_seconds >= 0) || !std::isfinite(options.stop_seconds)) {
     throw UsageError("--stop-timeout must be a number of seconds, or 0 for none");
   }
+  if (options.no_prefix && options.tag_output) {
+    throw UsageError("--no-prefix and --tag-output exclude each other");
+  }
+  if (options.max_restarts < 0) throw UsageError("--max-restarts must be at least 0");
   if (options.program.empty()) {
     throw UsageError("no program given; usage: kolo run -np N [options] program [arguments]");
   }
@@ -111,9 +122,14 @@ po::options_description run_option_table() {
   auto add = table.add_options();
   add("help,h", po::bool_switch(), "show this");
   add("np,n", po::value<long>()->value_name("N"),
-      "ranks to start; -np N too (default: all slots of the hosts)");
+      "ranks to start; -np N too (default: all slots of the hosts, all tasks of the batch job)");
+  add("gpus", po::value<long>()->value_name("N"),
+      "instead of -np: a rank for each of N GPUs, on as many hosts as have them");
+  add("gpus-per-host", po::value<long>()->value_name("G"),
+      "what --gpus fills a host with (default: 8, or the GPUs that Slurm gave)");
   add("host,H", po::value<std::string>()->value_name("HOST:SLOTS,..."),
-      "hosts to run on, and how many ranks each takes (1 where not given)");
+      "hosts to run on, and how many ranks each takes (1 where not given); default: the hosts of "
+      "the batch job (Slurm, PBS, LSF), else this one");
   add("hostfile", po::value<std::string>()->value_name("FILE"),
       "the same from a file: a line 'HOST slots=N' each");
   add("env,x", po::value<Words>()->composing()->value_name("NAME[=VALUE]"),
@@ -125,6 +141,9 @@ po::options_description run_option_table() {
       "bind ranks as mpirun does: core, socket, numa, none (default: each rank to cores of its "
       "own, if this host has enough)");
   add("no-prefix", po::bool_switch(), "do not begin each line with its rank");
+  add("tag-output", po::bool_switch(), "begin each line with its rank, host and stream");
+  add("output-dir", po::value<std::string>()->value_name("DIR"),
+      "write what each rank prints to a file of its own there, too");
   add("timestamp", po::bool_switch(), "begin each line with the time");
   add("metrics-port", po::value<int>()->value_name("PORT"),
       "rank 0 serves the metrics of all ranks at /metrics of this port, for Prometheus");
@@ -134,6 +153,8 @@ po::options_description run_option_table() {
       "each rank writes a timeline of what it does into this folder; see kolo trace");
   add("timeout", po::value<double>()->default_value(0, "0")->value_name("SECONDS"),
       "end the job after this time, with exit code 124 (0: never)");
+  add("max-restarts", po::value<long>()->default_value(0)->value_name("N"),
+      "start the job again when it fails, so often at most; ranks find KOLO_RESTART_COUNT");
   add("stop-timeout", po::value<double>()->default_value(120, "120")->value_name("SECONDS"),
       "after SIGTERM, which ranks get as SIGUSR1, how long they may take to save and end (0: end "
       "them at once)");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/program_options/options_description.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,13 +10,17 @@ namespace kolo::cli {
 
 struct RunOptions {
   bool help = false;
-  bool size_given = false;
-  long size = 0;
+  std::optional<long> size;
+  std::optional<long> gpus;
+  std::optional<long> gpus_per_host;
   std::string host_list;
   std::string hostfile;
   bool verbose = false;
   bool timestamp = false;
   bool no_prefix = false;
+  bool tag_output = false;
+  std::string output_dir;
+  long max_restarts = 0;
   bool allow_run_as_root = false;
   bool dry_run = false;
   int threads_per_rank = 0;

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <sstream>
@@ -19,9 +20,9 @@ namespace {
 struct Prepared {
   explicit Prepared(const ChildSpec& spec) : words(spec.command) {
     for (const auto& [name, value] : system_variables()) {
-      bool replaced = false;
-      for (const auto& [set_name, set_value] : spec.set) replaced = replaced || set_name == name;
-      if (!replaced) add(name, value);
+      bool dropped = std::find(spec.unset.begin(), spec.unset.end(), name) != spec.unset.end();
+      for (const auto& [set_name, set_value] : spec.set) dropped = dropped || set_name == name;
+      if (!dropped) add(name, value);
     }
     for (const auto& [name, value] : spec.set) add(name, value);
     for (std::string& word : words) arguments.push_back(word.data());

@@ -10,6 +10,7 @@
 
 #include "cli/blame.hpp"
 #include "cli/system.hpp"
+#include "core/ranks.hpp"
 #include "kolo/stop.h"
 
 namespace kolo::cli {
@@ -32,7 +33,7 @@ std::vector<int> signals_to_take() {
 class Supervisor {
  public:
   Supervisor(const LaunchPlan& plan, const JobOptions& options)
-      : plan_(plan), options_(options), output_(options.output) {}
+      : plan_(plan), options_(options), output_(options.output, plan.size) {}
   // Kills what is left of the job.
   ~Supervisor() {
     if (started_ && !clean_end_) kill_descendants();
@@ -40,7 +41,7 @@ class Supervisor {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  int run();
+  JobEnd run();
 
  private:
   void start();
@@ -84,6 +85,7 @@ void Supervisor::start() {
   ChildSpec spec;
   spec.command = plan_.command;
   spec.set = plan_.set;
+  spec.unset = plan_.unset;
   spec.standard_error = error.write.get();
   // Ranks write to standard error alone, so this is the launcher's own: banners, for some.
   spec.standard_output = error.write.get();
@@ -225,16 +227,18 @@ void Supervisor::step() {
                   {out.is_empty() ? -1 : out.fd(), POLLOUT, 0},
                   {err.is_empty() ? -1 : err.fd(), POLLOUT, 0},
                   {wants_terminal_input() ? STDIN_FILENO : -1, POLLIN, 0},
-                  {has_input ? input_queue_->fd() : -1, POLLOUT, 0}};
+                  {has_input ? input_queue_->fd() : -1, POLLOUT, 0},
+                  {options_.leader != nullptr ? options_.leader->fd() : -1, POLLIN, 0}};
   if (::poll(fds, std::size(fds), poll_timeout()) == -1 && errno != EINTR) check(-1, "poll");
   if (fds[0].revents != 0) {
-    while (const std::optional<int> number = signals_.next()) on_signal(*number);
+    while (const auto signal = signals_.next()) on_signal(signal->number);
   }
   if (fds[1].revents != 0) read_launcher();
   if (fds[2].revents != 0) out.write_some();
   if (fds[3].revents != 0) err.write_some();
   if (fds[4].revents != 0) read_terminal();
   if (fds[5].revents != 0) input_queue_->write_some();
+  if (fds[6].revents != 0) options_.leader->greet();
   check_deadlines();
 }
 
@@ -245,8 +249,8 @@ void Supervisor::finish_output() {
       pollfd fds[] = {{queue->fd(), POLLOUT, 0}, {signals_.fd(), POLLIN, 0}};
       if (::poll(fds, 2, -1) == -1 && errno != EINTR) check(-1, "poll");
       if (fds[0].revents != 0) queue->write_some();
-      const std::optional<int> number = signals_.next();
-      if (number && *number != SIGCHLD && *number != SIGCONT) return;
+      const std::optional<ReceivedSignal> signal = signals_.next();
+      if (signal && signal->number != SIGCHLD && signal->number != SIGCONT) return;
     }
   }
 }
@@ -276,8 +280,14 @@ int Supervisor::conclude() {
     output_.say(plan_.command.front() + " ended with exit code " + std::to_string(launcher_code) +
                 "; no rank reported a failure");
   }
-  clean_end_ = launcher_code == 0;
-  return launcher_code;
+  const std::vector<int> missing = ranks_unheard_of(output_.record(), plan_.size);
+  clean_end_ = launcher_code == 0 && missing.empty();
+  if (launcher_code != 0 || missing.empty()) return launcher_code;
+  // Open MPI 5 ends so when the daemon of another host was killed.
+  output_.show_withheld();
+  output_.say(plan_.command.front() + " ended with exit code 0, but " + rank_list(missing) +
+              " did not report an end: a host, or the launcher's daemon there, was lost");
+  return kLostExitCode;
 }
 
 bool Supervisor::is_over() const {
@@ -288,17 +298,17 @@ bool Supervisor::is_over() const {
   return Clock::now() >= drain_until_ && !output_.is_full();
 }
 
-int Supervisor::run() {
+JobEnd Supervisor::run() {
   start();
   while (!is_over()) step();
   const int code = conclude();
   finish_output();
-  return code;
+  return {code, stopped_by_ != 0 || timed_out_};
 }
 
 }  // namespace
 
-int supervise(const LaunchPlan& plan, const JobOptions& options) {
+JobEnd supervise(const LaunchPlan& plan, const JobOptions& options) {
   return Supervisor(plan, options).run();
 }
 

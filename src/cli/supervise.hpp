@@ -3,20 +3,28 @@
 
 #include "cli/job_output.hpp"
 #include "cli/launch_plan.hpp"
+#include "cli/step_tasks.hpp"
 
 namespace kolo::cli {
 
 struct JobOptions {
   OutputOptions output;
-  double timeout_seconds = 0;  // 0: none
-  double stop_seconds = 120;   // how long ranks may take to save and end after SIGTERM
+  double timeout_seconds = 0;    // 0: none
+  double stop_seconds = 120;     // how long ranks may take to save and end after SIGTERM
+  StepLeader* leader = nullptr;  // of the other tasks of a step of Slurm, if there are any
+};
+
+struct JobEnd {
+  int code = 0;
+  bool was_stopped = false;  // by a signal to this process, or by the time limit
 };
 
 inline constexpr int kTimeoutExitCode = 124;  // as of timeout(1)
+inline constexpr int kLostExitCode = 1;       // the launcher is content, but ranks were lost
 
 // Starts the launcher, shows the ranks' output, passes signals on, and names the rank that failed
-// first. Returns the job's exit code. When it returns, nothing of the job is left on this host
+// first. The code is the job's exit code. When it returns, nothing of the job is left on this host
 // unless the job succeeded. Call from a process with one thread.
-int supervise(const LaunchPlan& plan, const JobOptions& options);
+JobEnd supervise(const LaunchPlan& plan, const JobOptions& options);
 
 }  // namespace kolo::cli

@@ -113,10 +113,12 @@ SignalQueue::SignalQueue(const std::vector<int>& signals) {
   fd_ = Fd(check(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd"));
 }
 
-std::optional<int> SignalQueue::next() {
+std::optional<ReceivedSignal> SignalQueue::next() {
   signalfd_siginfo info{};
   const ssize_t count = ::read(fd_.get(), &info, sizeof info);
-  if (count == static_cast<ssize_t>(sizeof info)) return static_cast<int>(info.ssi_signo);
+  if (count == static_cast<ssize_t>(sizeof info)) {
+    return ReceivedSignal{static_cast<int>(info.ssi_signo), static_cast<pid_t>(info.ssi_pid)};
+  }
   if (count < 0 && errno != EAGAIN && errno != EINTR) {
     throw std::system_error(errno, std::generic_category(), "read(signalfd)");
   }

@@ -73,12 +73,17 @@ class OutputQueue {
 
 void change_signal_mask(int how, const sigset_t& set);  // as pthread_sigmask()
 
+struct ReceivedSignal {
+  int number = 0;
+  pid_t sender = 0;  // 0: the kernel, or a process that cannot be seen from here
+};
+
 // Signals as events: blocked for this process, read from a descriptor.
 class SignalQueue {
  public:
   explicit SignalQueue(const std::vector<int>& signals);
   int fd() const { return fd_.get(); }
-  std::optional<int> next();  // never waits
+  std::optional<ReceivedSignal> next();  // never waits
 
  private:
   Fd fd_;
@@ -87,6 +92,7 @@ class SignalQueue {
 struct ChildSpec {
   std::vector<std::string> command;  // the first is looked for on PATH
   Variables set;                     // added to the environment
+  std::vector<std::string> unset;    // taken from it
   int standard_input = -1;           // -1: the parent's
   int standard_output = -1;
   int standard_error = -1;
@@ -108,6 +114,9 @@ struct FoundProgram {
   int error = 0;
 };
 FoundProgram find_program(const std::string& name, const std::string& search_path);
+
+// The first line of a file, one of /proc or /sys, say; empty if it cannot be read.
+std::string first_line(const std::string& path);
 
 std::string own_directory();  // the folder of this executable
 std::string host_name();

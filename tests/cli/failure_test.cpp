@@ -1,5 +1,6 @@
 #include "cli/failure.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -77,6 +78,14 @@ TEST(Verdict, BlamesAnAbortOnlyWhenNobodyFailedBefore) {
   EXPECT_EQ(verdict(record)->sentence, "rank 1 called MPI_Abort with code 7");
   record.failures.push_back(failure(0, "a", 0, false, 9));
   EXPECT_EQ(verdict(record)->sentence, "rank 0 on host a exited with code 9");
+}
+
+TEST(RanksUnheardOf, AreThoseWithoutAnEnd) {
+  JobRecord record;
+  record.succeeded = {0, 3};
+  record.failures = {{1, {}}};
+  EXPECT_THAT(ranks_unheard_of(record, 5), testing::ElementsAre(2, 4));
+  EXPECT_THAT(ranks_unheard_of(record, 2), testing::IsEmpty());
 }
 
 TEST(Verdict, IsNoneWithoutAFailure) {

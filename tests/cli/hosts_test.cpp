@@ -48,23 +48,6 @@ TEST(Hostfile, NamesFileAndLineOfAnError) {
   EXPECT_THAT(error_of([] { (void)parse_hostfile("# none\n", "f"); }), HasSubstr("names no host"));
 }
 
-TEST(ChooseSize, TakesTheNumberOrAllSlots) {
-  const std::vector<Host> hosts = {{"a", 2}, {"b", 3}};
-  EXPECT_EQ(choose_size(true, 4, hosts), 4);
-  EXPECT_EQ(choose_size(false, 0, hosts), 5);
-  EXPECT_EQ(choose_size(true, 7, {}), 7);
-}
-
-TEST(ChooseSize, SaysWhatIsMissing) {
-  EXPECT_THAT(error_of([] { (void)choose_size(false, 0, {}); }), HasSubstr("-np"));
-  EXPECT_THAT(error_of([] { (void)choose_size(true, 0, {}); }), HasSubstr("at least 1"));
-  EXPECT_THAT(error_of([] { (void)choose_size(true, -3, {}); }), HasSubstr("-3"));
-  EXPECT_THAT(error_of([] {
-                (void)choose_size(true, 6, {{"a", 2}, {"b", 3}});
-              }),
-              testing::AllOf(HasSubstr("a:2,b:3"), HasSubstr("5"), HasSubstr("6")));
-}
-
 TEST(IsThisHost, KnowsShortAndLongNames) {
   EXPECT_TRUE(is_this_host("localhost", "node7"));
   EXPECT_TRUE(is_this_host("node7", "node7.cluster"));
@@ -72,15 +55,6 @@ TEST(IsThisHost, KnowsShortAndLongNames) {
   EXPECT_FALSE(is_this_host("node7.a", "node7.b"));
   EXPECT_FALSE(is_this_host("node70", "node7"));
   EXPECT_FALSE(is_this_host("10.0.0.1", "10"));
-}
-
-TEST(FirstSlurmHost, IsRead) {
-  EXPECT_EQ(first_slurm_host("node1"), "node1");
-  EXPECT_EQ(first_slurm_host("node1,node2"), "node1");
-  EXPECT_EQ(first_slurm_host("node[03-05,9],gpu1"), "node03");
-  EXPECT_EQ(first_slurm_host("node[7,9]"), "node7");
-  EXPECT_EQ(first_slurm_host("rack[1-2]-ib,other"), "rack1-ib");
-  EXPECT_EQ(first_slurm_host("node["), "node");
 }
 
 }  // namespace

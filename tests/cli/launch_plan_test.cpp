@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/environment_of.hpp"
-
 namespace kolo::cli {
 namespace {
 
@@ -37,33 +35,29 @@ TEST(LauncherKind, IsReadFromItsVersion) {
   EXPECT_EQ(launcher_kind(""), LauncherKind::kUnknown);
 }
 
-TEST(LaunchPlan, BindsLocalRanksToTheirOwnCores) {
-  EXPECT_EQ(
-      line_of(request_of(2)),
-      "mpirun -np 2 --bind-to core --map-by slot:PE=4 kolo-rank --threads 0 --bound --grace-ms "
-      "150 --master 127.0.0.1:29500 -- prog -np 'a b'");
+TEST(LaunchPlan, LeavesBindingToEachHost) {
+  EXPECT_EQ(line_of(request_of(2)),
+            "mpirun -np 2 --bind-to none kolo-rank --threads 0 --bind --grace-ms 150 --master "
+            "127.0.0.1:29500 -- prog -np 'a b'");
+  LaunchRequest request = request_of(2);
+  request.allocation.cpus_per_host = 4;
+  EXPECT_THAT(line_of(request), HasSubstr("--threads 0 --bind --cpus 4 --grace-ms"));
 }
 
-TEST(LaunchPlan, BindsNothingWhenThereAreTooFewCores) {
+TEST(LaunchPlan, OversubscribesWhenThereAreTooFewCores) {
   LaunchRequest request = request_of(9);
   const LaunchPlan plan = plan_launch(request);
   EXPECT_TRUE(plan.oversubscribed);
   EXPECT_THAT(shell_line(plan), HasSubstr("--bind-to none --map-by slot:OVERSUBSCRIBE kolo-rank"));
-  EXPECT_THAT(shell_line(plan), Not(HasSubstr("--bound")));
   request.kind = LauncherKind::kOpenMpi4;
   EXPECT_THAT(line_of(request), HasSubstr("--bind-to none --oversubscribe kolo-rank"));
-  request = request_of(4);
-  request.threads_per_rank = 3;  // 12 threads on 8 cores
-  EXPECT_THAT(line_of(request), HasSubstr("--bind-to none"));
+  EXPECT_FALSE(plan_launch(request_of(8)).oversubscribed);
 }
 
-TEST(LaunchPlan, BindsNothingOnOtherHosts) {
+TEST(LaunchPlan, NamesOtherHosts) {
   LaunchRequest request = request_of(2);
   request.hosts = {{"here", 1}, {"there", 1}};
   EXPECT_THAT(line_of(request), HasSubstr("--host here:1,there:1 --bind-to none"));
-  request.hosts.clear();
-  request.in_allocation = true;
-  EXPECT_THAT(line_of(request), HasSubstr("--bind-to none"));
 }
 
 TEST(LaunchPlan, ObeysBindTo) {
@@ -72,6 +66,85 @@ TEST(LaunchPlan, ObeysBindTo) {
   EXPECT_THAT(line_of(request), HasSubstr("--bind-to none kolo-rank --threads 0 --grace-ms"));
   request.bind_to = "numa";
   EXPECT_THAT(line_of(request), HasSubstr("--bind-to numa kolo-rank --threads 0 --bound"));
+}
+
+// Open MPI asks Slurm for the hosts of a job, and would take no more slots on them by --host.
+TEST(LaunchPlan, TellsOpenMpiTheHostsOfASlurmJobByItsVariables) {
+  LaunchRequest request = request_of(5);
+  request.hosts = {{"n1", 3}, {"n3", 2}};
+  request.allocation.hosts = {{"n1", 1}, {"n3", 1}};
+  request.allocation.system = BatchSystem::kSlurm;
+  EXPECT_THAT(line_of(request),
+              testing::StartsWith("env -u SRUN_CPUS_PER_TASK -u SLURM_EXACT SLURM_NODELIST=n1,n3 "
+                                  "SLURM_TASKS_PER_NODE=3,2 mpirun -np 5 --bind-to none "));
+  request.kind = LauncherKind::kHydra;
+  EXPECT_THAT(line_of(request), HasSubstr(" mpirun -np 5 -hosts n1:3,n3:2 "));
+}
+
+TEST(LaunchPlan, LeavesDevicesToEachNodeOfASlurmJob) {
+  LaunchRequest request = request_of(2);
+  request.hosts = {{"n1", 1}, {"n2", 1}};
+  request.environment = {{"CUDA_VISIBLE_DEVICES", "0,1"}};
+  EXPECT_THAT(line_of(request), HasSubstr("-x CUDA_VISIBLE_DEVICES"));
+  request.allocation.system = BatchSystem::kSlurm;
+  EXPECT_THAT(line_of(request), Not(HasSubstr("-x CUDA_VISIBLE_DEVICES")));
+  request.extra = {{"CUDA_VISIBLE_DEVICES", "1"}};
+  EXPECT_THAT(line_of(request), HasSubstr("-x CUDA_VISIBLE_DEVICES")) << "asked for";
+}
+
+// Its daemons are started by srun, which would wait for the step to end.
+TEST(LaunchPlan, SharesAStepOfSlurm) {
+  LaunchRequest request = request_of(2);
+  request.allocation.system = BatchSystem::kSlurm;
+  EXPECT_THAT(line_of(request), Not(HasSubstr("--overlap")));
+  request.allocation.in_step = true;
+  EXPECT_THAT(line_of(request), HasSubstr(" --prtemca plm_slurm_args --overlap "));
+  request.kind = LauncherKind::kOpenMpi4;
+  EXPECT_THAT(line_of(request), HasSubstr(" --mca plm_slurm_args --overlap "));
+  request.environment = {{"OMPI_MCA_plm_slurm_args", "--external-launcher"},
+                         {"HYDRA_LAUNCHER_EXTRA_ARGS", "--external-launcher"}};
+  EXPECT_THAT(line_of(request),
+              HasSubstr(" --mca plm_slurm_args '--overlap --external-launcher' "));
+  request.kind = LauncherKind::kHydra;
+  EXPECT_THAT(line_of(request),
+              HasSubstr("HYDRA_LAUNCHER_EXTRA_ARGS='--overlap --external-launcher' mpirun "));
+}
+
+// SIGTERM tells of a preemption, and would end them before the ranks have saved their state.
+TEST(LaunchPlan, ShieldsDaemonsFromSlurmsSigterm) {
+  LaunchRequest request = request_of(2);
+  request.hosts = {{"n1", 1}, {"n2", 1}};
+  EXPECT_THAT(line_of(request), Not(HasSubstr("--shield")));
+  request.allocation.system = BatchSystem::kSlurm;
+  EXPECT_THAT(line_of(request),
+              HasSubstr(" --prtemca prte_launch_agent 'kolo-rank --shield prted' "));
+  request.kind = LauncherKind::kOpenMpi4;
+  EXPECT_THAT(line_of(request), HasSubstr(" --mca orte_launch_agent 'kolo-rank --shield orted' "));
+  request.rank_program = "/a folder/kolo-rank";
+  EXPECT_THAT(line_of(request), Not(HasSubstr("--shield")));
+  request.rank_program = "kolo-rank";
+  request.hosts = {{"here", 2}};
+  EXPECT_THAT(line_of(request), Not(HasSubstr("--shield"))) << "there are no daemons";
+}
+
+TEST(LaunchPlan, NamesSomeHostsOfASlurmJob) {
+  LaunchRequest request = request_of(3);
+  request.hosts = {{"n2", 3}};
+  request.allocation.hosts = {{"n1", 1}, {"n2", 1}};
+  request.allocation.system = BatchSystem::kSlurm;
+  EXPECT_THAT(line_of(request), HasSubstr("SLURM_NODELIST=n1,n2 SLURM_TASKS_PER_NODE=1,3 mpirun "
+                                          "-np 3 --host n2:3 --bind-to none"));
+}
+
+TEST(LaunchPlan, UsesTheBatchSystemsOwnAgent) {
+  LaunchRequest request = request_of(2);
+  request.hosts = {{"n1", 1}, {"n2", 1}};
+  request.allocation.system = BatchSystem::kLsf;
+  request.remote_agent = "/lsf/blaunch";
+  EXPECT_THAT(
+      line_of(request),
+      testing::StartsWith("PRTE_MCA_plm_ssh_agent=/lsf/blaunch "
+                          "OMPI_MCA_plm_rsh_agent=/lsf/blaunch mpirun -np 2 --host n1:1,n2:1 "));
 }
 
 TEST(LaunchPlan, OversubscribesThisHostAlone) {
@@ -97,7 +170,7 @@ TEST(LaunchPlan, SpeaksHydra) {
   LaunchRequest request = request_of(2);
   request.kind = LauncherKind::kHydra;
   EXPECT_THAT(line_of(request),
-              HasSubstr("mpirun -np 2 -bind-to core:4 kolo-rank --threads 0 --bound"));
+              HasSubstr("mpirun -np 2 -bind-to none kolo-rank --threads 0 --bind"));
   request.hosts = {{"a", 1}, {"b", 1}};
   EXPECT_THAT(line_of(request), HasSubstr("mpirun -np 2 -hosts a:1,b:1 -bind-to none kolo-rank"));
 }
@@ -112,17 +185,13 @@ TEST(LaunchPlan, PutsExtraArgumentsBeforeTheProgram) {
 
 TEST(RendezvousAddress, IsOneThatAllRanksCanUse) {
   LaunchRequest request = request_of(2);
-  const Lookup slurm = environment_of({{"SLURM_JOB_NODELIST", "node[3-4]"}});
-  EXPECT_EQ(rendezvous_address(request, slurm), "127.0.0.1");
-  request.in_allocation = true;
-  EXPECT_EQ(rendezvous_address(request, slurm), "node3");
-  EXPECT_EQ(rendezvous_address(request, environment_of({})), "here");
+  EXPECT_EQ(rendezvous_address(request), "127.0.0.1");
   request.hosts = {{"there", 1}, {"here", 1}};
-  EXPECT_EQ(rendezvous_address(request, slurm), "there");
+  EXPECT_EQ(rendezvous_address(request), "there");
   request.hosts = {{"localhost", 1}, {"there", 1}};
-  EXPECT_EQ(rendezvous_address(request, slurm), "here");
+  EXPECT_EQ(rendezvous_address(request), "here");
   request.hosts = {{"localhost", 2}};
-  EXPECT_EQ(rendezvous_address(request, slurm), "127.0.0.1");
+  EXPECT_EQ(rendezvous_address(request), "127.0.0.1");
 }
 
 TEST(IsForwarded, KnowsPrefixesAndNames) {

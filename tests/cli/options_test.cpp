@@ -36,7 +36,6 @@ TEST(RunOptions, KnowsAllSpellingsOfTheNumberOfRanks) {
                                                 {"--np=4", "p"},
                                                 {"-np=4", "p"}}) {
     const RunOptions options = parse_run(words);
-    EXPECT_TRUE(options.size_given) << words[0];
     EXPECT_EQ(options.size, 4) << words[0];
     EXPECT_THAT(options.program, ElementsAre("p")) << words[0];
   }

@@ -71,16 +71,6 @@ TEST(Placement, LeavesTheLocalRankOpenWhereNobodyTells) {
             "0/1 0/1");
 }
 
-TEST(TasksOnNode, ReadsSlurmsNotation) {
-  EXPECT_EQ(tasks_on_node("2(x3),1", 0), 2);
-  EXPECT_EQ(tasks_on_node("2(x3),1", 2), 2);
-  EXPECT_EQ(tasks_on_node("2(x3),1", 3), 1);
-  EXPECT_EQ(tasks_on_node("2(x3),1", 4), std::nullopt);
-  for (const char* bad : {"", "x", "2(", "2(x", "2(x3", "2(xy)"}) {
-    EXPECT_EQ(tasks_on_node(bad, 0), std::nullopt) << bad;
-  }
-}
-
 TEST(ThreadsPerRank, SharesTheCoresOfTheNode) {
   EXPECT_EQ(threads_per_rank({0, 8, false}, 2), 4);
   EXPECT_EQ(threads_per_rank({0, 8, true}, 2), 8);  // its own cores, all of them
@@ -101,8 +91,12 @@ TEST(ExportedVariables, HoldWhatProgramsLookFor) {
 TEST(ExportedVariables, LeaveThreadsToTheUser) {
   EXPECT_THAT(
       exported_variables({0, 2, -1, -1}, {"", 0}, 6, environment_of({{"OMP_NUM_THREADS", "1"}})),
+      testing::ElementsAre(std::pair{"RANK", "0"}, std::pair{"WORLD_SIZE", "2"}))
+      << "MKL follows OMP_NUM_THREADS";
+  EXPECT_THAT(
+      exported_variables({0, 2, -1, -1}, {"", 0}, 6, environment_of({{"MKL_NUM_THREADS", "1"}})),
       testing::ElementsAre(std::pair{"RANK", "0"}, std::pair{"WORLD_SIZE", "2"},
-                           std::pair{"MKL_NUM_THREADS", "6"}));
+                           std::pair{"OMP_NUM_THREADS", "6"}));
 }
 
 }  // namespace

@@ -244,6 +244,51 @@ x"
 printf '# this host\nlocalhost slots=3\n' > hosts.txt
 kolo run --hostfile hosts.txt echo x
 check "--hostfile gives the number of ranks" is "$(wc -l < out.txt) $code" "3 0"
+kolo run --gpus 3 sh -c 'echo "$RANK of $WORLD_SIZE"'
+check "--gpus starts a rank for each" is "$(sort out.txt)" "[0] 0 of 3
+[1] 1 of 3
+[2] 2 of 3"
+kolo run --gpus 16 echo x
+check "--gpus tells how many hosts are lacking" has "$err" "lacks 1 host of 8 GPUs: this host alone gives 8"
+check "with the exit code of a wrong option" is "$code" 2
+kolo run -np 2 --tag-output sh -c 'echo a; echo b >&2'
+check "--tag-output tells rank, host and stream" is "$(sort out.txt err.txt)" "[0 $host stderr] b
+[0 $host stdout] a
+[1 $host stderr] b
+[1 $host stdout] a"
+kolo run -np 2 --output-dir logs sh -c 'echo "I am $RANK"; printf end >&2'
+check "--output-dir writes a file for each rank" is "$(sort logs/rank-0.log) $(sort logs/rank-1.log)" "I am 0
+end I am 1
+end"
+check "and shows the output, too" is "$(sort out.txt)" "[0] I am 0
+[1] I am 1"
+kolo run -np 2 --output-dir /dev/null echo x
+check "--output-dir must be a folder" is "$code" 2
+
+# Restarts.
+kolo run -np 1 --max-restarts 3 sh -c 'echo "$KOLO_RESTART_COUNT"; [ "$KOLO_RESTART_COUNT" = 2 ] || exit 7'
+check "--max-restarts starts again until it works" is "$code $out" "0 [0] 0
+[0] 1
+[0] 2"
+check "and says so" is "$(grep -c 'starts the job again' err.txt)" 2
+kolo run -np 2 --max-restarts 1 sh -c 'exit 7'
+check "--max-restarts ends in the end" is "$code $(grep -c 'starts the job again' err.txt)" "7 1"
+kolo run -np 2 --max-restarts 5 --timeout 1 sh -c "sleep 30; : $mark"
+check "what was ended is not started again" is "$code $(grep -c 'starts the job again' err.txt)" "124 0"
+kolo run -np 2 --max-restarts 5 sh -c 'exit 75'
+check "nor what asks its starter for that" is "$code $(grep -c 'starts the job again' err.txt)" "75 0"
+kolo run -np 2 --max-restarts 5 ./nothing
+check "nor what cannot be started" is "$code $(grep -c 'starts the job again' err.txt)" "127 0"
+
+# Open MPI 5 names a folder by its process id, and would not start where a dead one has left such a folder.
+mkdir full
+most=$(cat /proc/sys/kernel/pid_max) next=$(cat /proc/sys/kernel/ns_last_pid)
+for ((i = 0; i < 20000 && i < most; ++i)); do echo "full/ompi.$(((next + i) % most))"; done | xargs mkdir
+for i in full/*; do : > "$i/pmix.$host.tool"; done
+TMPDIR=$PWD/full kolo run -np 2 echo x
+check "what dead launchers left is in nobody's way" is "$code $(wc -l < out.txt)" "0 2"
+check "and a job leaves nothing" is "$(find full -maxdepth 1 -name 'kolo*' | wc -l)" 0
+rm -rf full
 kolo run -H "$host:2" echo x
 check "--host gives the number of ranks" is "$(wc -l < out.txt) $code" "2 0"
 kolo run -np 5 --verbose echo x

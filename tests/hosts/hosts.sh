@@ -5,6 +5,7 @@
 #   hosts.sh up DIR N RATE      makes head, node1 .. nodeN; each sends at most RATE (1gbit)
 #   hosts.sh on DIR HOST CMD..  runs CMD there, in the present folder
 #   hosts.sh agent HOST CMD..   the same with DIR from KOLO_HOSTS and the words joined, as ssh does
+#   hosts.sh cut DIR HOST       a power cut: nothing runs there any more, and nobody is told;  hosts.sh mend DIR HOST
 #   hosts.sh down DIR
 set -euo pipefail
 
@@ -46,17 +47,22 @@ up() {
   done
 }
 
-# Each host's processes are those in its network.
+# kill_in HOLDER [SPARED]: each host's processes are those in its network.
+kill_in() {
+  local network process
+  network=$(readlink "/proc/$1/ns/net" || true)
+  [[ $network != "$(readlink /proc/self/ns/net)" ]] || return 0  # another process has the number now
+  for process in /proc/[0-9]*; do
+    [[ -n $network && $(readlink "$process/ns/net" 2> /dev/null) == "$network" ]] || continue
+    [[ ${process#/proc/} == "${2:-}" ]] || kill -9 "${process#/proc/}" 2> /dev/null || true
+  done
+}
+
 down() {
-  local pid_file network process
+  local pid_file
   for pid_file in "$dir"/*.pid; do
     [[ -e $pid_file ]] || continue
-    network=$(readlink "/proc/$(cat "$pid_file")/ns/net" || true)
-    [[ $network != "$(readlink /proc/self/ns/net)" ]] || network=  # another process has the number now
-    for process in /proc/[0-9]*; do
-      [[ -n $network && $(readlink "$process/ns/net" 2> /dev/null) == "$network" ]] || continue
-      kill -9 "${process#/proc/}" 2> /dev/null || true
-    done
+    kill_in "$(cat "$pid_file")"
     rm -f "$pid_file"
   done
 }
@@ -72,6 +78,11 @@ dir=$2
 case $command in
   up) up "$3" "$4" ;;
   on) exec nsenter --target "$(holder "$3")" --net --uts --mount -- sh -c 'cd "$0" && exec "$@"' "$PWD" "${@:4}" ;;
+  cut)
+    inside "$3" ip link set eth0 down
+    kill_in "$(holder "$3")" "$(holder "$3")"
+    ;;
+  mend) inside "$3" ip link set eth0 up ;;
   down) down ;;
   *) exit 2 ;;
 esac

@@ -9,18 +9,10 @@ if [[ ! -d $digits ]]; then
   exit 0
 fi
 RANDOM=7
-# The first images are enough: cut_idx HOW_MANY IN OUT HEADER_BYTES BYTES_OF_ONE
-cut_idx() {
-  { head -c 4 "$2"; printf '%b' "$(printf '\\x%02x\\x%02x\\x%02x\\x%02x' 0 0 $(($1 / 256)) $(($1 % 256)))"
-    dd if="$2" iflag=skip_bytes,count_bytes skip=8 count=$(($4 - 8 + $1 * $5)) status=none; } > "$3"
-}
+# shellcheck source=../small_digits.sh
+. "$(dirname "$0")/../small_digits.sh"
 data=$work/data
-mkdir "$data"
-for set in train:1000 t10k:300; do
-  count=${set#*:} set=${set%:*}
-  cut_idx "$count" "$digits/$set-images-idx3-ubyte" "$data/$set-images-idx3-ubyte" 16 784
-  cut_idx "$count" "$digits/$set-labels-idx1-ubyte" "$data/$set-labels-idx1-ubyte" 8 1
-done
+small_digits "$digits" "$data"
 
 train() {  # train RANKS FOLDER OPTIONS...: mnist with its weights in FOLDER
   mkdir -p "$2"

@@ -12,10 +12,17 @@ for who in 0 1 2; do
     check "$what on rank $who: within 10 s" test "$(grep -cE 'failed after [0-9]\.' "$work/out")" -eq 2
   done
   begin=$SECONDS
-  kolo_run -np 3 "$bin/../tests/bin/faulty_job" kill "$who"
+  rm -rf "$work/flight"
+  KOLO_FLIGHT_RECORDER_DIR=$work/flight kolo_run -np 3 "$bin/../tests/bin/faulty_job" kill "$who"
   check "kill on rank $who: the job ends with the signal's code" test "$code" -eq 137
   check "kill on rank $who: within 10 s" test $((SECONDS - begin)) -le 12
   check "kill on rank $who: it is named" grep -q "rank $who .*SIGKILL" "$work/err"
+  check "kill on rank $who: both others say so" \
+    test "$(grep -c "allreduce of 'data': the process of rank $who has ended" "$work/out")" -eq 2
+  "$bin/kolo" trace diagnose "$work/flight" >"$work/diagnosis" || true   # 1: it found something
+  check "kill on rank $who: and leave their records" \
+    test "$(grep -cE "^rank [012] on .* for: failure: .*the process of rank $who has ended" "$work/diagnosis")" -eq 2
+  check "kill on rank $who: the diagnosis" grep -q "^rank $who has left no record here: killed" "$work/diagnosis"
 done
 # What MPI has under way then can never end: neither the program nor MPI_Finalize may wait for it.
 begin=$SECONDS

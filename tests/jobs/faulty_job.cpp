@@ -5,6 +5,7 @@
 //   stop-broadcast, stop-early   likewise, amid a broadcast, or before it submits
 //   sleep     comes SECONDS (4) late                  quiet     all ranks do nothing for so long
 //   skip      leaves a tensor out                     order     waits in another order
+//   skip-unhandled  likewise, and no rank catches what that throws in the end
 // The others go on with operations; when one fails they print its message and the time it took to
 // come, and exit with 4.
 #include <ATen/ATen.h>
@@ -17,6 +18,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <string>
 #include <thread>
 #include <vector>
@@ -48,7 +50,7 @@ void stall(const std::string& what, bool here, std::chrono::seconds pause) {
       std::this_thread::sleep_for(pause);
     const bool swapped = wrong && what == "order";
     if (swapped) kolo::allreduce_(second, "second");
-    if (!(wrong && what == "skip")) kolo::allreduce_(first, "first");
+    if (!(wrong && what.rfind("skip", 0) == 0)) kolo::allreduce_(first, "first");
     if (!swapped) kolo::allreduce_(second, "second");
     kolo::mark_step();
   }
@@ -57,7 +59,7 @@ void stall(const std::string& what, bool here, std::chrono::seconds pause) {
 
 bool stalls(const std::string& what) {
   return what == "sleep" || what == "quiet" || what == "skip" || what == "order" ||
-         what == "stop-early";
+         what == "stop-early" || what == "skip-unhandled";
 }
 
 void misbehave(const std::string& what) {
@@ -84,6 +86,7 @@ int run(const std::string& what, int who, std::chrono::seconds pause) {
     if (amid) run_into_stop(kolo::rank() == who, what == "stop-broadcast");
     for (int step = 3; step < 1000; ++step) kolo::allreduce_(data, "data");
   } catch (const kolo::Error& error) {
+    if (what == "skip-unhandled") std::terminate();
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     std::printf("failed after %.1f s: %s\n", seconds, error.what());

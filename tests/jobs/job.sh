@@ -4,7 +4,6 @@ bin=$1 source=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export KOLO_SHUTDOWN_TIMEOUT_SECONDS=5
-passed=0 failed=0
 
 # kolo_run ARGS...: the job's output goes to $work/out and $work/err, its exit code to $code.
 kolo_run() {
@@ -12,22 +11,10 @@ kolo_run() {
   timeout 120 "$bin/kolo" run --allow-run-as-root "$@" >"$work/out" 2>"$work/err" || code=$?
 }
 
-# check WHAT CONDITION...: runs the condition and counts.
-check() {
-  local what=$1
-  shift
-  if "$@"; then
-    passed=$((passed + 1))
-    echo "ok: $what"
-  else
-    failed=$((failed + 1))
-    echo "NOT OK: $what (exit code ${code:-?})"
-    sed 's/^/  out: /' "$work/out" | tail -n 20
-    sed 's/^/  err: /' "$work/err" | tail -n 20
-  fi
+show_failure() {
+  echo "  exit code ${code:-?}"
+  sed 's/^/  out: /' "$work/out" | tail -n 20
+  sed 's/^/  err: /' "$work/err" | tail -n 20
 }
-
-finish() {
-  echo "$passed passed, $failed failed"
-  [[ $failed -eq 0 ]]
-}
+# shellcheck source=../checks.sh
+. "$(dirname "${BASH_SOURCE[0]}")/../checks.sh"

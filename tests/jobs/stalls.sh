@@ -30,6 +30,11 @@ check "rank 2 skips a tensor: the job ends in time" says "ends for KOLO_STALL_SH
 check "rank 2 skips a tensor: the diagnosis" diagnosis "rank 2 never submitted allreduce of 'first' in step 3"
 check "rank 2 skips a tensor: it waits for another" diagnosis "Rank 2, in step 3: .*its program waits for allreduce of 'second'"
 
+run skip-unhandled 2
+check "no rank catches the error: the job fails" test "$code" -ne 0
+check "no rank catches the error: all have left their records" \
+  test "$(grep -l '"reason":"failure: .*KOLO_STALL_SHUTDOWN_TIME_SECONDS' "$work"/flight/flight-rank-[012].json | wc -l)" -eq 3
+
 run order 0
 check "rank 0 waits in another order: the job fails" test "$code" -ne 0
 check "rank 0 waits in another order: the diagnosis" diagnosis "The ranks wait in different order: rank [12] waits for allreduce of 'first', which rank 0 has not submitted; that one waits for allreduce of 'second'"

@@ -1,0 +1,114 @@
+#include "cli/allocation.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "cli/slurm_notation.hpp"
+#include "cli/usage_error.hpp"
+
+namespace kolo::cli {
+namespace {
+
+int number_of(const Lookup& environment, const char* name) {
+  const std::optional<std::string> text = environment(name);
+  const std::optional<long> value = text ? parse_integer(*text) : std::nullopt;
+  return value && *value > 0 && *value < 1'000'000 ? static_cast<int>(*value) : 0;
+}
+
+// The step that srun makes for an interactive shell: it has one node, and the shell is for all.
+constexpr const char* kInteractiveStep = "4294967290";
+
+// A step may have fewer nodes than its job.
+std::optional<Allocation> find_slurm(const Lookup& environment) {
+  const std::optional<std::string> step = environment("SLURM_STEP_ID");
+  const bool is_program = step && *step != kInteractiveStep && environment("SLURM_STEP_NODELIST");
+  const char* const list_name = is_program ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
+  const std::optional<std::string> node_list = environment(list_name);
+  if (!node_list) return std::nullopt;
+  Allocation found;
+  found.system = BatchSystem::kSlurm;
+  found.in_step = step.has_value();
+  const char* const counts_name = is_program ? "SLURM_STEP_TASKS_PER_NODE" : "SLURM_TASKS_PER_NODE";
+  const std::vector<std::string> names = slurm_hosts(*node_list);
+  const std::vector<int> counts = slurm_counts(environment(counts_name).value_or(""));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    found.hosts.push_back({names[i], counts.size() == names.size() ? std::max(1, counts[i]) : 1});
+  }
+  const std::vector<int> cpus = slurm_counts(environment("SLURM_JOB_CPUS_PER_NODE").value_or(""));
+  if (!cpus.empty()) found.cpus_per_host = *std::min_element(cpus.begin(), cpus.end());
+  found.cpus_per_rank = number_of(environment, "SLURM_CPUS_PER_TASK");
+  found.gpus_per_host = number_of(environment, "SLURM_GPUS_ON_NODE");
+  return found;
+}
+
+// A host in each line, as often as it has slots.
+std::vector<Host> hosts_in_lines(const std::string& variable, const std::string& name,
+                                 const ReadFile& read) {
+  const std::optional<std::string> text = read(name);
+  if (!text) {
+    throw UsageError(variable + " names '" + name +
+                     "', which cannot be read; give the hosts by -H");
+  }
+  return parse_hostfile(*text, variable + " (" + name + ")");
+}
+
+std::optional<Allocation> find_pbs(const Lookup& environment, const ReadFile& read) {
+  const std::optional<std::string> file = environment("PBS_NODEFILE");
+  if (!file) return std::nullopt;
+  Allocation found;
+  found.system = BatchSystem::kPbs;
+  found.hosts = hosts_in_lines("PBS_NODEFILE", *file, read);
+  return found;
+}
+
+// LSB_MCPU_HOSTS: "hostA 4 hostB 2"; LSB_HOSTS, in small jobs only: "hostA hostA hostB".
+std::optional<Allocation> find_lsf(const Lookup& environment, const ReadFile& read) {
+  Allocation found;
+  found.system = BatchSystem::kLsf;
+  if (const auto file = environment("LSB_DJOB_HOSTFILE")) {
+    found.hosts = hosts_in_lines("LSB_DJOB_HOSTFILE", *file, read);
+    return found;
+  }
+  std::string list;
+  std::string name;
+  std::string slots;
+  if (const auto pairs = environment("LSB_MCPU_HOSTS")) {
+    std::istringstream words(*pairs);
+    while (words >> name) {
+      if (!(words >> slots)) {
+        throw UsageError("LSB_MCPU_HOSTS='" + *pairs + "' is not understood: a number is missing");
+      }
+      list.append(list.empty() ? "" : ",").append(name).append(":").append(slots);
+    }
+  } else if (const auto names = environment("LSB_HOSTS")) {
+    std::istringstream words(*names);
+    while (words >> name) list.append(list.empty() ? "" : ",").append(name);
+  }
+  if (list.empty()) return std::nullopt;
+  found.hosts = parse_host_list(list);
+  return found;
+}
+
+}  // namespace
+
+const char* name_of(BatchSystem system) {
+  switch (system) {
+    case BatchSystem::kSlurm:
+      return "Slurm";
+    case BatchSystem::kPbs:
+      return "PBS";
+    case BatchSystem::kLsf:
+      return "LSF";
+    case BatchSystem::kNone:
+      break;
+  }
+  return "no batch system";
+}
+
+Allocation find_allocation(const Lookup& environment, const ReadFile& read) {
+  if (const auto slurm = find_slurm(environment)) return *slurm;
+  if (const auto pbs = find_pbs(environment, read)) return *pbs;
+  return find_lsf(environment, read).value_or(Allocation{});
+}
+
+}  // namespace kolo::cli

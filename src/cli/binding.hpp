@@ -1,0 +1,26 @@
+// Which cores each rank of a host is bound to.
+#pragma once
+
+#include <vector>
+
+namespace kolo::cli {
+
+struct Core {
+  std::vector<int> cpus;  // its hardware threads
+  int package = 0;
+  int numa_node = 0;
+};
+
+// The cores on which this process may run; neighbours in the list are neighbours in the machine.
+std::vector<Core> usable_cores_in_order();
+
+// The CPUs of the local_rank-th of local_size equal shares, none if there are fewer cores than
+// ranks, or a share has fewer than least_cores. Shares begin at multiples of cores / local_size, so
+// that they do not cross the border of two packages where the ranks can be divided by the packages.
+std::vector<int> share_of_cores(const std::vector<Core>& cores, int local_rank, int local_size,
+                                int least_cores);
+
+// Of this process and its future children. Throws std::system_error.
+void bind_to_cpus(const std::vector<int>& cpus);
+
+}  // namespace kolo::cli

@@ -1,0 +1,31 @@
+// What each rank prints, in a file of its own.
+#pragma once
+
+#include <fstream>
+#include <map>
+#include <string>
+
+namespace kolo::cli {
+
+// Used by one thread.
+class RankFiles {
+ public:
+  // Makes the folder; existing files of ranks are continued. Throws UsageError where nothing can be
+  // written there.
+  RankFiles(std::string folder, int size);
+
+  // Appends to the rank's file. Returns what is wrong, the first time that a file cannot be
+  // written; else "".
+  std::string write(int rank, const std::string& text);
+
+  // "DIR/rank-03.log": as many digits as the last rank has.
+  std::string name_of(int rank) const;
+
+ private:
+  const std::string folder_;
+  const std::size_t digits_;
+  std::map<int, std::ofstream> files_;
+  bool has_failed_ = false;
+};
+
+}  // namespace kolo::cli

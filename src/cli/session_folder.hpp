@@ -1,0 +1,28 @@
+// Where the launcher keeps its files while a job runs.
+#pragma once
+
+#include <string>
+
+#include "cli/launch_plan.hpp"
+
+namespace kolo::cli {
+
+// Open MPI 5 names its folder by its process id, and does not start where a launcher that was
+// killed has left one of that name. So each job gets an empty folder, which the destructor removes
+// with all that is in it.
+class SessionFolder {
+ public:
+  SessionFolder();  // in TMPDIR, or where that cannot be written in /tmp; throws std::system_error
+  ~SessionFolder();
+  SessionFolder(const SessionFolder&) = delete;
+  SessionFolder& operator=(const SessionFolder&) = delete;
+
+  // Has the launcher of a plan use it on this host.
+  void tell(LaunchPlan& plan) const;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace kolo::cli

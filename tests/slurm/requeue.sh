@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# requeue.sh BUILD SOURCE: a training that is told to stop, preempted, and loses a node is requeued each time, and ends
+# with the weights of one that was left alone; a job that fails by its own fault is not requeued.
+set -euo pipefail
+# shellcheck source=job.sh
+. "$(dirname "$0")/job.sh" "$1" "$2" 2
+# shellcheck source=../small_digits.sh
+. "$source/tests/small_digits.sh"
+digits=$source/.deps/data/mnist-5k
+[[ -d $digits ]] || skip "$digits is missing; run scripts/setup"
+[[ -x $build/bin/mnist ]] || skip "mnist was not built"
+small_digits "$digits" "$work/data"
+
+# train NAME BATCH_SIZE OPTIONS..: submits the training on both nodes; the weights come to $work/NAME-out.
+train() {
+  mkdir "$work/$1-out"
+  submit "$work/$1.log" --nodes=2 --ntasks-per-node=2 "${@:3}" "$source/slurm/gpu2.sbatch" "$build/bin/mnist" \
+    --data "$work/data" --batch-size "$2" --epochs 9 --out "$work/$1-out/mnist_cnn.pt" --checkpoint "$work/$1" --resume
+}
+# Until the START-th start of the job has trained a whole epoch more.
+await_progress() {  # START
+  local i
+  for ((i = 0; i < 600; ++i)); do
+    if sed -n "/^kolo job $id, start $1,/,\$p" "$log" 2> /dev/null | grep -q 'Test set'; then return; fi
+    sleep 0.1
+  done
+  echo "start $1 of job $id makes no progress"
+}
+
+export KOLO_LAUNCHER=srun
+for batch in 16 4; do
+  train "whole-$batch" "$batch"
+  await 200
+  check "a training with batches of $batch that is left alone" is "$end" "COMPLETED 0"
+done
+
+# interrupted TIMES: of the job that has just ended.
+interrupted() {
+  check "$KOLO_LAUNCHER: a training that was interrupted $1 times ends well" is "$end" "COMPLETED $1"
+  check "$KOLO_LAUNCHER: it went on from checkpoints" is "$(grep -c 'Resumed from' "$log")" "$1"
+  check "$KOLO_LAUNCHER: the weights have the same bits" cmp "$work/whole-16-out/mnist_cnn.pt" "$work/$KOLO_LAUNCHER-out/mnist_cnn.pt"
+}
+why_requeued() { grep -oE '(it has saved its state|and node2 was lost): it is requeued' "$log" | paste -sd,; }
+saved="it has saved its state: it is requeued"
+preempt() {
+  slurm sbatch --partition=preemptor --nodes=2 --ntasks=2 --exclusive --time=1 --output=/dev/null --wrap "sleep 1" > "$work/preemptor"
+}
+
+train srun 16
+await_progress 1
+slurm scancel --signal=USR1 --batch "$id"
+await_progress 2
+preempt
+await_progress 3
+"$here/cluster.sh" cut "$work/cluster" node2
+for ((i = 0; i < 600; ++i)); do  # until Slurm itself gives the node up, and requeues the job
+  [[ $(slurm sinfo --noheader --Node --nodes=node2 --partition=ml --format=%T) == down* ]] && break
+  sleep 0.1
+done
+"$here/cluster.sh" mend "$work/cluster" node2
+await 180
+interrupted 3
+check "srun: it had saved its state when it was told to" is "$(why_requeued)" "$saved,$saved"
+
+export KOLO_LAUNCHER=mpirun
+train mpirun 16
+await_progress 1
+slurm scancel --signal=TERM "$id"
+await_progress 2
+preempt
+await_progress 3
+"$here/cluster.sh" cut "$work/cluster" node2
+sleep 3  # shorter than Slurm takes to give it up
+"$here/cluster.sh" mend "$work/cluster" node2
+await 180
+interrupted 3
+check "mpirun: each time for its reason" is "$(why_requeued)" "$saved,$saved,and node2 was lost: it is requeued"
+
+# The limit is a minute, too short for such small batches. Slurm may tell it up to a minute too early.
+train limit 4 --time=1 --signal=B:USR1@25
+await 300
+check "a time limit" is "${end%% *} $((${end##* } > 0))" "COMPLETED 1"
+check "each time the job has saved its state" is "$(grep -c 'it has saved its state: it is requeued' "$log")" "${end##* }"
+check "it ends with the same bits" cmp "$work/whole-4-out/mnist_cnn.pt" "$work/limit-out/mnist_cnn.pt"
+
+# A user's scancel is no preemption.
+for launcher in srun mpirun; do
+  export KOLO_LAUNCHER=$launcher
+  train "cancelled-$launcher" 16
+  await_progress 1
+  slurm scancel "$id"
+  await 30
+  sleep 8  # a job that was requeued would have started by now
+  check "$launcher: a job that is cancelled ends" is "$end, $(state_of "$id")" "CANCELLED 0, CANCELLED 0"
+done
+
+# Failures.
+job "$work/fault.log" --nodes=1 --ntasks-per-node=2 "$source/slurm/gpu2.sbatch" sh -c 'exit 3'
+check "a job that fails by its own fault is not requeued" is "$end" "FAILED 0"
+check "and says so" grep -q 'exit code 3, and all nodes are there: it failed by its own fault and is not requeued' "$log"
+KOLO_MAX_RESTARTS=2 job "$work/again.log" --nodes=1 --ntasks-per-node=1 "$source/slurm/gpu2.sbatch" sh -c 'exit 75'
+check "a job is not requeued for ever" is "$end" "FAILED 2"
+check "and says so" grep -q 'It was restarted 2 times already, and KOLO_MAX_RESTARTS is 2: it ends' "$log"
+finish

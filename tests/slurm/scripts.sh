@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# scripts.sh BUILD SOURCE: every batch script on one node and two, started by srun and by mpirun, and other ways to start
+# ranks in a job of Slurm: all agree on who is who.
+set -euo pipefail
+# shellcheck source=job.sh
+. "$(dirname "$0")/job.sh" "$1" "$2" 2
+ranks=$build/tests/bin/job_ranks
+
+# expected NODES RANKS_A_NODE THREADS DEVICES: what the ranks print, sorted.
+expected() {
+  local rank node local_rank
+  for ((rank = 0; rank < $1 * $2; ++rank)); do
+    node=$((rank / $2)) local_rank=$((rank % $2))
+    echo "rank $rank of $(($1 * $2)), $local_rank of $2 on node$((node + 1)), node $node of $1, $3 threads, devices $4"
+  done | sort
+}
+printed() { grep -oE 'rank [0-9]+ of .*' "$1" | sort; }
+
+unset OMP_NUM_THREADS  # job.sh sets it from --cpus-per-task
+for launcher in srun mpirun; do
+  for nodes in 1 2; do
+    export KOLO_LAUNCHER=$launcher
+    for script in ml:6:7:0,1,2,3,4,5 gpu2:4:6:0,1,2,3 cpu:4:8:none; do
+      IFS=: read -r name each threads devices <<< "$script"
+      job "$work/$launcher-$nodes-$name.log" --nodes="$nodes" "$source/slurm/$name.sbatch" "$ranks"
+      check "$name.sbatch, $nodes nodes, $launcher" is "$end
+$(printed "$log")" "COMPLETED 0
+$(expected "$nodes" "$each" "$threads" "$devices")"
+    done
+    check "the log says which nodes" grep -qE "^kolo job $id, start 1, .*: node.*, tasks a node: 4.*, CPUs a task: 8: " "$log"
+  done
+done
+export OMP_NUM_THREADS=1
+
+printf -- '--lr 0.5\n--lr 1.0 --name {}' > "$work/settings.txt"  # no newline at the end
+export KOLO_LAUNCHER=srun
+# The second ends with "start again" once, which is no matter of the first.
+submit "$work/array-%a.log" --array=1-2 "$source/slurm/array.sbatch" "$work/settings.txt" \
+  sh -c 'echo words "$@"; [ "$1" = runs/1 ] || [ "$SLURM_RESTART_COUNT" ] || exit 75' sh "runs/{}"
+id=${id}_1 && await 60 && first=$end
+id=${id%_1}_2 && await 60
+log=$work/array-2.log
+check "array.sbatch gives each task its line, and starts one of them again" \
+  is "$first, $end, $(grep -hoE 'words.*' "$work"/array-{1,2}.log | grep -v sh | sort)" \
+  "COMPLETED 0, COMPLETED 1, words runs/1 --lr 0.5
+words runs/2 --lr 1.0 --name 2
+words runs/2 --lr 1.0 --name 2"
+job "$work/no-line.log" --array=3 "$source/slurm/array.sbatch" "$work/settings.txt" echo words
+check "a line that is not there is named" grep -q "settings.txt has no line 3" "$log"
+
+# One task a node: kolo run starts a rank for each GPU, or as many as it is told, on all nodes, once.
+at_prompt() { slurm timeout 60 "$@" > "$log" 2>&1 < /dev/null || code=$?; }
+log=$work/prompt.log id=none end=none
+code=0
+at_prompt srun --nodes=2 --ntasks-per-node=3 --gres=gpu:3 --mpi=pmix "$ranks"
+check "one task a GPU" is "$code $(printed "$log")" "0 $(expected 2 3 1 0,1,2)"
+code=0
+at_prompt srun --nodes=2 --ntasks-per-node=1 --gres=gpu:3 --exclusive kolo run "$ranks"
+check "one task a node gives the same ranks" is "$code $(printed "$log")" "0 $(expected 2 3 1 0,1,2)"
+code=0
+at_prompt env -u OMP_NUM_THREADS srun --nodes=2 --ntasks-per-node=1 --cpus-per-task=6 --gres=gpu:3 kolo run "$ranks"
+check "whose threads share the CPUs of the task" is "$code $(printed "$log")" "0 $(expected 2 3 2 0,1,2)"
+code=0
+at_prompt srun --nodes=2 --ntasks-per-node=1 kolo run -np 4 "$ranks"
+check "one task a node, and a number" is "$code $(printed "$log")" "0 $(expected 2 2 1 none)"
+code=0
+at_prompt srun --nodes=2 --ntasks-per-node=1 kolo run -np 2 sh -c 'exit $((5 + RANK))'
+check "all tasks end as the job does" is "$(grep -c 'task.*Exited with exit code [56]$' "$log") $((code == 5 || code == 6))" "2 1"
+code=0
+at_prompt srun --nodes=1 --ntasks-per-node=2 kolo run -np 2 "$ranks"
+check "several tasks on a node are refused" grep -q 'srun has started kolo run several times on a node' "$log"
+
+# A shell on a node, as a user has it.
+printf 'kolo run %q < /dev/null\nsrun --mpi=pmix %q < /dev/null\nexit 3\n' "$ranks" "$ranks" > "$work/typed"
+code=0
+slurm timeout 60 script -qec "$source/slurm/interactive.sh --nodes=2 --ntasks-per-node=2 --gres=none" /dev/null \
+  < "$work/typed" > "$log" 2>&1 || code=$?
+check "interactive.sh: a shell in which kolo run and srun use all nodes" \
+  is "$code $(printed "$log" | tr -d '\r' | uniq -c | grep -c '2 rank . of 4')" "3 4"
+printf 'kolo run %q < /dev/null\nexit 3\n' "$ranks" > "$work/typed"
+code=0
+slurm timeout 60 script -qec "srun -N 1 --ntasks-per-node=6 -p ml --time=08:00:00 --pty bash" /dev/null \
+  < "$work/typed" > "$log" 2>&1 || code=$?
+check "srun --pty bash: kolo run starts as many ranks as there are tasks" \
+  is "$code $(printed "$log" | tr -d '\r' | grep -c 'rank . of 6')" "3 6"
+
+# Only some hosts of a job; more than the job has.
+job "$work/some.log" --nodes=2 --ntasks-per-node=2 --wrap "kolo run -H node2:2 $ranks; kolo run -H node3 $ranks; kolo run -np 5 $ranks"
+check "-H takes some of the job's hosts" is "$(printed "$log" | grep -c 'on node2')" 2
+check "but no others" grep -q "host node3 does not belong to this job of Slurm, which has node1:2,node2:2" "$log"
+check "and no more ranks than tasks" grep -q "have 4: node1:2,node2:2; ask Slurm for more tasks" "$log"
+finish
