@@ -35,6 +35,15 @@ load_modules() {
   module load $KOLO_MODULES
 }
 
+# Who runs where, with what, and what is wrong with it.
+tell_ranks() {
+  [ "$KOLO_DOCTOR" = yes ] && command -v kolo > /dev/null || return 0
+  case $KOLO_LAUNCHER in
+    srun) timeout -k 5 120 srun --mpi="$KOLO_SRUN_MPI" kolo doctor --job --timeout 60 < /dev/null ;;
+    mpirun) timeout -k 5 120 kolo doctor --job --timeout 60 < /dev/null ;;
+  esac || say "kolo doctor --job has failed (exit code $?); the program is started all the same"
+}
+
 # Runs the program on all tasks of the job. Slurm 22.05 and newer hand --cpus-per-task to no srun.
 start() {
   local i
@@ -43,12 +52,16 @@ start() {
   case $KOLO_LAUNCHER in
     srun)
       # A node that has lost its power keeps the sockets of the steps that ran there, and with PMIx starts no step of the
-      # same number again. So a step of another number runs the program after each restart.
-      for ((i = 0; i < restarts; ++i)); do srun --nodes=1 --ntasks=1 --mpi=none true < /dev/null; done
+      # same number again. So steps of other numbers run kolo doctor and the program after each restart.
+      for ((i = 0; i < 2 * restarts; ++i)); do srun --nodes=1 --ntasks=1 --mpi=none true < /dev/null; done
+      tell_ranks
       # --wait: where one task has ended, the others have a minute. (--kill-on-bad-exit would kill those that still save.)
       exec srun --mpi="$KOLO_SRUN_MPI" --wait=60 --label "$@"
       ;;
-    mpirun) exec kolo run --verbose "$@" ;;
+    mpirun)
+      tell_ranks
+      exec kolo run --verbose "$@"
+      ;;
   esac
 }
 

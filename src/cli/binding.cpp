@@ -43,7 +43,10 @@ std::vector<Core> usable_cores_in_order() {
     std::string siblings = first_line(folder_of(cpu) + "/topology/thread_siblings_list");
     if (siblings.empty()) siblings = std::to_string(cpu);
     Core& core = by_siblings[siblings];
-    if (core.cpus.empty()) core = {{}, package_of(cpu), numa_node_of(cpu)};
+    if (core.cpus.empty()) {
+      const auto lowest = parse_integer(siblings.substr(0, siblings.find_first_of(",-")));
+      core = {{}, package_of(cpu), numa_node_of(cpu), static_cast<int>(lowest.value_or(cpu))};
+    }
     core.cpus.push_back(cpu);
   }
   std::vector<Core> cores;

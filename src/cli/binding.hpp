@@ -6,9 +6,10 @@
 namespace kolo::cli {
 
 struct Core {
-  std::vector<int> cpus;  // its hardware threads
+  std::vector<int> cpus;  // its hardware threads on which this process may run
   int package = 0;
   int numa_node = 0;
+  int id = 0;  // the lowest of all its hardware threads
 };
 
 // The cores on which this process may run; neighbours in the list are neighbours in the machine.

@@ -1,9 +1,13 @@
 // `kolo doctor`: what was built in, what was found, what is wrong.
+#include <unistd.h>
+
 #include <boost/program_options.hpp>
+#include <cerrno>
 #include <fstream>
 #include <iostream>
 #include <system_error>
 
+#include "cli/allocation.hpp"
 #include "cli/commands.hpp"
 #include "cli/findings.hpp"
 #include "cli/launcher.hpp"
@@ -17,6 +21,7 @@ namespace kolo::cli {
 namespace {
 
 struct DoctorOptions {
+  bool job = false;
   std::string mpirun;
   std::string json;
   double timeout_seconds = 30;
@@ -127,13 +132,7 @@ void print(const Sections& sections, const std::vector<Finding>& findings) {
                 << value << "\n";
     }
   }
-  std::cout << "\n";
-  for (const Finding& finding : findings) {
-    std::cout << (finding.is_problem ? "WRONG: " : "note:  ") << finding.what << "\n"
-              << "       why it matters: " << finding.why << "\n"
-              << "       what to do:     " << finding.mend << "\n";
-  }
-  std::cout << (has_problem(findings) ? "Something is wrong.\n" : "Nothing is wrong.\n");
+  std::cout << "\n" << to_text(findings);
 }
 
 int examine(const DoctorOptions& options) {
@@ -159,6 +158,29 @@ int examine(const DoctorOptions& options) {
   return has_problem(findings) ? 1 : 0;
 }
 
+// As a rank of a job this becomes the program that all ranks run; else it has them started as kolo
+// run starts any program.
+int examine_job(const DoctorOptions& options) {
+  const Lookup environment = system_environment();
+  Arguments command = {own_directory() + "/kolo-doctor", "job",
+                       std::to_string(options.timeout_seconds), options.json};
+  const auto has = [&](const char* name) { return environment(name).has_value(); };
+  if (has("OMPI_COMM_WORLD_RANK") || has("PMIX_RANK") || has("PMI_RANK")) {
+    std::vector<char*> words;
+    for (std::string& word : command) words.push_back(word.data());
+    words.push_back(nullptr);
+    ::execv(words.front(), words.data());
+    throw std::system_error(errno, std::generic_category(), command.front());
+  }
+  if (find_allocation(environment, read_file).system == BatchSystem::kNone) {
+    throw UsageError(
+        "kolo doctor --job looks at the ranks of a job: start it as you start them, kolo run -np N "
+        "kolo doctor --job");
+  }
+  command.insert(command.begin(), {"--no-prefix", "--"});
+  return run_command(command);
+}
+
 }  // namespace
 
 int doctor_command(const Arguments& arguments) {
@@ -167,6 +189,8 @@ int doctor_command(const Arguments& arguments) {
   po::options_description table("Options");
   auto add = table.add_options();
   add("help,h", po::bool_switch(&help), "show this");
+  add("job", po::bool_switch(&options.job),
+      "what each rank of a job has (node, cores, device, memory), and what is wrong");
   add("mpirun", po::value(&options.mpirun)->value_name("PATH"), "the launcher to try");
   add("timeout", po::value(&options.timeout_seconds)->default_value(30)->value_name("SECONDS"),
       "how long each trial may take");
@@ -182,10 +206,13 @@ int doctor_command(const Arguments& arguments) {
     std::cout
         << "Usage: kolo doctor [options]\n\nSays what was built in, what this machine has, and "
            "what is wrong with it. The exit code is 0\nwhen nothing is wrong, else 1.\n\n"
+           "With --job: the same of the ranks of a job. Start it as you start them (kolo run -np 8 "
+           "kolo doctor\n--job, srun kolo doctor --job); in a batch job alone it starts all ranks "
+           "itself. The exit code is 0\nwhen all ranks have told.\n\n"
         << table;
     return 0;
   }
-  return examine(options);
+  return options.job ? examine_job(options) : examine(options);
 }
 
 }  // namespace kolo::cli

@@ -12,6 +12,7 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 // Docker's default is 64 MiB; Open MPI alone takes a few MiB a rank, and gradients go through it
 // too.
 constexpr std::int64_t kEnoughShm = 512 * kMiB;
+constexpr std::size_t kMostShown = 20;  // of a large job whose nodes all have the same fault
 constexpr std::int64_t kEnoughLocked = 64 * kMiB;
 
 std::string value(const Probe& probe, const std::string& key) {
@@ -138,6 +139,20 @@ std::vector<Finding> judge_cuda(const Probe& probe, const Lookup& environment) {
 bool has_problem(const std::vector<Finding>& findings) {
   return std::any_of(findings.begin(), findings.end(),
                      [](const Finding& f) { return f.is_problem; });
+}
+
+std::string to_text(const std::vector<Finding>& findings) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(findings.size(), kMostShown); ++i) {
+    const Finding& finding = findings[i];
+    text += (finding.is_problem ? "WRONG: " : "note:  ") + finding.what +
+            "\n       why it matters: " + finding.why + "\n       what to do:     " + finding.mend +
+            "\n";
+  }
+  if (findings.size() > kMostShown) {
+    text += "... and " + std::to_string(findings.size() - kMostShown) + " more (--json FILE)\n";
+  }
+  return text + (has_problem(findings) ? "Something is wrong.\n" : "Nothing is wrong.\n");
 }
 
 std::string to_json(const std::vector<std::pair<std::string, Rows>>& sections,

@@ -32,6 +32,8 @@ std::vector<Finding> judge_cuda(const Probe& probe, const Lookup& environment);
 
 bool has_problem(const std::vector<Finding>& findings);
 
+// For people: each finding, why it matters and what to do, and a last line.
+std::string to_text(const std::vector<Finding>& findings);
 // The whole report as one JSON object.
 std::string to_json(const std::vector<std::pair<std::string, Rows>>& sections,
                     const std::vector<Finding>& findings);

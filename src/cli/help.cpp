@@ -19,6 +19,7 @@ constexpr const char* kUsage =
     "Commands:\n"
     "  run         start a program on several ranks (kolorun is the same)\n"
     "  doctor      what was built in, what this machine has, and what is wrong with it\n"
+    "  slurm       write or submit a batch script, checked against the cluster\n"
     "  bench       measure collectives against plain MPI\n"
     "  checkpoint  list, show, verify, compare and convert checkpoints\n"
     "  trace       merge the timelines of all ranks; tell why a job hangs\n"
@@ -69,13 +70,15 @@ int help_command(const Arguments& arguments) {
     return checkpoint_command({"--help"});
   } else if (arguments.size() == 1 && arguments[0] == "trace") {
     return trace_command({"--help"});
+  } else if (arguments.size() == 1 && arguments[0] == "slurm") {
+    return slurm_command({"--help"});
   } else if (arguments.size() == 1 && arguments[0] == "dump") {
     return dump_command({"--help"});
   } else {
-    throw UsageError(
-        "no help on '" + arguments.back() +
-        "'; topics: run, doctor, bench, checkpoint, trace, dump, config [--markdown], horovod "
-        "[--markdown]");
+    throw UsageError("no help on '" + arguments.back() +
+                     "'; topics: run, doctor, slurm, bench, checkpoint, trace, dump, config "
+                     "[--markdown], horovod "
+                     "[--markdown]");
   }
   return 0;
 }

@@ -85,6 +85,13 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
+std::optional<std::string> read_file(const std::string& name) {
+  std::ifstream file(name);
+  std::stringstream text;
+  if (!file || !(text << file.rdbuf())) return std::nullopt;
+  return text.str();
+}
+
 std::string own_directory() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path();
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -33,16 +34,6 @@ std::int64_t memory_field(const std::string& name) {
   return kibibytes * 1024;
 }
 
-std::int64_t control_group_limit() {
-  for (const char* path :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    const std::optional<long> limit = parse_integer(first_line(path));
-    // Version 1 writes nearly 2^63 for "none".
-    if (limit && *limit > 0 && *limit < (1L << 60)) return *limit;
-  }
-  return -1;
-}
-
 // "[madvise]" of "always [madvise] never".
 std::string chosen(const std::string& line) {
   const std::size_t open = line.find('[');
@@ -52,6 +43,33 @@ std::string chosen(const std::string& line) {
 }
 
 }  // namespace
+
+std::int64_t memory_limit(const std::string& groups,
+                          const std::function<std::string(const std::string&)>& line_of) {
+  std::int64_t least = -1;
+  std::istringstream lines(groups);
+  std::string line;
+  while (std::getline(lines, line)) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = std::min(line.find(':', first + 1), line.size());
+    if (first == std::string::npos || second == line.size()) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const bool is_second = controllers == ",,";
+    if (!is_second && controllers.find(",memory,") == std::string::npos) continue;
+    const std::string root = is_second ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    const std::string file = is_second ? "/memory.max" : "/memory.limit_in_bytes";
+    std::filesystem::path group = line.substr(second + 1);
+    for (bool is_root = false; !is_root; group = group.parent_path()) {
+      is_root = !group.has_relative_path();
+      const std::string folder = is_root ? root : root + group.string();
+      const std::optional<long> limit = parse_integer(line_of(folder + file));
+      // Version 1 writes nearly 2^63 for "none".
+      if (!limit || *limit <= 0 || *limit >= (1L << 60)) continue;
+      if (least == -1 || *limit < least) least = *limit;
+    }
+  }
+  return least;
+}
 
 // The one place that knows what this build has.
 Rows built_in() {
@@ -80,7 +98,8 @@ Machine examine_machine() {
   machine.affinity = field("/proc/self/status", "Cpus_allowed_list");
   machine.memory_bytes = memory_field("MemTotal");
   machine.memory_available_bytes = memory_field("MemAvailable");
-  machine.memory_limit_bytes = control_group_limit();
+  machine.memory_limit_bytes =
+      memory_limit(read_file("/proc/self/cgroup").value_or(""), first_line);
   struct statvfs shm {};
   if (::statvfs("/dev/shm", &shm) == 0) {
     machine.shm_bytes = static_cast<std::int64_t>(shm.f_blocks * shm.f_frsize);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -32,6 +33,11 @@ struct Machine {
   bool is_root = false;
 };
 Machine examine_machine();
+
+// The least limit of a process's control groups (the text of /proc/PID/cgroup) and of those around
+// them, in bytes; -1: none. `line_of` gives the first line of a file, "" where there is none.
+std::int64_t memory_limit(const std::string& groups,
+                          const std::function<std::string(const std::string&)>& line_of);
 
 std::string show_bytes(std::int64_t bytes);  // "1.5 GiB", and "unlimited" for -1
 

@@ -15,7 +15,7 @@ int dispatch(const std::string& command, const Arguments& rest) {
       {"run", kolo::cli::run_command},     {"doctor", kolo::cli::doctor_command},
       {"bench", kolo::cli::bench_command}, {"checkpoint", kolo::cli::checkpoint_command},
       {"trace", kolo::cli::trace_command}, {"dump", kolo::cli::dump_command},
-      {"help", kolo::cli::help_command},
+      {"slurm", kolo::cli::slurm_command}, {"help", kolo::cli::help_command},
   };
   const auto found = kCommands.find(command);
   if (found != kCommands.end()) return found->second(rest);

@@ -2,6 +2,8 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <cstdio>
+#include <sstream>
 
 #include "cli/probe.hpp"
 
@@ -21,7 +23,39 @@ int refuse(const char* call, int code) {
   return 0;
 }
 
+// "GPU-1a2b3c4d at 0000:3b:00.0": the beginning of what nvidia-smi -L shows, and the PCI address.
+std::string name_of(void* driver, int device) {
+  const auto uuid =
+      load<int (*)(std::array<unsigned char, 16>*, int)>(driver, "cuDeviceGetUuid_v2");
+  const auto address = load<int (*)(char*, int, int)>(driver, "cuDeviceGetPCIBusId");
+  std::array<unsigned char, 16> bytes{};
+  std::array<char, 64> place{};
+  if (uuid == nullptr || address == nullptr || uuid(&bytes, device) != 0 ||
+      address(place.data(), static_cast<int>(place.size()) - 1, device) != 0) {
+    return std::to_string(device);
+  }
+  std::array<char, 128> text{};
+  std::snprintf(text.data(), text.size(), "GPU-%02x%02x%02x%02x at %s", bytes[0], bytes[1],
+                bytes[2], bytes[3], place.data());
+  return text.data();
+}
+
 }  // namespace
+
+std::vector<std::string> visible_devices(const Lookup& environment) {
+  std::vector<std::string> names;
+  if (void* driver = ::dlopen("libcuda.so.1", RTLD_NOW); driver != nullptr) {
+    const auto init = load<int (*)(unsigned)>(driver, "cuInit");
+    const auto count = load<int (*)(int*)>(driver, "cuDeviceGetCount");
+    int devices = 0;
+    if (init == nullptr || count == nullptr || init(0) != 0 || count(&devices) != 0) return {};
+    for (int device = 0; device < devices; ++device) names.push_back(name_of(driver, device));
+    return names;
+  }
+  std::istringstream words(environment("CUDA_VISIBLE_DEVICES").value_or(""));
+  for (std::string word; std::getline(words, word, ',');) names.push_back(word);
+  return names;
+}
 
 int probe_cuda() {
   void* driver = ::dlopen("libcuda.so.1", RTLD_NOW);

@@ -1,5 +1,6 @@
 // kolo-doctor: what `kolo doctor` runs apart from itself, because it may crash, hang or not even
 // load.
+#include <cstdlib>
 #include <iostream>
 
 #include "cli/probe.hpp"
@@ -13,6 +14,9 @@ void report(const std::string& key, const std::string& value) {
 }  // namespace kolo::cli
 
 int main(int argc, char** argv) {
+  if (argc == 4 && std::string(argv[1]) == "job") {
+    return kolo::cli::probe_job(std::strtod(argv[2], nullptr), argv[3]);
+  }
   const std::string part = argc == 2 ? argv[1] : "";
   if (part == "cuda") return kolo::cli::probe_cuda();
   if (part == "torch") return kolo::cli::probe_torch();

@@ -5,9 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <sstream>
 #include <system_error>
 #include <thread>
 
@@ -26,13 +24,6 @@
 
 namespace kolo::cli {
 namespace {
-
-std::optional<std::string> read_file(const std::string& name) {
-  std::ifstream file(name);
-  std::stringstream text;
-  if (!file || !(text << file.rdbuf())) return std::nullopt;
-  return text.str();
-}
 
 std::vector<Host> hosts_of(const RunOptions& options) {
   if (!options.host_list.empty()) return parse_host_list(options.host_list);

@@ -30,15 +30,6 @@ bool takes_value(const po::options_description& table, const std::string& word) 
   return option != nullptr && option->semantic()->max_tokens() > 0;
 }
 
-// How many words in front of the program are options and their values.
-std::size_t count_option_words(const po::options_description& table, const Words& words) {
-  std::size_t i = 0;
-  while (i < words.size() && words[i].size() > 1 && words[i][0] == '-' && words[i] != "--") {
-    i += takes_value(table, words[i]) ? 2 : 1;
-  }
-  return std::min(i, words.size());
-}
-
 void read_config_file(const std::string& name, const po::options_description& table,
                       po::variables_map& values) {
   std::ifstream file(name);
@@ -116,6 +107,14 @@ void check_values(const RunOptions& options) {
 }
 
 }  // namespace
+
+std::size_t count_option_words(const po::options_description& table, const Words& words) {
+  std::size_t i = 0;
+  while (i < words.size() && words[i].size() > 1 && words[i][0] == '-' && words[i] != "--") {
+    i += takes_value(table, words[i]) ? 2 : 1;
+  }
+  return std::min(i, words.size());
+}
 
 po::options_description run_option_table() {
   po::options_description table("Options");

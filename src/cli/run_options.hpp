@@ -33,6 +33,10 @@ struct RunOptions {
   std::vector<std::string> program;  // with its arguments
 };
 
+// How many words in front of the program are options and their values.
+std::size_t count_option_words(const boost::program_options::options_description& table,
+                               const std::vector<std::string>& words);
+
 boost::program_options::options_description run_option_table();
 std::string run_help();
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cli/environment_of.hpp"
 
 namespace kolo::cli {
@@ -96,6 +98,21 @@ TEST(ShowBytes, IsReadable) {
   EXPECT_EQ(show_bytes(0), "0 B");
   EXPECT_EQ(show_bytes(1536), "1.5 KiB");
   EXPECT_EQ(show_bytes(std::int64_t{64} << 20), "64 MiB");
+}
+
+TEST(ToText, EndsWithAVerdict) {
+  EXPECT_EQ(to_text({}), "Nothing is wrong.\n");
+  EXPECT_EQ(to_text({{false, "a", "b", "c"}}),
+            "note:  a\n       why it matters: b\n       what to do:     c\nNothing is wrong.\n");
+  EXPECT_THAT(to_text({{true, "a", "b", "c"}}),
+              testing::AllOf(testing::StartsWith("WRONG: a\n"),
+                             testing::EndsWith("Something is wrong.\n")));
+}
+
+TEST(ToText, ShowsTheFirstOfMany) {
+  const std::string text = to_text(std::vector<Finding>(25, {false, "a", "b", "c"}));
+  EXPECT_THAT(text, testing::EndsWith("... and 5 more (--json FILE)\nNothing is wrong.\n"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 20 * 3 + 2);
 }
 
 TEST(ToJson, EscapesText) {

@@ -336,6 +336,17 @@ check "the doctor misses a launcher" has "$out" "WRONG: mpirun not found"
 kolo doctor --json report.json
 check "the doctor finds MPI's thread level" has "$out" "MULTIPLE"
 check "the doctor writes JSON" grep -q '"findings"' report.json
+rm report.json
+kolo run -np 3 --no-prefix --timeout 50 "$bin/kolo" doctor --job --json report.json
+check "the doctor of a job has a row for each rank" is "$code $(printf '%s\n' "$out" | grep -cE "^[012] +$(hostname) +[012] +[0-9]+ cores?: ")" "0 3"
+check "and writes JSON" grep -q '"rank 2"' report.json
+kolo run -np 2 "$bin/kolo" doctor --job --json /none/report.json
+check "it says when that cannot be written" is "$code $(grep -c "cannot write '/none/report.json'" err.txt)" "1 1"
+kolo run -np 2 sh -c "[ \$RANK = 1 ] && sleep 20; exec $bin/kolo doctor --job --timeout 2"
+check "and says where it waits in vain" has "$err" "is not done after 2 s, but still in MPI_Init_thread"
+check "not for long" [ "$took" -le 10 ]
+kolo doctor --job
+check "it wants a job" is "$code $(grep -c 'kolo run -np N kolo doctor --job' err.txt)" "2 1"
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -14,6 +14,11 @@ expected() {
     echo "rank $rank of $(($1 * $2)), $local_rank of $2 on node$((node + 1)), node $node of $1, $3 threads, devices $4"
   done | sort
 }
+# doctor_says NODES: rank, node, local rank, threads, device of gpu2.sbatch.
+doctor_says() {
+  local rank
+  for ((rank = 0; rank < $1 * 4; ++rank)); do echo "$rank node$((rank / 4 + 1)) $((rank % 4)) 6 $((rank % 4))"; done
+}
 printed() { grep -oE 'rank [0-9]+ of .*' "$1" | sort; }
 
 unset OMP_NUM_THREADS  # job.sh sets it from --cpus-per-task
@@ -22,10 +27,15 @@ for launcher in srun mpirun; do
     export KOLO_LAUNCHER=$launcher
     for script in ml:6:7:0,1,2,3,4,5 gpu2:4:6:0,1,2,3 cpu:4:8:none; do
       IFS=: read -r name each threads devices <<< "$script"
+      [[ $name != gpu2 ]] || export KOLO_DOCTOR=yes
       job "$work/$launcher-$nodes-$name.log" --nodes="$nodes" "$source/slurm/$name.sbatch" "$ranks"
       check "$name.sbatch, $nodes nodes, $launcher" is "$end
 $(printed "$log")" "COMPLETED 0
 $(expected "$nodes" "$each" "$threads" "$devices")"
+      [[ $name == gpu2 ]] || continue
+      export KOLO_DOCTOR=no
+      check "and the log says who ran where" is "$(awk '/^rank  node/ { on = 1; next } !/^[0-9]/ { on = 0 } on { print $1, $2, $3, $7, $8 }' "$log")" \
+        "$(doctor_says "$nodes")"
     done
     check "the log says which nodes" grep -qE "^kolo job $id, start 1, .*: node.*, tasks a node: 4.*, CPUs a task: 8: " "$log"
   done
@@ -49,7 +59,10 @@ job "$work/no-line.log" --array=3 "$source/slurm/array.sbatch" "$work/settings.t
 check "a line that is not there is named" grep -q "settings.txt has no line 3" "$log"
 
 # One task a node: kolo run starts a rank for each GPU, or as many as it is told, on all nodes, once.
-at_prompt() { slurm timeout 60 "$@" > "$log" 2>&1 < /dev/null || code=$?; }
+at_prompt() {
+  slurm timeout 60 "$@" > "$log" 2>&1 < /dev/null || code=$?
+  ! has_crashed_in_mpi_init || { code=0 && slurm timeout 60 "$@" > "$log" 2>&1 < /dev/null || code=$?; }
+}
 log=$work/prompt.log id=none end=none
 code=0
 at_prompt srun --nodes=2 --ntasks-per-node=3 --gres=gpu:3 --mpi=pmix "$ranks"
@@ -67,8 +80,36 @@ code=0
 at_prompt srun --nodes=2 --ntasks-per-node=1 kolo run -np 2 sh -c 'exit $((5 + RANK))'
 check "all tasks end as the job does" is "$(grep -c 'task.*Exited with exit code [56]$' "$log") $((code == 5 || code == 6))" "2 1"
 code=0
+at_prompt srun --nodes=2 --ntasks-per-node=2 --gres=gpu:3 --mpi=pmix kolo doctor --job
+check "kolo doctor --job finds the GPU without a rank" is "$code $(grep -c '^WRONG: 1 GPU of 3 on node[12] is idle' "$log")" "0 2"
+code=0
 at_prompt srun --nodes=1 --ntasks-per-node=2 kolo run -np 2 "$ranks"
 check "several tasks on a node are refused" grep -q 'srun has started kolo run several times on a node' "$log"
+
+# kolo slurm writes such scripts, and knows what the cluster has.
+export KOLO_SLURM=$source/slurm
+code=0
+at_prompt kolo slurm submit --partition ml --nodes 2 --gpus-per-node 3 --cpus-per-task 2 --mem 4G --time 10 \
+  --output "$work/submitted.log" --sbatch --comment=tried "$ranks"
+id=$(grep -oP 'Submitted batch job \K\d+' "$log") || id=none
+await 60
+log=$work/submitted.log
+check "kolo slurm submit" is "$code $end $(printed "$log")" "0 COMPLETED 0 $(expected 2 3 1 0,1,2)"
+log=$work/prompt.log
+# refused WHY OPTION...
+refused() {
+  local why=$1
+  code=0
+  slurm kolo slurm submit "${@:2}" "$ranks" > "$log" 2>&1 || code=$?
+  check "kolo slurm refuses ${*:2}" is "$code $(sed -n '1d;s/^  //p' "$log")" "2 $why"
+}
+refused "8 GPUs a node, but the nodes of partition ml have 6 at most" --gpus-per-node 8
+refused "54 CPUs a node, but the nodes of partition ml have 48 at most" --cpus-per-task 9 --gpus-per-node 6
+refused "--time 31, but partition short allows 30 minutes at most" --partition short --time 31
+refused "--mem and --mem-per-cpu exclude each other: the one is of a node, the other of a CPU" --mem 1G --mem-per-cpu 1G
+refused "there is no partition big; the cluster has ml, gpu2, short, preemptor" --partition big
+refused "3 nodes, but partition ml has 2" --nodes 3
+unset KOLO_SLURM
 
 # A shell on a node, as a user has it.
 printf 'kolo run %q < /dev/null\nsrun --mpi=pmix %q < /dev/null\nexit 3\n' "$ranks" "$ranks" > "$work/typed"

@@ -1,0 +1,180 @@
+#include "cli/slurm_script.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <sstream>
+
+#include "cli/launch_plan.hpp"
+
+namespace kolo::cli {
+namespace {
+
+constexpr std::int64_t kUsualNotice = 300;  // seconds before the time limit
+
+using Texts = std::vector<std::string>;
+
+std::string counted(long count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string names_of(const std::vector<SlurmPartition>& partitions) {
+  std::string names;
+  for (const SlurmPartition& partition : partitions) {
+    names += (names.empty() ? "" : ", ") + partition.name;
+  }
+  return names;
+}
+
+// A job of four hours has five minutes to save its state, one of ten minutes two.
+std::int64_t notice_of(const SlurmRequest& request) {
+  const std::optional<std::int64_t> seconds = slurm_seconds(request.time);
+  return seconds ? std::min(kUsualNotice, *seconds / 5) : kUsualNotice;
+}
+
+long cpus_of(const SlurmRequest& request) {
+  return tasks_per_node(request) * request.cpus_per_task.value_or(1);
+}
+
+std::int64_t mebibytes_of(const SlurmRequest& request) {
+  if (!request.memory.empty()) return slurm_mebibytes(request.memory).value_or(0);
+  return slurm_mebibytes(request.memory_per_cpu).value_or(0) * cpus_of(request);
+}
+
+// One quantity of a node: what is asked for, and what the best node of a partition has.
+void compare(const char* what, std::int64_t wanted, std::int64_t most, const std::string& partition,
+             Texts& refusals) {
+  if (wanted <= most) return;
+  refusals.push_back(std::to_string(wanted) + " " + what + " a node, but the nodes of partition " +
+                     partition + " have " + std::to_string(most) + " at most");
+}
+
+void compare_nodes(const SlurmRequest& request, const std::string& partition,
+                   const std::vector<SlurmNode>& all, Texts& refusals) {
+  std::vector<SlurmNode> nodes;
+  for (const SlurmNode& node : all) {
+    if (node.partition == partition) nodes.push_back(node);
+  }
+  const long cpus = cpus_of(request);
+  const std::int64_t memory = mebibytes_of(request);
+  const long gpus = request.gpus_per_node.value_or(0);
+  SlurmNode best;
+  long fitting = 0;
+  for (const SlurmNode& node : nodes) {
+    best.cpus = std::max(best.cpus, node.cpus);
+    best.memory_mebibytes = std::max(best.memory_mebibytes, node.memory_mebibytes);
+    best.gpus = std::max(best.gpus, node.gpus);
+    if (node.cpus >= cpus && node.memory_mebibytes >= memory && node.gpus >= gpus) ++fitting;
+  }
+  const std::size_t before = refusals.size();
+  compare("CPUs", cpus, best.cpus, partition, refusals);
+  compare("MiB of memory", memory, best.memory_mebibytes, partition, refusals);
+  compare("GPUs", gpus, best.gpus, partition, refusals);
+  if (refusals.size() == before && fitting < request.nodes) {
+    refusals.push_back(counted(request.nodes, "node") + ", but partition " + partition + " has " +
+                       (fitting == static_cast<long>(nodes.size())
+                            ? std::to_string(fitting)
+                            : std::to_string(fitting) + " that have all that is asked of a node"));
+  }
+}
+
+}  // namespace
+
+long tasks_per_node(const SlurmRequest& request) {
+  return request.tasks_per_node.value_or(std::max(1L, request.gpus_per_node.value_or(1)));
+}
+
+Texts faults_of(const SlurmRequest& request) {
+  Texts faults;
+  const auto at_least = [&](const char* option, std::optional<long> value, long least) {
+    if (value && (*value < least || *value > 1'000'000)) {
+      faults.push_back(std::string(option) + " " + std::to_string(*value) + ": must be from " +
+                       std::to_string(least) + " to 1000000");
+    }
+  };
+  at_least("--nodes", request.nodes, 1);
+  at_least("--gpus-per-node", request.gpus_per_node, 0);
+  at_least("--ntasks-per-node", request.tasks_per_node, 1);
+  at_least("--cpus-per-task", request.cpus_per_task, 1);
+  if (!request.memory.empty() && !request.memory_per_cpu.empty()) {
+    faults.emplace_back(
+        "--mem and --mem-per-cpu exclude each other: the one is of a node, the other of a CPU");
+  }
+  for (const auto& [option, value] :
+       {std::pair("--mem", request.memory), std::pair("--mem-per-cpu", request.memory_per_cpu)}) {
+    if (value.empty() || slurm_mebibytes(value)) continue;
+    faults.push_back(std::string(option) + " " + value + ": is no size; 250000 (MiB), 16G");
+  }
+  if (!request.time.empty() && !slurm_seconds(request.time)) {
+    faults.push_back("--time " + request.time + ": is no time; 08:00:00, 2-00:00:00, 30 (minutes)");
+  }
+  const auto has_line_end = [](const std::string& text) {
+    return text.find('\n') != std::string::npos;
+  };
+  Texts lines = request.more;
+  lines.insert(lines.end(), {request.partition, request.job_name, request.output});
+  if (std::any_of(lines.begin(), lines.end(), has_line_end)) {
+    faults.emplace_back("an option has a line's end in it");
+  }
+  return faults;
+}
+
+Texts refusals_of(const SlurmRequest& request, const std::vector<SlurmPartition>& partitions,
+                  const std::vector<SlurmNode>& nodes) {
+  const auto is_it = [&](const SlurmPartition& partition) {
+    return request.partition.empty() ? partition.is_default : partition.name == request.partition;
+  };
+  const auto found = std::find_if(partitions.begin(), partitions.end(), is_it);
+  if (found == partitions.end()) {
+    return {request.partition.empty()
+                ? "no --partition is given, and the cluster has no default; it has " +
+                      names_of(partitions)
+                : "there is no partition " + request.partition + "; the cluster has " +
+                      names_of(partitions)};
+  }
+  Texts refusals;
+  if (!found->is_up) refusals.push_back("partition " + found->name + " is not up");
+  const std::optional<std::int64_t> seconds = slurm_seconds(request.time);
+  if (seconds && found->most_seconds && *seconds > *found->most_seconds) {
+    refusals.push_back("--time " + request.time + ", but partition " + found->name + " allows " +
+                       std::to_string(*found->most_seconds / 60) + " minutes at most");
+  }
+  if (found->most_nodes && request.nodes > *found->most_nodes) {
+    refusals.push_back(counted(request.nodes, "node") + ", but a job of partition " + found->name +
+                       " has " + std::to_string(*found->most_nodes) + " at most");
+  }
+  compare_nodes(request, found->name, nodes, refusals);
+  return refusals;
+}
+
+std::string slurm_script(const SlurmRequest& request, const std::string& folder) {
+  std::ostringstream text;
+  text << "#!/bin/bash\n# Written by kolo slurm. It can be changed, and is submitted by sbatch.\n";
+  const auto line = [&](const char* option, const std::string& value) {
+    if (!value.empty()) text << "#SBATCH --" << option << "=" << value << "\n";
+  };
+  const auto number = [](std::optional<long> value) {
+    return value && *value > 0 ? std::to_string(*value) : std::string();
+  };
+  const std::string program = std::filesystem::path(request.program.front()).filename();
+  line("job-name", request.job_name.empty() ? program : request.job_name);
+  line("partition", request.partition);
+  line("nodes", std::to_string(request.nodes));
+  line("ntasks-per-node", std::to_string(tasks_per_node(request)));
+  line("cpus-per-task", number(request.cpus_per_task));
+  if (const std::string gpus = number(request.gpus_per_node); !gpus.empty()) {
+    line("gres", "gpu:" + gpus);
+  }
+  line("mem", request.memory);
+  line("mem-per-cpu", request.memory_per_cpu);
+  line("time", request.time);
+  line("output", request.output);
+  text << "#SBATCH --open-mode=append\n#SBATCH --requeue\n";
+  line("signal", "B:USR1@" + std::to_string(notice_of(request)));
+  for (const std::string& more : request.more) text << "#SBATCH " << more << "\n";
+  text << ". " << shell_quoted(folder + "/job.sh") << " || exit 2\njob";
+  for (const std::string& word : request.program) text << " " << shell_quoted(word);
+  text << "\n";
+  return text.str();
+}
+
+}  // namespace kolo::cli
