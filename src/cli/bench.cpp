@@ -1,9 +1,9 @@
 // `kolo bench NAME`: runs kolo-bench, which lies beside this program, under `kolo run`.
 #include <boost/program_options.hpp>
 #include <iostream>
-#include <sstream>
 #include <utility>
 
+#include "cli/bench.hpp"
 #include "cli/commands.hpp"
 #include "cli/run_options.hpp"
 #include "cli/system.hpp"
@@ -13,40 +13,6 @@ namespace po = boost::program_options;
 
 namespace kolo::cli {
 namespace {
-
-po::options_description bench_option_table() {
-  po::options_description table("Options of kolo run that may be given here");
-  auto add = table.add_options();
-  add("np,n", po::value<std::string>()->default_value("2")->value_name("N"), "ranks; -np N too");
-  add("host,H", po::value<std::string>()->value_name("HOST:SLOTS,..."), "hosts");
-  add("hostfile", po::value<std::string>()->value_name("FILE"), "hosts from a file");
-  add("bind-to", po::value<std::string>()->value_name("WHAT"), "core, none, ...");
-  add("threads-per-rank", po::value<std::string>()->value_name("T"), "threads of each rank");
-  add("mpirun", po::value<std::string>()->value_name("PATH"), "the launcher");
-  add("allow-run-as-root", po::bool_switch(), "run although you are root");
-  add("dry-run", po::bool_switch(), "print the command and do nothing");
-  return table;
-}
-
-std::string bench_help() {
-  std::ostringstream text;
-  text << "Usage: kolo bench NAME [-np N] [options] [options of the benchmark]\n\n"
-          "Benchmarks:\n"
-          "  allreduce   allreduce of 4 B to 256 MB, beside MPI_Allreduce\n"
-          "  gradients   reducing a model's gradients (--model resnet50), beside plain MPI and\n"
-          "              LibTorch's own reducer\n"
-          "  idle        the CPU time of a job that does nothing, in a second\n"
-          "  negotiate   what agreeing on tensors costs, by their number\n"
-          "  operations  each operation, 4 B to 64 MB, beside plain MPI\n"
-          "  train       the MNIST network, beside processes that do not communicate\n"
-          "  tune        the algorithms for an allreduce over messages; writes a table\n"
-          "With --python PATH allreduce, gradients and operations measure torch.distributed over\n"
-          "gloo, and allreduce, gradients and negotiate Horovod, if that Python has it.\n\n"
-          "'kolo bench NAME --help' lists the options of a benchmark; every one knows --json "
-          "FILE.\n\n"
-       << bench_option_table();
-  return text.str();
-}
 
 // The words for kolo run, with the benchmark's own at their end.
 Arguments run_arguments(const std::string& name, const Arguments& rest) {
@@ -79,10 +45,41 @@ Arguments run_arguments(const std::string& name, const Arguments& rest) {
 
 }  // namespace
 
+std::string bench_intro() {
+  return "Usage: kolo bench NAME [-np N] [options] [options of the benchmark]\n\n"
+         "Benchmarks:\n"
+         "  allreduce   allreduce of 4 B to 256 MB, beside MPI_Allreduce\n"
+         "  gradients   reducing a model's gradients (--model resnet50), beside plain MPI and\n"
+         "              LibTorch's own reducer\n"
+         "  idle        the CPU time of a job that does nothing, in a second\n"
+         "  negotiate   what agreeing on tensors costs, by their number\n"
+         "  operations  each operation, 4 B to 64 MB, beside plain MPI\n"
+         "  train       the MNIST network, beside processes that do not communicate\n"
+         "  tune        the algorithms for an allreduce over messages; writes a table\n"
+         "With --python PATH allreduce, gradients and operations measure torch.distributed over\n"
+         "gloo, and allreduce, gradients and negotiate Horovod, if that Python has it.\n\n"
+         "'kolo bench NAME --help' lists the options of a benchmark; every one knows --json "
+         "FILE.\n\n";
+}
+
+po::options_description bench_option_table() {
+  po::options_description table("Options of kolo run that may be given here");
+  auto add = table.add_options();
+  add("np,n", po::value<std::string>()->default_value("2")->value_name("N"), "ranks; -np N too");
+  add("host,H", po::value<std::string>()->value_name("HOST:SLOTS,..."), "hosts");
+  add("hostfile", po::value<std::string>()->value_name("FILE"), "hosts from a file");
+  add("bind-to", po::value<std::string>()->value_name("WHAT"), "core, none, ...");
+  add("threads-per-rank", po::value<std::string>()->value_name("T"), "threads of each rank");
+  add("mpirun", po::value<std::string>()->value_name("PATH"), "the launcher");
+  add("allow-run-as-root", po::bool_switch(), "run although you are root");
+  add("dry-run", po::bool_switch(), "print the command and do nothing");
+  return table;
+}
+
 int bench_command(const Arguments& arguments) {
   if (arguments.empty()) throw UsageError("which benchmark? See kolo bench --help");
   if (arguments[0] == "--help" || arguments[0] == "-h") {
-    std::cout << bench_help();
+    std::cout << help_of("bench");
     return 0;
   }
   if (arguments[0].rfind('-', 0) == 0) {

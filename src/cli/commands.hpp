@@ -2,6 +2,8 @@
 // shown by main().
 #pragma once
 
+#include <boost/program_options/options_description.hpp>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,15 +13,27 @@ using Arguments = std::vector<std::string>;
 
 int run_command(const Arguments& arguments);
 int doctor_command(const Arguments& arguments);
+int slurm_command(const Arguments& arguments);
 int bench_command(const Arguments& arguments);
 int checkpoint_command(const Arguments& arguments);
 int trace_command(const Arguments& arguments);
-int slurm_command(const Arguments& arguments);
 int dump_command(const Arguments& arguments);
 int help_command(const Arguments& arguments);
 
-void show_usage();
-void show_version();
+struct Command {
+  std::string name;
+  std::string summary;
+  int (*run)(const Arguments&);
+  // What its help begins with: "Usage: ...", an empty line, and paragraphs.
+  std::function<std::string()> intro;
+  // Empty function: the intro tells them.
+  std::function<boost::program_options::options_description()> options;
+};
+// The one table: what `kolo` dispatches, help, man pages and completion come from it.
+const std::vector<Command>& commands();
+std::string help_of(const std::string& command);  // of one that is there
+
+const char* version();
 
 inline constexpr int kUsageExitCode = 2;
 

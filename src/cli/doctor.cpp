@@ -9,6 +9,7 @@
 
 #include "cli/allocation.hpp"
 #include "cli/commands.hpp"
+#include "cli/doctor.hpp"
 #include "cli/findings.hpp"
 #include "cli/launcher.hpp"
 #include "cli/session_folder.hpp"
@@ -183,34 +184,45 @@ int examine_job(const DoctorOptions& options) {
 
 }  // namespace
 
-int doctor_command(const Arguments& arguments) {
-  DoctorOptions options;
-  bool help = false;
+std::string doctor_intro() {
+  return "Usage: kolo doctor [options]\n\n"
+         "Says what was built in, what this machine has, and what is wrong with it. The exit code "
+         "is 0\nwhen nothing is wrong, else 1.\n\n"
+         "With --job: the same of the ranks of a job. Start it as you start them (kolo run -np 8 "
+         "kolo doctor\n--job, srun kolo doctor --job); in a batch job alone it starts all ranks "
+         "itself. The exit code is 0\nwhen all ranks have told.\n\n";
+}
+
+po::options_description doctor_option_table() {
   po::options_description table("Options");
   auto add = table.add_options();
-  add("help,h", po::bool_switch(&help), "show this");
-  add("job", po::bool_switch(&options.job),
+  add("help,h", po::bool_switch(), "show this");
+  add("job", po::bool_switch(),
       "what each rank of a job has (node, cores, device, memory), and what is wrong");
-  add("mpirun", po::value(&options.mpirun)->value_name("PATH"), "the launcher to try");
-  add("timeout", po::value(&options.timeout_seconds)->default_value(30)->value_name("SECONDS"),
+  add("mpirun", po::value<std::string>()->default_value("", "")->value_name("PATH"),
+      "the launcher to try");
+  add("timeout", po::value<double>()->default_value(30)->value_name("SECONDS"),
       "how long each trial may take");
-  add("json", po::value(&options.json)->value_name("FILE"), "write the report as JSON, too");
+  add("json", po::value<std::string>()->default_value("", "")->value_name("FILE"),
+      "write the report as JSON, too");
+  return table;
+}
+
+int doctor_command(const Arguments& arguments) {
+  DoctorOptions options;
   try {
     po::variables_map values;
+    const po::options_description table = doctor_option_table();
     po::store(po::command_line_parser(arguments).options(table).positional({}).run(), values);
     po::notify(values);
+    if (values["help"].as<bool>()) {
+      std::cout << help_of("doctor");
+      return 0;
+    }
+    options = {values["job"].as<bool>(), values["mpirun"].as<std::string>(),
+               values["json"].as<std::string>(), values["timeout"].as<double>()};
   } catch (const po::error& error) {
     throw UsageError(std::string("kolo doctor: ") + error.what());
-  }
-  if (help) {
-    std::cout
-        << "Usage: kolo doctor [options]\n\nSays what was built in, what this machine has, and "
-           "what is wrong with it. The exit code is 0\nwhen nothing is wrong, else 1.\n\n"
-           "With --job: the same of the ranks of a job. Start it as you start them (kolo run -np 8 "
-           "kolo doctor\n--job, srun kolo doctor --job); in a batch job alone it starts all ranks "
-           "itself. The exit code is 0\nwhen all ranks have told.\n\n"
-        << table;
-    return 0;
   }
   return options.job ? examine_job(options) : examine(options);
 }

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "cli/commands.hpp"
+#include "cli/dump.hpp"
 #include "cli/system.hpp"
 #include "cli/usage_error.hpp"
 
@@ -154,9 +155,13 @@ int dump(const std::set<int>& ranks) {
 
 }  // namespace
 
+std::string dump_intro() {
+  return kUsage;
+}
+
 int dump_command(const Arguments& arguments) {
   if (arguments == Arguments{"--help"} || arguments == Arguments{"-h"}) {
-    std::cout << kUsage;
+    std::cout << help_of("dump");
     return 0;
   }
   if (arguments.empty()) throw UsageError("dump: name a process; see kolo dump --help");

@@ -1,8 +1,12 @@
-// `kolo help`, `kolo help config|horovod [--markdown]`, `kolo --version`.
+// `kolo help`, and all that it can be asked for.
+#include <functional>
 #include <iostream>
+#include <map>
+#include <sstream>
 
 #include "cli/commands.hpp"
 #include "cli/horovod.hpp"
+#include "cli/man_page.hpp"
 #include "cli/usage_error.hpp"
 #include "core/config.hpp"
 
@@ -13,74 +17,72 @@
 namespace kolo::cli {
 namespace {
 
-constexpr const char* kUsage =
-    "Usage: kolo COMMAND [options]\n\n"
-    "Distributed training for LibTorch programs in C++, over MPI.\n\n"
-    "Commands:\n"
-    "  run         start a program on several ranks (kolorun is the same)\n"
-    "  doctor      what was built in, what this machine has, and what is wrong with it\n"
-    "  slurm       write or submit a batch script, checked against the cluster\n"
-    "  bench       measure collectives against plain MPI\n"
-    "  checkpoint  list, show, verify, compare and convert checkpoints\n"
-    "  trace       merge the timelines of all ranks; tell why a job hangs\n"
-    "  dump        ask the ranks of a running job what they did last\n"
-    "  help        this; 'kolo help config' lists all settings of the environment,\n"
-    "              'kolo help horovod' says what Horovod's calls, options and variables are "
-    "here\n\n"
-    "'kolo COMMAND --help' explains a command; 'kolo --version' shows the version.\n";
-
-void show_settings() {
-  std::cout << "Environment variables that kolo reads; each begins with its default.\n\n";
+std::string settings_text() {
+  std::ostringstream text;
+  text << "Environment variables that kolo reads; each begins with its default.\n\n";
   for (const Setting& setting : settings()) {
-    std::cout << setting.name << " = " << setting.default_value << "\n    " << setting.help
-              << "\n    " << setting.type << ", " << setting.range;
-    if (!setting.horovod_name.empty()) std::cout << "; or " << setting.horovod_name;
-    std::cout << "\n";
+    text << setting.name << " = " << setting.default_value << "\n    " << setting.help << "\n    "
+         << setting.type << ", " << setting.range;
+    if (!setting.horovod_name.empty()) text << "; or " << setting.horovod_name;
+    text << "\n";
   }
+  return text.str();
+}
+
+void show_usage() {
+  std::cout << "Usage: kolo COMMAND [options]\n\n"
+               "Distributed training for LibTorch programs in C++, over MPI.\n\nCommands:\n";
+  for (const Command& command : commands()) {
+    std::cout << "  " << command.name << std::string(12 - command.name.size(), ' ')
+              << command.summary << "\n";
+  }
+  std::cout
+      << "  help        this; 'kolo help config' lists all settings of the environment,\n"
+         "              'kolo help horovod' says what Horovod's calls, options and variables are "
+         "here\n\n"
+         "'kolo COMMAND --help' explains a command; 'kolo --version' shows the version.\n";
+}
+
+std::string topics() {
+  std::string all;
+  for (const Command& command : commands()) all += command.name + ", ";
+  return all + "config [--markdown], horovod [--markdown], man [COMMAND], completion";
 }
 
 }  // namespace
 
-void show_usage() {
-  std::cout << kUsage;
-}
-
-void show_version() {
-  std::cout << "kolo " KOLO_VERSION "\n";
+const char* version() {
+  return KOLO_VERSION;
 }
 
 int help_command(const Arguments& arguments) {
   if (arguments.empty()) {
     show_usage();
-  } else if (arguments == Arguments{"config"}) {
-    show_settings();
-  } else if (arguments == Arguments{"config", "--markdown"}) {
-    std::cout << configuration_page();
-  } else if (arguments == Arguments{"horovod"}) {
-    std::cout << horovod_text();
-  } else if (arguments == Arguments{"horovod", "--markdown"}) {
-    std::cout << horovod_page();
-  } else if (arguments.size() == 1 && arguments[0] == "run") {
-    return run_command({"--help"});
-  } else if (arguments.size() == 1 && arguments[0] == "doctor") {
-    return doctor_command({"--help"});
-  } else if (arguments.size() == 1 && arguments[0] == "bench") {
-    return bench_command({"--help"});
-  } else if (arguments.size() == 1 && arguments[0] == "checkpoint") {
-    return checkpoint_command({"--help"});
-  } else if (arguments.size() == 1 && arguments[0] == "trace") {
-    return trace_command({"--help"});
-  } else if (arguments.size() == 1 && arguments[0] == "slurm") {
-    return slurm_command({"--help"});
-  } else if (arguments.size() == 1 && arguments[0] == "dump") {
-    return dump_command({"--help"});
-  } else {
-    throw UsageError("no help on '" + arguments.back() +
-                     "'; topics: run, doctor, slurm, bench, checkpoint, trace, dump, config "
-                     "[--markdown], horovod "
-                     "[--markdown]");
+    return 0;
   }
-  return 0;
+  const std::map<Arguments, std::function<std::string()>> pages = {
+      {{"config"}, settings_text},
+      {{"config", "--markdown"}, configuration_page},
+      {{"horovod"}, horovod_text},
+      {{"horovod", "--markdown"}, horovod_page},
+      {{"completion"}, [] { return bash_completion(commands()); }},
+      {{"man"}, [] { return man_page_of_kolo(commands(), KOLO_VERSION); }},
+  };
+  if (const auto page = pages.find(arguments); page != pages.end()) {
+    std::cout << page->second();
+    return 0;
+  }
+  for (const Command& command : commands()) {
+    if (arguments == Arguments{command.name}) {
+      std::cout << help_of(command.name);
+      return 0;
+    }
+    if (arguments == Arguments{"man", command.name}) {
+      std::cout << man_page(command, KOLO_VERSION);
+      return 0;
+    }
+  }
+  throw UsageError("no help on '" + arguments.back() + "'; topics: " + topics());
 }
 
 }  // namespace kolo::cli

@@ -171,6 +171,7 @@ void judge_copies(const Reports& reports, Findings& findings) {
 void judge_network(const std::map<int, Reports>& nodes, Findings& findings) {
   if (nodes.size() < 2) return;
   std::vector<double> all;
+  all.reserve(nodes.size());
   for (const auto& [node, reports] : nodes) {
     all.push_back(reports.front().network_gigabytes_per_second);
   }

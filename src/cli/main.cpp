@@ -1,7 +1,6 @@
 // The `kolo` command, and `kolorun`, which is `kolo run`.
 #include <filesystem>
 #include <iostream>
-#include <map>
 
 #include "cli/commands.hpp"
 #include "cli/usage_error.hpp"
@@ -11,20 +10,13 @@ namespace {
 using kolo::cli::Arguments;
 
 int dispatch(const std::string& command, const Arguments& rest) {
-  static const std::map<std::string, int (*)(const Arguments&)> kCommands = {
-      {"run", kolo::cli::run_command},     {"doctor", kolo::cli::doctor_command},
-      {"bench", kolo::cli::bench_command}, {"checkpoint", kolo::cli::checkpoint_command},
-      {"trace", kolo::cli::trace_command}, {"dump", kolo::cli::dump_command},
-      {"slurm", kolo::cli::slurm_command}, {"help", kolo::cli::help_command},
-  };
-  const auto found = kCommands.find(command);
-  if (found != kCommands.end()) return found->second(rest);
-  if (command == "--version") {
-    kolo::cli::show_version();
-    return 0;
+  for (const kolo::cli::Command& known : kolo::cli::commands()) {
+    if (known.name == command) return known.run(rest);
   }
-  if (command == "--help" || command == "-h") {
-    kolo::cli::show_usage();
+  if (command == "help") return kolo::cli::help_command(rest);
+  if (command == "--help" || command == "-h") return kolo::cli::help_command({});
+  if (command == "--version") {
+    std::cout << "kolo " << kolo::cli::version() << "\n";
     return 0;
   }
   throw kolo::cli::UsageError("unknown command or option '" + command + "'; see kolo --help");
@@ -39,7 +31,7 @@ int main(int argc, char** argv) {
       return kolo::cli::run_command(words);
     }
     if (words.empty()) {
-      kolo::cli::show_usage();
+      kolo::cli::help_command({});
       return kolo::cli::kUsageExitCode;
     }
     return dispatch(words.front(), {words.begin() + 1, words.end()});

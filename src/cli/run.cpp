@@ -207,7 +207,7 @@ int run_job(const RunOptions& options, const Lookup& environment, StepLeader* le
 int run_command(const Arguments& arguments) {
   const RunOptions options = parse_run(arguments);
   if (options.help) {
-    std::cout << run_help();
+    std::cout << help_of("run");
     return 0;
   }
   const Lookup environment = system_environment();

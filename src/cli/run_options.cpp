@@ -170,15 +170,11 @@ po::options_description run_option_table() {
   return table;
 }
 
-std::string run_help() {
-  std::ostringstream text;
-  text << "Usage: kolo run -np N [-H host:slots,... | --hostfile FILE] [options] program "
-          "[arguments]\n\n"
-          "Starts a program on N ranks through the MPI's own launcher. Options after the program "
-          "are "
-          "the program's.\n\n"
-       << run_option_table();
-  return text.str();
+std::string run_intro() {
+  return "Usage: kolo run -np N [-H host:slots,... | --hostfile FILE] [options] program "
+         "[arguments]\n\n"
+         "Starts a program on N ranks through the MPI's own launcher. Options after the program "
+         "are the program's.\n\n";
 }
 
 RunOptions parse_run(const Words& arguments) {

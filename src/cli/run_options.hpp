@@ -38,7 +38,7 @@ std::size_t count_option_words(const boost::program_options::options_description
                                const std::vector<std::string>& words);
 
 boost::program_options::options_description run_option_table();
-std::string run_help();
+std::string run_intro();  // what its help says before the options
 
 // Everything from the first word that is no option belongs to the program. A configuration file
 // named by --config-file fills in what the command line leaves open. Throws UsageError.

@@ -12,6 +12,7 @@
 #include "cli/commands.hpp"
 #include "cli/launcher.hpp"
 #include "cli/run_options.hpp"
+#include "cli/slurm.hpp"
 #include "cli/slurm_script.hpp"
 #include "cli/system.hpp"
 #include "cli/usage_error.hpp"
@@ -22,39 +23,6 @@ namespace kolo::cli {
 namespace {
 
 constexpr double kPatience = 60;  // seconds that Slurm's controller may take to answer
-
-po::options_description slurm_option_table() {
-  po::options_description table("Options, named as sbatch's");
-  auto add = table.add_options();
-  add("help,h", po::bool_switch(), "show this");
-  add("partition,p", po::value<std::string>()->value_name("NAME"), "default: the cluster's");
-  add("nodes,N", po::value<long>()->default_value(1)->value_name("N"), "nodes");
-  add("gpus-per-node", po::value<long>()->value_name("G"), "GPUs of each node");
-  add("ntasks-per-node", po::value<long>()->value_name("R"),
-      "ranks on each node (default: one for each GPU, else 1)");
-  add("cpus-per-task,c", po::value<long>()->value_name("C"), "CPUs of each rank (default: 1)");
-  add("mem", po::value<std::string>()->value_name("SIZE"),
-      "memory of each node: 250000 (MiB), 240G; or else");
-  add("mem-per-cpu", po::value<std::string>()->value_name("SIZE"), "memory of each CPU");
-  add("time,t", po::value<std::string>()->value_name("TIME"),
-      "08:00:00, 2-00:00:00, 30 (minutes); default: the partition's");
-  add("job-name,J", po::value<std::string>()->value_name("NAME"), "default: the program's");
-  add("output,o", po::value<std::string>()->default_value("%x-%j.log")->value_name("FILE"),
-      "the log");
-  add("sbatch", po::value<std::vector<std::string>>()->composing()->value_name("\"OPTION\""),
-      "any other option of sbatch, as --sbatch --account=physics; may be repeated");
-  return table;
-}
-
-std::string slurm_help() {
-  std::ostringstream text;
-  text << "Usage: kolo slurm script [options] program [arguments] > FILE\n"
-          "       kolo slurm submit [options] program [arguments]\n\n"
-          "Writes or submits a batch script that starts the program on all its ranks, and requeues "
-          "it when it\nis interrupted. What the cluster cannot run is refused, and why is said.\n\n"
-       << slurm_option_table();
-  return text.str();
-}
 
 SlurmRequest request_from(const po::variables_map& values) {
   const auto text = [&](const char* name) {
@@ -162,10 +130,40 @@ int run_slurm(bool submits, const SlurmRequest& request, const Lookup& environme
 
 }  // namespace
 
+std::string slurm_intro() {
+  return "Usage: kolo slurm script [options] program [arguments] > FILE\n"
+         "       kolo slurm submit [options] program [arguments]\n\n"
+         "Writes or submits a batch script that starts the program on all its ranks, and requeues "
+         "it when it\nis interrupted. What the cluster cannot run is refused, and why is said.\n\n";
+}
+
+po::options_description slurm_option_table() {
+  po::options_description table("Options, named as sbatch's");
+  auto add = table.add_options();
+  add("help,h", po::bool_switch(), "show this");
+  add("partition,p", po::value<std::string>()->value_name("NAME"), "default: the cluster's");
+  add("nodes,N", po::value<long>()->default_value(1)->value_name("N"), "nodes");
+  add("gpus-per-node", po::value<long>()->value_name("G"), "GPUs of each node");
+  add("ntasks-per-node", po::value<long>()->value_name("R"),
+      "ranks on each node (default: one for each GPU, else 1)");
+  add("cpus-per-task,c", po::value<long>()->value_name("C"), "CPUs of each rank (default: 1)");
+  add("mem", po::value<std::string>()->value_name("SIZE"),
+      "memory of each node: 250000 (MiB), 240G; or else");
+  add("mem-per-cpu", po::value<std::string>()->value_name("SIZE"), "memory of each CPU");
+  add("time,t", po::value<std::string>()->value_name("TIME"),
+      "08:00:00, 2-00:00:00, 30 (minutes); default: the partition's");
+  add("job-name,J", po::value<std::string>()->value_name("NAME"), "default: the program's");
+  add("output,o", po::value<std::string>()->default_value("%x-%j.log")->value_name("FILE"),
+      "the log");
+  add("sbatch", po::value<std::vector<std::string>>()->composing()->value_name("\"OPTION\""),
+      "any other option of sbatch, as --sbatch --account=physics; may be repeated");
+  return table;
+}
+
 int slurm_command(const Arguments& arguments) {
   const std::string what = arguments.empty() ? "--help" : arguments.front();
   if (what == "--help" || what == "-h") {
-    std::cout << slurm_help();
+    std::cout << help_of("slurm");
     return arguments.empty() ? kUsageExitCode : 0;
   }
   if (what != "script" && what != "submit") {
@@ -183,7 +181,7 @@ int slurm_command(const Arguments& arguments) {
     po::store(po::command_line_parser(own).options(table).style(kStyle).run(), values);
     po::notify(values);
     if (values["help"].as<bool>()) {
-      std::cout << slurm_help();
+      std::cout << help_of("slurm");
       return 0;
     }
     request = request_from(values);

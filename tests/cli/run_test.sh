@@ -307,6 +307,26 @@ check "help horovod maps Horovod's names" has "$out" "HOROVOD_FUSION_THRESHOLD
     kolo: KOLO_FUSION_THRESHOLD"
 kolo help horovod --markdown
 check "and as a page" has "$out" "| \`HOROVOD_FUSION_THRESHOLD\`"
+for topic in run doctor slurm bench checkpoint trace dump; do
+  kolo "$topic" --help
+  asked=$out
+  check "kolo $topic --help" has "$asked" "Usage: kolo $topic"
+  kolo help "$topic"
+  check "kolo help $topic says the same" is "$out" "$asked"
+  kolo help man "$topic"
+  check "and there is a man page" has "$out" ".TH KOLO"
+done
+kolo help completion
+completed() { # completed WORD..: what bash offers for the last one
+  printf '%s\n' "$out" > completion.bash
+  bash -c '. ./completion.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _kolo; echo ${COMPREPLY[*]}' bash "$@"
+}
+check "completion of commands" is "$(completed kolo d)" "doctor dump"
+check "of options" is "$(completed kolo run --time)" "--timestamp --timeline --timeout"
+check "of kolorun's" is "$(completed kolorun --time)" "--timestamp --timeline --timeout"
+check "of words" is "$(completed kolo trace m)" "merge"
+check "of files" is "$(completed kolo run ./completion)" "./completion.bash"
+check "of nothing" is "$(completed kolo run --nonsense)" ""
 kolo bench --help
 check "bench lists its benchmarks" has "$out" "gradients"
 

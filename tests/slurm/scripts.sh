@@ -111,6 +111,18 @@ refused "there is no partition big; the cluster has ml, gpu2, short, preemptor" 
 refused "3 nodes, but partition ml has 2" --nodes 3
 unset KOLO_SLURM
 
+# The module of an installed kolo.
+if [[ -f /usr/share/modules/init/bash ]]; then
+  cmake --install "$build" --prefix "$work/prefix" > /dev/null
+  KOLO_MODULES=kolo MODULEPATH=$work/prefix/share/modulefiles job "$work/module.log" --nodes=2 "$source/slurm/cpu.sbatch" \
+    sh -c 'command -v kolo'
+  check "module load kolo in a batch job" is "$end, $(grep -c " $work/prefix/bin/kolo$" "$log") ranks" "COMPLETED 0, 8 ranks"
+  KOLO_MODULES=kool MODULEPATH=$work/prefix/share/modulefiles job "$work/module.log" --nodes=1 "$source/slurm/cpu.sbatch" true
+  check "a module that is not there is told" is "$end, $(grep -c 'a module of KOLO_MODULES="kool" cannot be loaded' "$log")" "FAILED 0, 1"
+else
+  echo "skipped: module load kolo in a batch job (apt-get install environment-modules)"
+fi
+
 # A shell on a node, as a user has it.
 printf 'kolo run %q < /dev/null\nsrun --mpi=pmix %q < /dev/null\nexit 3\n' "$ranks" "$ranks" > "$work/typed"
 code=0

@@ -1,0 +1,19 @@
+// Man pages and completion, from the table of commands: pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/commands.hpp"
+
+namespace kolo::cli {
+
+// kolo(1): what all commands are.
+std::string man_page_of_kolo(const std::vector<Command>& commands, const std::string& version);
+// kolo-NAME(1)
+std::string man_page(const Command& command, const std::string& version);
+
+// For bash, and for zsh with its bashcompinit.
+std::string bash_completion(const std::vector<Command>& commands);
+
+}  // namespace kolo::cli

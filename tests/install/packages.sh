@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# packages.sh BUILD SOURCE CMAKE MPIRUN CXX: makes the packages of BUILD, unpacks the archive somewhere, installs the one for
+# Debian, and builds and runs outside projects with each.
+set -euo pipefail
+build=$1 source=$2 cmake=$3 mpirun=$4 cxx=$5
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+quietly() { "$@" > "$work/log" 2>&1 || { cat "$work/log"; exit 1; }; }
+run() { "$source/tests/mpirun.sh" "$mpirun" 2 "$@"; }
+
+quietly "${cmake%cmake}cpack" --config "$build/CPackConfig.cmake" -B "$work/packages"
+
+# use PREFIX NAME CMAKE_OPTION..: the project that finds kolo by CMake, and the installed programs.
+use() {
+  quietly "$cmake" -S "$source/tests/install" -B "$work/$2" -G Ninja -DCMAKE_BUILD_TYPE=Release "${@:3}"
+  quietly "$cmake" --build "$work/$2"
+  grep -q "^kolo_DIR:PATH=$1/lib/cmake/kolo$" "$work/$2/CMakeCache.txt"
+  run "$work/$2/outside" | grep -qx '2 ranks, right'
+  "$1/bin/kolo" --version
+  "$1/bin/kolorun" --allow-run-as-root -np 2 "$work/$2/outside" < /dev/null | grep -q '2 ranks, right'
+  echo "$2: right"
+}
+
+mkdir "$work/unpacked"
+tar xzf "$work"/packages/kolo-*.tar.gz -C "$work/unpacked"
+mv "$work"/unpacked/kolo-* "$work/moved"
+use "$work/moved" archive -DCMAKE_PREFIX_PATH="$work/moved"
+
+if command -v pkg-config > /dev/null; then
+  export PKG_CONFIG_PATH=$work/moved/lib/pkgconfig
+  version=$("$work/moved/bin/kolo" --version)
+  [[ "kolo $(pkg-config --modversion kolo)" == "$version" ]]
+  read -ra flags <<< "$(pkg-config --cflags --libs kolo)"
+  "$cxx" -std=c++17 "$source/tests/install/ranks.cpp" "${flags[@]}" -o "$work/ranks"
+  run "$work/ranks" | sort | diff - <(printf 'rank 0 of 2\nrank 1 of 2\n')
+  echo "pkg-config: right"
+else
+  echo "pkg-config: skipped, it is not installed"
+fi
+
+if [[ ${KOLO_TEST_DEBIAN_PACKAGE:-} == 1 ]]; then
+  trap 'quietly dpkg --remove kolo; rm -rf "$work"' EXIT
+  quietly dpkg --install "$work"/packages/kolo-*.deb
+  use /usr debian-package
+else  # a test should not change the machine
+  dpkg-deb --extract "$work"/packages/kolo-*.deb "$work/extracted"
+  use "$work/extracted/usr" debian-package-extracted -DCMAKE_PREFIX_PATH="$work/extracted/usr"
+fi
