@@ -9,8 +9,8 @@ export OMP_NUM_THREADS=1
 # Open MPI 5 keeps its files in a folder named by its process id, which is this one's, and does not start where a
 # launcher that was killed has left one of that name.
 rm -rf -- "${TMPDIR:-/tmp}/ompi.$$"
-version=$("$mpirun" --version 2>&1 | head -n 1)
-case $version in
+version=$("$mpirun" --version 2>&1)
+case ${version%%$'\n'*} in
   *"Open MPI"*|*Open*RTE*|*prte*|*PRRTE*) exec "$mpirun" --oversubscribe --bind-to none -np "$ranks" "$@" ;;
   *) exec "$mpirun" -n "$ranks" "$@" ;;
 esac

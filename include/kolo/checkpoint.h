@@ -28,6 +28,7 @@ enum class CheckpointWriters : std::uint8_t {
 // What save() does while the last one is still being written.
 enum class CheckpointBusy : std::uint8_t { Wait = 0, Skip = 1 };
 
+// How checkpoints are written, and which ones stay.
 struct CheckpointOptions {
   // Begins the files' names. Checkpoints of different names may share a folder.
   TORCH_ARG(std::string, name) = "checkpoint";
@@ -45,6 +46,7 @@ struct CheckpointOptions {
   TORCH_ARG(bool, higher_is_better) = false;
 };
 
+// Which checkpoint is restored, and how exactly it must fit.
 struct RestoreOptions {
   // A file; empty: the newest in the folder that is whole.
   TORCH_ARG(std::string, path) = "";
@@ -53,16 +55,18 @@ struct RestoreOptions {
   TORCH_ARG(bool, strict) = true;
 };
 
+// What restore() has read.
 struct RestoredCheckpoint {
-  std::string path;
-  std::int64_t step = 0;
-  std::optional<double> metric;
+  std::string path;              // of the file
+  std::int64_t step = 0;         // as given to save()
+  std::optional<double> metric;  // likewise
   // Names, of what was added. Empty with `strict`.
   std::vector<std::string> missing;     // not in the file
   std::vector<std::string> unexpected;  // only in the file
   std::vector<std::string> mismatched;  // of other shape or dtype, and how
 };
 
+// What saving has cost.
 struct CheckpointMetrics {
   std::int64_t saved = 0;    // complete, on all ranks, as the last save() or wait() found
   std::int64_t skipped = 0;  // with CheckpointBusy::Skip

@@ -24,8 +24,10 @@ struct HandleState;
 template <typename Result>
 class [[nodiscard]] BasicHandle {
  public:
+  // Of wait().
   using Seconds = std::chrono::duration<double>;
 
+  // Made by the call that submits an operation, and moved.
   explicit BasicHandle(std::unique_ptr<detail::HandleState<Result>> state);
   BasicHandle(BasicHandle&& other) noexcept;
   BasicHandle& operator=(BasicHandle&& other) noexcept;
@@ -50,6 +52,7 @@ class [[nodiscard]] BasicHandle {
   std::unique_ptr<detail::HandleState<Result>> state_;
 };
 
+// Of an operation on one tensor, and on a group of tensors.
 using Handle = BasicHandle<at::Tensor>;
 using GroupHandle = BasicHandle<std::vector<at::Tensor>>;
 

@@ -13,8 +13,8 @@ namespace kolo {
 // and MASTER_PORT where they are unset. A second call before shutdown() does nothing. To train on a
 // part of an application's ranks see kolo/mpi.h.
 //
-// Throws InvalidArgumentError for a bad setting or an MPI without thread support, InternalError if
-// MPI fails.
+// Throws InvalidArgumentError for a bad setting, an MPI without thread support, or one that knows
+// of this process alone where the launcher has started several; InternalError if MPI fails.
 void init();
 
 // Likewise, and makes process sets at once: see add_process_set(). The same sets on every rank.
@@ -27,7 +27,7 @@ std::vector<ProcessSet> init(const std::vector<std::vector<int>>& process_sets);
 // KOLO_SHUTDOWN_TIMEOUT_SECONDS.
 void shutdown();
 
-bool is_initialized();
+bool is_initialized();  // between init() and shutdown(); not collective
 
 // Not collective. Throw NotInitializedError before init() and after shutdown().
 int rank();             // 0 to size() - 1

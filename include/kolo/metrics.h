@@ -16,14 +16,16 @@ struct TimeHistogram {
       counts;      // up to each bound, from the one before; at last what is above
   double sum = 0;  // seconds
 
-  std::uint64_t count() const;
+  std::uint64_t count() const;  // of all
 };
 
+// Of the operations of one name.
 struct OperationMetrics {
   std::uint64_t operations = 0;  // that ended well, tensor by tensor
   std::uint64_t bytes = 0;       // of this rank's values in them
 };
 
+// What kolo has done on this rank since init().
 struct Metrics {
   std::map<std::string, OperationMetrics>
       operations;                     // by name ("allreduce"), those that were used

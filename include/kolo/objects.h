@@ -118,8 +118,10 @@ std::vector<T> allgather_object(const T& object, const OperationOptions& options
   return objects;
 }
 
+// Numbers: as they lie in memory.
 template <typename T>
 struct Codec<T, std::enable_if_t<std::is_arithmetic_v<T> || std::is_enum_v<T>>> {
+  // See Codec.
   static std::string encode(T value) {
     return std::string(reinterpret_cast<const char*>(&value), sizeof value);
   }
@@ -131,8 +133,10 @@ struct Codec<T, std::enable_if_t<std::is_arithmetic_v<T> || std::is_enum_v<T>>> 
   }
 };
 
+// What LibTorch saves into an archive, modules and optimizers, say.
 template <typename T>
 struct Codec<T, std::enable_if_t<detail::HasArchive<T>::value>> {
+  // See Codec.
   static std::string encode(const T& object) {
     return detail::to_archive([&](auto& archive) { object.save(archive); });
   }
@@ -143,26 +147,34 @@ struct Codec<T, std::enable_if_t<detail::HasArchive<T>::value>> {
   }
 };
 
+// Texts.
 template <>
 struct Codec<std::string> {
+  // See Codec.
   static std::string encode(const std::string& text) { return text; }
   static std::string decode(const std::string& bytes) { return bytes; }
 };
 
+// Tensors, with dtype and shape.
 template <>
 struct Codec<at::Tensor> {
+  // See Codec.
   static std::string encode(const at::Tensor& tensor);
   static at::Tensor decode(const std::string& bytes);
 };
 
+// Values of TorchScript.
 template <>
 struct Codec<c10::IValue> {
+  // See Codec.
   static std::string encode(const c10::IValue& value);
   static c10::IValue decode(const std::string& bytes);
 };
 
+// Pairs of what has a codec.
 template <typename First, typename Second>
 struct Codec<std::pair<First, Second>> {
+  // See Codec.
   static std::string encode(const std::pair<First, Second>& pair) {
     return detail::join_pieces(
         {Codec<First>::encode(pair.first), Codec<Second>::encode(pair.second)});
@@ -174,8 +186,10 @@ struct Codec<std::pair<First, Second>> {
   }
 };
 
+// Lists of what has a codec.
 template <typename T>
 struct Codec<std::vector<T>> {
+  // See Codec.
   static std::string encode(const std::vector<T>& list) {
     std::vector<std::string> pieces;
     pieces.reserve(list.size());

@@ -41,27 +41,37 @@ namespace kolo {
 // Of operations that know no others.
 struct OperationOptions {
   OperationOptions() = default;
+  // So that a name alone will do for the options.
   /* implicit */ OperationOptions(const char* operation_name) : name_(operation_name) {}
   /* implicit */ OperationOptions(std::string operation_name) : name_(std::move(operation_name)) {}
 
+  // By which ranks find each other's tensors; empty: kolo makes one.
   TORCH_ARG(std::string, name) = "";
+  // The ranks that take part.
   TORCH_ARG(ProcessSet, process_set) = ProcessSet();
 };
 
+// Of operations that compute with the ranks' tensors.
 struct AllreduceOptions {
   AllreduceOptions() = default;
+  // So that an operator or a name alone will do for the options.
   /* implicit */ AllreduceOptions(ReduceOp reduce_op) : op_(reduce_op) {}
   /* implicit */ AllreduceOptions(const char* operation_name) : name_(operation_name) {}
   /* implicit */ AllreduceOptions(std::string operation_name) : name_(std::move(operation_name)) {}
 
+  // By which ranks find each other's tensors; empty: kolo makes one.
   TORCH_ARG(std::string, name) = "";
+  // What is computed, element by element.
   TORCH_ARG(ReduceOp, op) = ReduceOp::Average;
   // Multiplied in before and after the reduction; see scale() in docs/architecture.md for integers.
   TORCH_ARG(double, prescale_factor) = 1.0;
   TORCH_ARG(double, postscale_factor) = 1.0;
+
+  // The ranks that take part.
   TORCH_ARG(ProcessSet, process_set) = ProcessSet();
 };
 
+// The same ones.
 using ReducescatterOptions = AllreduceOptions;
 
 // The reduction of all ranks' tensors, as a new tensor or in place. bool has Min, Max and Product;
@@ -71,6 +81,7 @@ at::Tensor allreduce_(at::Tensor tensor, const AllreduceOptions& options = {});
 Handle allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options = {});
 Handle allreduce_async_(at::Tensor tensor, const AllreduceOptions& options = {});
 
+// The same of several tensors at once, which are reduced together.
 std::vector<at::Tensor> grouped_allreduce(const std::vector<at::Tensor>& tensors,
                                           const AllreduceOptions& options = {});
 std::vector<at::Tensor> grouped_allreduce_(std::vector<at::Tensor> tensors,
@@ -87,6 +98,7 @@ Handle broadcast_async(const at::Tensor& tensor, int root_rank,
                        const OperationOptions& options = {});
 Handle broadcast_async_(at::Tensor tensor, int root_rank, const OperationOptions& options = {});
 
+// The same of several tensors at once.
 std::vector<at::Tensor> grouped_broadcast(const std::vector<at::Tensor>& tensors, int root_rank,
                                           const OperationOptions& options = {});
 std::vector<at::Tensor> grouped_broadcast_(std::vector<at::Tensor> tensors, int root_rank,
@@ -110,6 +122,7 @@ struct AlltoallResult {
   at::Tensor output;                          // rank 0's rows, then rank 1's, ...
   std::vector<std::int64_t> received_splits;  // how many rows came from each rank
 };
+// Of an alltoall in flight.
 using AlltoallHandle = BasicHandle<AlltoallResult>;
 
 // Gives splits[r] rows (along dimension 0, in order) to each rank r. The splits add up to the

@@ -18,6 +18,7 @@ namespace kolo {
 // In what dtype gradients of float32 and float64 travel.
 enum class Compression : std::uint8_t { None = 0, Fp16 = 1, Bf16 = 2 };
 
+// How gradients are reduced.
 struct DistributedOptimizerOptions {
   // With Adasum the optimizer's steps are reduced instead of gradients; see DistributedOptimizer.
   TORCH_ARG(ReduceOp, op) = ReduceOp::Average;
@@ -138,6 +139,7 @@ class DistributedOptimizer : public Base {
   // While the returned object lives, step() does not synchronize, whatever the gradients are.
   class [[nodiscard]] SkipSynchronize {
    public:
+    // Made by skip_synchronize().
     explicit SkipSynchronize(detail::GradientReducer& reducer) : reducer_(&reducer) {
       reducer_->set_skip(true);
     }
@@ -148,12 +150,14 @@ class DistributedOptimizer : public Base {
    private:
     detail::GradientReducer* reducer_;  // the optimizer's, which outlives the guard
   };
+  // See SkipSynchronize.
   SkipSynchronize skip_synchronize() { return SkipSynchronize(reducer_); }
 
   // While the returned object lives, backward() only accumulates; the first one after it reduces
   // what has come together.
   class [[nodiscard]] NoSync {
    public:
+    // Made by no_sync().
     explicit NoSync(detail::GradientReducer& reducer) : reducer_(&reducer) {
       reducer_->set_no_sync(true);
     }
@@ -164,6 +168,7 @@ class DistributedOptimizer : public Base {
    private:
     detail::GradientReducer* reducer_;  // the optimizer's, which outlives the guard
   };
+  // See NoSync.
   NoSync no_sync() { return NoSync(reducer_); }
 
  private:

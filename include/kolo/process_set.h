@@ -16,6 +16,7 @@ struct ProcessSetState;
 class ProcessSet {
  public:
   ProcessSet() = default;
+  // For kolo itself.
   explicit ProcessSet(std::shared_ptr<const detail::ProcessSetState> state);
 
   // 0 for all ranks.

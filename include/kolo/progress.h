@@ -9,9 +9,11 @@
 
 namespace kolo {
 
+// What a progress line says.
 struct ProgressOptions {
   // How many there will be; 0: not known, and then neither is the time that is left.
   TORCH_ARG(std::int64_t, epochs) = 0;
+  // Likewise, in each epoch.
   TORCH_ARG(std::int64_t, steps_per_epoch) = 0;
   // What is counted: "images".
   TORCH_ARG(std::string, unit) = "samples";
@@ -26,6 +28,7 @@ struct ProgressOptions {
 // On other ranks nothing is shown. Not collective; one thread.
 class Progress {
  public:
+  // Nothing is shown before the first update().
   explicit Progress(const ProgressOptions& options);
   ~Progress();
   Progress(const Progress&) = delete;

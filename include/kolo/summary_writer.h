@@ -10,6 +10,7 @@
 
 namespace kolo {
 
+// Who writes, and how often.
 struct SummaryWriterOptions {
   // Each rank writes, into folder/rank-N. false: rank 0 alone, into the folder; calls on other
   // ranks do nothing.

@@ -11,6 +11,7 @@
 
 namespace kolo {
 
+// What a timeline shows.
 struct TimelineOptions {
   // A span for each tensor, also of those that travel in a bucket together. false: then only one
   // for the bucket, for models of many thousands of tensors.
@@ -41,6 +42,7 @@ extern std::atomic<bool> timeline_is_on;
 // What trace() gives: its life is shown in the timeline.
 class [[nodiscard]] TraceScope {
  public:
+  // Made by trace().
   explicit TraceScope(std::string_view name) {
     if (detail::timeline_is_on.load(std::memory_order_relaxed)) begin(name);
   }

@@ -10,4 +10,11 @@ for ranks in 1 2 3; do
   done
   check "nobody else does" test "$(wc -l <"$work/out")" -eq "$ranks"
 done
+# As another MPI's launcher, or srun without its plugin, would start it.
+for variable in OMPI_COMM_WORLD_SIZE SLURM_STEP_NUM_TASKS; do
+  code=0
+  env "$variable=4" "$bin/hello" > "$work/out" 2> "$work/err" < /dev/null || code=$?
+  check "$variable: a program that MPI thinks alone does not run" test "$code" -ne 0
+  check "and says why" grep -q "has started 4 processes ($variable), but MPI knows of this one alone" "$work/err"
+done
 finish

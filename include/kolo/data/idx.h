@@ -23,7 +23,7 @@ const char* name_of(IdxType dtype);  // "uint8"
 
 // An array of any rank from 1 to 255.
 struct IdxArray {
-  IdxType dtype = IdxType::kUint8;
+  IdxType dtype = IdxType::kUint8;  // of the elements
   std::vector<std::int64_t> shape;  // a size may be 0, then the array is empty
   std::vector<std::uint8_t> bytes;  // the elements in row-major order, in the host's byte order
 };

@@ -19,6 +19,7 @@ namespace kolo::data {
 // transform: dataset.map(torch::data::transforms::Normalize<>(0.1307, 0.3081)).
 class MNIST : public torch::data::datasets::Dataset<MNIST> {
  public:
+  // The 60,000 images to train with, or the 10,000 to test with.
   enum class Mode { kTrain, kTest };
 
   // Throws DataError, naming the file and the reason, if a file is missing or damaged, if images
@@ -30,13 +31,14 @@ class MNIST : public torch::data::datasets::Dataset<MNIST> {
   // threads. Throws InvalidArgumentError if there is no such index.
   torch::data::Example<> get(std::size_t index) override;
 
+  // How many images there are.
   std::optional<std::size_t> size() const override;
+  // Whether these are the images to train with.
   bool is_train() const noexcept { return mode_ == Mode::kTrain; }
-
-  const torch::Tensor& images() const noexcept {
-    return images_;
-  }  // float32 [N, 1, 28, 28], 0 to 1
-  const torch::Tensor& labels() const noexcept { return labels_; }  // int64 [N], 0 to 9
+  // All images: float32 [N, 1, 28, 28], 0 to 1.
+  const torch::Tensor& images() const noexcept { return images_; }
+  // All labels: int64 [N], 0 to 9.
+  const torch::Tensor& labels() const noexcept { return labels_; }
 
  private:
   Mode mode_;

@@ -37,6 +37,7 @@ namespace kolo {
 // iterates, never from its workers.
 class DistributedSampler : public torch::data::samplers::Sampler<std::vector<std::size_t>> {
  public:
+  // What a rank's share is.
   struct Options {
     int num_replicas = 1;    // among how many ranks the dataset is shared
     int rank = 0;            // whose share this is
@@ -55,7 +56,7 @@ class DistributedSampler : public torch::data::samplers::Sampler<std::vector<std
   // any other run does.
   void set_epoch(std::uint64_t epoch);
 
-  std::uint64_t epoch() const;
+  std::uint64_t epoch() const;   // that is handed out, or will be next
   std::size_t position() const;  // how many samples of the epoch this rank has handed out
   std::size_t size() const;      // how many samples an epoch has for each rank
 

@@ -21,6 +21,7 @@ struct AdadeltaOptions : public torch::optim::OptimizerCloneableOptions<Adadelta
   TORCH_ARG(double, weight_decay) = 0;
 
  public:
+  // As LibTorch's optimizers have them.
   void serialize(torch::serialize::InputArchive& archive) override;
   void serialize(torch::serialize::OutputArchive& archive) const override;
   double get_lr() const override;
@@ -28,12 +29,15 @@ struct AdadeltaOptions : public torch::optim::OptimizerCloneableOptions<Adadelta
   friend bool operator==(const AdadeltaOptions& left, const AdadeltaOptions& right);
 };
 
+// What Adadelta keeps for each parameter.
 struct AdadeltaParamState : public torch::optim::OptimizerCloneableParamState<AdadeltaParamState> {
+  // How many steps were taken.
   TORCH_ARG(std::int64_t, step) = 0;
   TORCH_ARG(torch::Tensor, square_avg);  // running average of squared gradients, shaped as they are
   TORCH_ARG(torch::Tensor, acc_delta);   // running average of squared updates
 
  public:
+  // As LibTorch's optimizers have them.
   void serialize(torch::serialize::InputArchive& archive) override;
   void serialize(torch::serialize::OutputArchive& archive) const override;
 };

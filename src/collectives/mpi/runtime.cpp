@@ -2,10 +2,15 @@
 
 #include <mpi.h>
 
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <optional>
 #include <string>
 
 #include "collectives/mpi/check.hpp"
 #include "collectives/mpi/comm.hpp"
+#include "core/launched.hpp"
 #include "core/log.hpp"
 
 namespace kolo {
@@ -47,6 +52,34 @@ Status size_and_rank(MPI_Comm comm, int& size, int& rank) {
   return check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
 }
 
+// A program of one MPI that another's launcher has started runs as so many programs of one process
+// each, which train apart from each other and say nothing.
+Status check_size() {
+  int size = 0;
+  int rank = 0;
+  if (Status s = size_and_rank(MPI_COMM_WORLD, size, rank); !s.is_ok()) return s;
+  // Nothing changes the environment while kolo starts.
+  const auto get = [](const char* name) {
+    return std::getenv(name);
+  };  // NOLINT(concurrency-mt-unsafe)
+  const std::optional<LaunchedSize> launched = launched_size(get);
+  if (size > 1 || !launched || launched->size == 1) return Status::ok();
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
+  int length = 0;
+  const int code = MPI_Get_library_version(version.data(), &length);
+  if (Status s = check_mpi(code, "MPI_Get_library_version"); !s.is_ok()) return s;
+  std::string library(version.data(), static_cast<std::size_t>(length));
+  std::replace(library.begin(), library.end(), '\t', ' ');
+  return Status::invalid_argument(
+      "the launcher has started " + std::to_string(launched->size) + " processes (" +
+      launched->variable +
+      "), but MPI knows of this one alone: the program is built for another "
+      "MPI, " +
+      library.substr(0, library.find_first_of(",\n")) +
+      ". Start it by that MPI's own launcher (kolo run --mpirun PATH), and under srun by a plugin "
+      "that it knows (srun --mpi=list; --mpi=pmix for Open MPI)");
+}
+
 }  // namespace
 
 Status start_mpi() {
@@ -67,6 +100,7 @@ Status start_mpi() {
     if (Status s = check_mpi(code, "MPI_Init_thread"); !s.is_ok()) return s;
     started_here = true;
   }
+  if (Status s = check_size(); !s.is_ok()) return s;
   return check_thread_level(provided);
 }
 

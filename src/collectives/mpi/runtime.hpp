@@ -19,10 +19,10 @@ struct MpiParent {
   const void* comm = nullptr;
 };
 
-// Starts MPI unless the application has, and checks the thread level: the engine calls MPI from its
-// own thread, which needs MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if the application itself
-// calls no MPI meanwhile. MPI that kolo started is ended by finalize_mpi() alone, for MPI cannot be
-// started twice in a process but kolo can.
+// Starts MPI unless the application has, and checks that it is the launcher's, and its thread
+// level: the engine calls MPI from its own thread, which needs MPI_THREAD_MULTIPLE, or
+// MPI_THREAD_SERIALIZED if the application itself calls no MPI meanwhile. MPI that kolo started is
+// ended by finalize_mpi() alone, for MPI cannot be started twice in a process but kolo can.
 Status start_mpi();
 
 // Ends MPI if start_mpi() started it and nobody ended it since. Blocks until all processes are

@@ -1,0 +1,21 @@
+#include "core/launched.hpp"
+
+#include <cstdlib>
+
+namespace kolo {
+
+std::optional<LaunchedSize> launched_size(const std::function<const char*(const char*)>& get) {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    const char* const text = get(name);
+    if (text == nullptr) continue;
+    // In the shell of `srun --pty` a program is alone, whatever the tasks of the step.
+    if (std::string(name) == "SLURM_STEP_NUM_TASKS" && get("SLURM_PTY_PORT") != nullptr) continue;
+    char* end = nullptr;
+    const long size = std::strtol(text, &end, 10);
+    if (end == text || *end != '\0' || size < 1 || size > 100'000'000) continue;
+    return LaunchedSize{static_cast<int>(size), name};
+  }
+  return std::nullopt;
+}
+
+}  // namespace kolo

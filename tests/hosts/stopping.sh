@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# stopping.sh BUILD: a job on two hosts, started by kolo run on a third, is ended in every way that a user has: all its
+# processes on all hosts are gone within ten seconds.
+set -euo pipefail
+build=$1
+# shellcheck source=setup.sh
+. "$(dirname "$0")/setup.sh" 2
+show_failure() { tail -n 20 "$work/out"; }
+# shellcheck source=../checks.sh
+. "$here/../checks.sh"
+
+# A number of its own finds the processes of a job; those of hosts are processes of this machine, too.
+mark=$((RANDOM * 32768 + RANDOM + 1000000))
+# Process numbers of the job: kolo run, the launcher, its daemons, kolo-rank and the programs all have the mark, or a
+# parent that has.
+job_processes() { pgrep -f "[s]leep $mark|prted|mpirun.*$mark|kolo.*$mark" || true; }
+ours() { # those in the networks of the hosts
+  local process networks=''
+  for process in "$work"/*.pid; do networks+=" $(readlink "/proc/$(cat "$process")/ns/net")"; done
+  for process in $(job_processes); do
+    [[ $networks != *"$(readlink "/proc/$process/ns/net" 2> /dev/null || echo none)"* ]] || echo "$process"
+  done
+}
+ranks() { pgrep -fc "^sleep $mark" || true; }
+
+# begin PROGRAM: of 4 ranks; $launched is the process to be ended.
+begin() {
+  "$here/hosts.sh" on "$work" head env PATH="$build/bin:$PATH" kolo run -H node1:2,node2:2 sh -c "$1 sleep $mark; exit 0" \
+    > "$work/out" 2>&1 < /dev/null &
+  launched=$!
+  await_ranks
+}
+await_ranks() {
+  local i
+  for ((i = 0; i < 300; ++i)); do
+    [[ $(ranks) != 4 ]] || return 0
+    sleep 0.1
+  done
+}
+# ended WHAT SECONDS: within so many, with nothing left.
+ended() {
+  local i begin=$SECONDS
+  for ((i = 0; i < 10 * $2 + 50; ++i)); do
+    [[ -n $(ours) ]] || break
+    sleep 0.1
+  done
+  check "$1: it is over after $((SECONDS - begin)) s" test $((SECONDS - begin)) -le "$2"
+  check "$1: nothing is left on any host" is "$(ours | xargs -r ps -o pid=,args= -p)" ""
+  wait "$launched" 2> /dev/null && code=0 || code=$?
+}
+
+for signal in INT TERM HUP QUIT KILL; do
+  begin "true;"
+  check "four ranks run" is "$(ranks)" 4
+  check "with processes around them" test "$(ours | wc -l)" -gt 8
+  kill "-$signal" "$launched"
+  ended "SIG$signal" 10
+  [[ $signal == KILL ]] || check "SIG$signal: the exit code says so" is "$code" $((128 + $(kill -l "$signal")))
+done
+
+# Programs that take no notice have no more time.
+for signal in INT TERM; do
+  begin "trap '' INT TERM HUP USR1;"
+  kill "-$signal" "$launched"
+  [[ $signal == INT ]] || { sleep 1 && kill "-$signal" "$launched"; }  # the first asks ranks to save their state
+  ended "SIG$signal, which the ranks ignore" 12
+done
+
+# A terminal that is closed: its processes get SIGHUP.
+"$here/hosts.sh" on "$work" head env PATH="$build/bin:$PATH" \
+  script -qec "kolo run -H node1:2,node2:2 sleep $mark < /dev/null" /dev/null > "$work/out" 2>&1 < /dev/null &
+launched=$!
+await_ranks
+check "four ranks run at a terminal" is "$(ranks)" 4
+kill -KILL "$launched"
+ended "a closed terminal" 10
+finish
