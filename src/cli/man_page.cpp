@@ -83,7 +83,7 @@ std::set<std::string> words_of_usage(const Command& command) {
     std::string word;
     if (!(parts >> kolo >> name >> word) || kolo != "kolo" || name != command.name) continue;
     const auto is_small = [](char c) { return c >= 'a' && c <= 'z'; };
-    if (std::all_of(word.begin(), word.end(), is_small) && word != "program") words.insert(word);
+    if (std::all_of(word.begin(), word.end(), is_small)) words.insert(word);
   }
   return words;
 }

@@ -57,6 +57,12 @@ TEST(Allocation, OfAStepOfSlurmIsTheSteps) {
   EXPECT_TRUE(allocation_of(variables).in_step);
 }
 
+TEST(Allocation, HasARankOnEachHostAtLeast) {
+  EXPECT_EQ(
+      hosts_of(allocation_of({{"SLURM_JOB_NODELIST", "a,b"}, {"SLURM_TASKS_PER_NODE", "0,2"}})),
+      "Slurm a:1,b:2");
+}
+
 TEST(Allocation, OfSlurmWithoutNumbers) {
   EXPECT_EQ(hosts_of(allocation_of({{"SLURM_JOB_NODELIST", "a,b"}})), "Slurm a:1,b:1");
   EXPECT_EQ(hosts_of(allocation_of({{"SLURM_JOB_NODELIST", "a,b"}, {"SLURM_TASKS_PER_NODE", "3"}})),
@@ -102,7 +108,8 @@ TEST(SlurmHosts, AreExpanded) {
 TEST(SlurmCounts, AreExpanded) {
   EXPECT_THAT(slurm_counts("2(x3),1"), ElementsAre(2, 2, 2, 1));
   EXPECT_THAT(slurm_counts("7"), ElementsAre(7));
-  for (const char* bad : {"", "x", "2(", "2(x", "2(x3", "2(xy)", "-1", "1(x99999999)"}) {
+  for (const char* bad :
+       {"", "x", "2(", "2(x", "2(x3", "2(x3]", "2(xy)", "2(x0),1", "-1", "1(x99999999)"}) {
     EXPECT_THAT(slurm_counts(bad), IsEmpty()) << bad;
   }
 }

@@ -24,6 +24,8 @@ TEST(HostList, IsRead) {
 
 TEST(HostList, AddsSlotsOfAHostNamedAgain) {
   EXPECT_EQ(to_string(parse_host_list("a:2,b,a")), "a:3,b:1");
+  EXPECT_TRUE(parse_host_list("a,a").front().slots_given) << "that is a number, too";
+  EXPECT_FALSE(parse_host_list("a,b").front().slots_given);
 }
 
 TEST(HostList, RefusesBadEntries) {

@@ -111,6 +111,8 @@ TEST(JudgeJob, SeesMoreThreadsThanCores) {
   auto job = job_of(1, 2);
   job[1].threads = 3;
   EXPECT_THAT(judge_job(job), ElementsAre(problem("rank 1 on node1 has 3 threads on 1 core")));
+  job[1].threads = 2;
+  EXPECT_THAT(judge_job(job), ElementsAre(problem("has 2 threads on 1 core")));
 }
 
 TEST(JudgeJob, SeesIdleAndSharedDevices) {
@@ -181,6 +183,7 @@ TEST(MemoryLimit, IsTheLeastOfAGroupAndThoseAroundIt) {
   const std::string old = "/sys/fs/cgroup/memory/job/memory.limit_in_bytes";
   EXPECT_EQ(limit("4:cpu,cpuacct:/x\n3:memory:/job\n0::/\n", {{old, "8192"}}), 8192);
   EXPECT_EQ(limit("3:memory:/job\n", {{old, "9223372036854771712"}}), -1) << "none";
+  EXPECT_EQ(limit("4:cpu,cpuacct:/job\n", {{old, "8192"}}), -1) << "the folder of another group";
   EXPECT_EQ(limit("nonsense", {}), -1);
 }
 

@@ -102,6 +102,7 @@ TEST(JobSize, ByGpusFillsHosts) {
 TEST(JobSize, ByGpusNamesTheHostsThatAreLacking) {
   EXPECT_THAT(size_of(gpus(32, {{"a"}, {"b"}})),
               HasSubstr("--gpus 32 lacks 2 hosts of 8 GPUs: a:8,b:8 gives 16"));
+  EXPECT_THAT(size_of(gpus(9)), HasSubstr("lacks 1 host of 8 GPUs")) << "one GPU of it";
   EXPECT_THAT(size_of(gpus(16)), HasSubstr("lacks 1 host of 8 GPUs: this host alone gives 8"));
   EXPECT_THAT(size_of(gpus(2, {}, 1)), HasSubstr("lacks 1 host of 1 GPU:"));
   EXPECT_THAT(size_of(gpus(0)), HasSubstr("--gpus 0"));

@@ -53,6 +53,14 @@ TEST(Placement, BelievesMpiBeforeSlurm) {
   EXPECT_EQ(show(placement_from(environment_of(variables))), "3/4 3/4");
 }
 
+TEST(Placement, HasNoMoreRanksOnANodeThanThereAre) {
+  EXPECT_EQ(show(placement_from(environment_of({{"OMPI_COMM_WORLD_RANK", "1"},
+                                                {"OMPI_COMM_WORLD_SIZE", "2"},
+                                                {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                                                {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}))),
+            "1/2 -1/-1");
+}
+
 TEST(Placement, IsUnknownInABatchScriptAndWithoutALauncher) {
   EXPECT_EQ(show(placement_from(environment_of(kSlurmBatch))), "none");
   EXPECT_EQ(show(placement_from(environment_of({}))), "none");

@@ -19,6 +19,12 @@ std::string content_of(const std::string& name) {
   return text.str();
 }
 
+TEST(RankFiles, HaveAsManyDigitsAsTheLastRank) {
+  const testing_support::TemporaryFolder folder;
+  EXPECT_EQ(RankFiles(folder.path(), 10).name_of(3), folder.path() + "/rank-3.log");
+  EXPECT_EQ(RankFiles(folder.path(), 11).name_of(3), folder.path() + "/rank-03.log");
+}
+
 TEST(RankFiles, AreOneForEachRank) {
   const testing_support::TemporaryFolder folder;
   const std::string inner = folder.path() + "/a/b";

@@ -142,6 +142,10 @@ TEST(SlurmRequests, ThatFitAreTaken) {
   made.nodes = 2;
   made.memory = "128G";
   EXPECT_THAT(refusals(made), IsEmpty());
+  made.partition = "short";
+  made.nodes = 1;
+  made.time = "30";
+  EXPECT_THAT(refusals(made), IsEmpty());
 }
 
 TEST(SlurmRequests, ThatNoNodeCanTakeAreRefused) {
@@ -169,6 +173,9 @@ TEST(SlurmRequests, ThatNoNodeCanTakeAreRefused) {
   EXPECT_THAT(refusals(made),
               ElementsAre("2 nodes, but partition ml has 1 that have all that is asked of a node"));
   made.gpus_per_node = std::nullopt;
+  made.memory = "129G";
+  EXPECT_THAT(refusals(made), ElementsAre(HasSubstr("has 1 that have all")));
+  made.memory = "";
   made.nodes = 3;
   EXPECT_THAT(refusals(made), ElementsAre("3 nodes, but partition ml has 2"));
   made.partition = "short";

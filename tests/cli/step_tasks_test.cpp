@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -134,6 +136,25 @@ TEST(StepLeader, IsFoundBesideAStranger) {
   // The first is silent, so after a while the follower tries the second.
   greet(of_same_ports, 1);
   of_same_ports.finish(3);
+  EXPECT_EQ(end_of(follower), 3);
+}
+
+TEST(StepLeader, IsNotTakenForAStrangerThatTalks) {
+  const std::string id = own_id("talker");
+  sockaddr_in6 address{};
+  socklen_t length = sizeof address;
+  {
+    const StepLeader first(task_of(id, 0));
+    ASSERT_EQ(::getsockname(first.fd(), reinterpret_cast<sockaddr*>(&address), &length), 0);
+  }
+  const Fd stranger(::socket(address.sin6_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(::bind(stranger.get(), reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(::listen(stranger.get(), 1), 0);
+  StepLeader leader({0, 2, id, "localhost"});
+  const pid_t follower = start([&] { return follow_leader(task_of(id, 1), 20); });
+  const Fd visitor(::accept(stranger.get(), nullptr, nullptr));
+  ASSERT_EQ(::write(visitor.get(), "220 mail\n", 9), 9);
+  leader.finish(3);
   EXPECT_EQ(end_of(follower), 3);
 }
 
