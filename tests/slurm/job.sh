@@ -30,7 +30,7 @@ export PATH=$build/bin:$PATH
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # All nodes are on one machine, whose network is eth0 there.
 export OMPI_MCA_btl_tcp_if_include=eth0 OMPI_MCA_pml=ob1 OMP_NUM_THREADS=1
-export KOLO_DOCTOR=no  # a start more for each job
+export KOLO_DOCTOR=${KOLO_DOCTOR:-no}  # a start more for each job
 
 # state_of JOB: "COMPLETED 1", the state and how often it was restarted.
 state_of() {
