@@ -30,7 +30,10 @@ constexpr double kDrainSeconds = 10.0;
 // How long a rank stays whose program was killed, or crashed. When it ends the launcher ends the
 // others; until then these can notice by themselves, which takes an engine that waits for the rank
 // a second, and say where they were.
-constexpr double kStaySeconds = 3.0;
+constexpr double kStayKilledSeconds = 3.0;
+// Likewise where it ended with an error. Often another rank's failure is the cause, the others have
+// noticed it at the same time, and are about to say so.
+constexpr double kStayFailedSeconds = 0.5;
 // A rank that was told to end does not wait longer for a launcher that takes no more bytes.
 constexpr double kFlushSeconds = 0.1;
 
@@ -76,7 +79,7 @@ class RankProcess {
   void tell_to_end(int signal);
   bool is_finished() const;
   void flush();
-  void stay();
+  void stay(double seconds_at_most);
 
   const RankOptions& options_;
   const Placement placement_;
@@ -267,8 +270,8 @@ void RankProcess::flush() {
   }
 }
 
-void RankProcess::stay() {
-  const Clock::time_point end = Clock::now() + seconds(kStaySeconds);
+void RankProcess::stay(double seconds_at_most) {
+  const Clock::time_point end = Clock::now() + seconds(seconds_at_most);
   while (!told_ && Clock::now() < end) {
     pollfd fds[] = {{signals_.fd(), POLLIN, 0}, {launcher_.get(), POLLIN, 0}};
     const double left = to_seconds(end - Clock::now());
@@ -296,7 +299,9 @@ Ended RankProcess::run() {
   ended.from = {host_, pid_, ended_at_};
   pass(PacketKind::kEnded, encode(ended), LineEnd::kNewline);
   flush();
-  if (ended.how == Ending::kSignal && !ended.was_told && placement_.size > 1) stay();
+  if (ended.was_told || placement_.size == 1) return ended;
+  if (ended.how == Ending::kSignal) stay(kStayKilledSeconds);
+  if (ended.how == Ending::kExit && ended.code != 0) stay(kStayFailedSeconds);
   return ended;
 }
 

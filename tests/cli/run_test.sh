@@ -133,6 +133,20 @@ check "nor is their exit code taken" is "$code" 5
 kolo run -np 2 sh -c 'sleep 0.$((5 - 4 * RANK)); exit $((RANK + 4))'
 check "the first of two failures is blamed" last_line_is \
   "kolo run: rank 1 on host $host exited with code 5; the job was ended"
+cat > late.sh <<'END'
+if [ "$RANK" = 0 ]; then
+  echo $$ > pid.new && mv pid.new pid
+  while [ ! -e ready ]; do sleep 0.01; done
+  exit 4
+fi
+while [ ! -e pid ]; do sleep 0.01; done
+touch ready
+while kill -0 "$(cat pid)"; do sleep 0.01; done 2> /dev/null
+sleep 0.1
+echo said
+END
+kolo run -np 2 sh late.sh
+check "the others of a failed rank have time to say what they know" is "$out $code" "[1] said 4"
 kolo run -np 2 "$mpi_end" abort
 check "MPI_Abort is named" last_line_is \
   "kolo run: rank 1 on host $host called MPI_Abort with code 7; the job was ended"
