@@ -111,16 +111,28 @@ refused "there is no partition big; the cluster has ml, gpu2, short, preemptor" 
 refused "3 nodes, but partition ml has 2" --nodes 3
 unset KOLO_SLURM
 
-# The module of an installed kolo.
+# The module of an installed kolo, with both programs that load modules.
+cmake --install "$build" --prefix "$work/prefix" > /dev/null
+# try_module NAME HOME: HOME/init/bash is what a shell sources.
+try_module() {
+  rm -f "$work/module.log" "$work/no-module.log"  # jobs append to their logs
+  export MODULESHOME=$2 MODULEPATH=$work/prefix/share/modulefiles
+  KOLO_MODULES=kolo job "$work/module.log" --nodes=2 "$source/slurm/cpu.sbatch" sh -c 'command -v kolo'
+  check "module load kolo in a batch job, $1" is "$end, $(grep -c " $work/prefix/bin/kolo$" "$log") ranks" "COMPLETED 0, 8 ranks"
+  KOLO_MODULES=kool job "$work/no-module.log" --nodes=1 "$source/slurm/cpu.sbatch" true
+  check "a module that is not there is told, $1" \
+    is "$end, $(grep -c 'a module of KOLO_MODULES="kool" cannot be loaded' "$log")" "FAILED 0, 1"
+  unset MODULESHOME MODULEPATH
+}
 if [[ -f /usr/share/modules/init/bash ]]; then
-  cmake --install "$build" --prefix "$work/prefix" > /dev/null
-  KOLO_MODULES=kolo MODULEPATH=$work/prefix/share/modulefiles job "$work/module.log" --nodes=2 "$source/slurm/cpu.sbatch" \
-    sh -c 'command -v kolo'
-  check "module load kolo in a batch job" is "$end, $(grep -c " $work/prefix/bin/kolo$" "$log") ranks" "COMPLETED 0, 8 ranks"
-  KOLO_MODULES=kool MODULEPATH=$work/prefix/share/modulefiles job "$work/module.log" --nodes=1 "$source/slurm/cpu.sbatch" true
-  check "a module that is not there is told" is "$end, $(grep -c 'a module of KOLO_MODULES="kool" cannot be loaded' "$log")" "FAILED 0, 1"
+  try_module "Environment Modules" /usr/share/modules
 else
-  echo "skipped: module load kolo in a batch job (apt-get install environment-modules)"
+  echo "skipped: module load kolo in a batch job, Environment Modules (apt-get install environment-modules)"
+fi
+if init=$("$source/tests/install/lmod.sh" "$work/lmod"); then
+  try_module Lmod "${init%/init/bash}"
+else
+  echo "skipped: module load kolo in a batch job, Lmod (apt-get download does not give it)"
 fi
 
 # A shell on a node, as a user has it.
