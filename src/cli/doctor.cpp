@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "cli/allocation.hpp"
+#include "cli/command_line.hpp"
 #include "cli/commands.hpp"
 #include "cli/doctor.hpp"
 #include "cli/findings.hpp"
@@ -209,21 +210,18 @@ po::options_description doctor_option_table() {
 }
 
 int doctor_command(const Arguments& arguments) {
-  DoctorOptions options;
-  try {
-    po::variables_map values;
-    const po::options_description table = doctor_option_table();
-    po::store(po::command_line_parser(arguments).options(table).positional({}).run(), values);
-    po::notify(values);
-    if (values["help"].as<bool>()) {
-      std::cout << help_of("doctor");
-      return 0;
-    }
-    options = {values["job"].as<bool>(), values["mpirun"].as<std::string>(),
-               values["json"].as<std::string>(), values["timeout"].as<double>()};
-  } catch (const po::error& error) {
-    throw UsageError(std::string("kolo doctor: ") + error.what());
+  const CommandLine line = parse_command_line("kolo doctor", doctor_option_table(), arguments);
+  const po::variables_map& values = line.values;
+  if (values["help"].as<bool>()) {
+    std::cout << help_of("doctor");
+    return 0;
   }
+  if (!line.program.empty()) {
+    throw UsageError("kolo doctor: unexpected '" + line.program.front() +
+                     "'; see kolo doctor --help");
+  }
+  const DoctorOptions options = {values["job"].as<bool>(), values["mpirun"].as<std::string>(),
+                                 values["json"].as<std::string>(), values["timeout"].as<double>()};
   return options.job ? examine_job(options) : examine(options);
 }
 

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "cli/command_line.hpp"
 #include "cli/usage_error.hpp"
 
 namespace po = boost::program_options;
@@ -14,21 +15,6 @@ namespace kolo::cli {
 namespace {
 
 using Words = std::vector<std::string>;
-
-// MPI's -np is no option as Boost knows them: one dash, two letters.
-std::string spelled_for_boost(const std::string& word) {
-  if (word == "-np") return "--np";
-  return word.rfind("-np=", 0) == 0 ? "-" + word : word;
-}
-
-bool takes_value(const po::options_description& table, const std::string& word) {
-  if (word.find('=') != std::string::npos) return false;  // it stands in the same word
-  const bool is_long = word.rfind("--", 0) == 0;
-  if (!is_long && word.size() > 2) return false;  // -n4
-  const std::string name = is_long ? word.substr(2) : word.substr(0, 2);
-  const po::option_description* option = table.find_nothrow(name, false);
-  return option != nullptr && option->semantic()->max_tokens() > 0;
-}
 
 void read_config_file(const std::string& name, const po::options_description& table,
                       po::variables_map& values) {
@@ -108,14 +94,6 @@ void check_values(const RunOptions& options) {
 
 }  // namespace
 
-std::size_t count_option_words(const po::options_description& table, const Words& words) {
-  std::size_t i = 0;
-  while (i < words.size() && words[i].size() > 1 && words[i][0] == '-' && words[i] != "--") {
-    i += takes_value(table, words[i]) ? 2 : 1;
-  }
-  return std::min(i, words.size());
-}
-
 po::options_description run_option_table() {
   po::options_description table("Options");
   auto add = table.add_options();
@@ -179,28 +157,12 @@ std::string run_intro() {
 
 RunOptions parse_run(const Words& arguments) {
   const po::options_description table = run_option_table();
-  Words words;
-  words.reserve(arguments.size());
-  for (const std::string& word : arguments) words.push_back(spelled_for_boost(word));
-  const std::size_t count = count_option_words(table, words);
-  const Words own(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(count));
-  po::variables_map values;
-  try {
-    constexpr int kStyle =
-        po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    po::store(po::command_line_parser(own).options(table).style(kStyle).run(), values);
-    if (values.count("config-file") != 0) {
-      read_config_file(values["config-file"].as<std::string>(), table, values);
-    }
-    po::notify(values);
-  } catch (const po::error& error) {
-    throw UsageError(std::string(error.what()) + "; see kolo run --help");
+  CommandLine line = parse_command_line("kolo run", table, arguments);
+  if (line.values.count("config-file") != 0) {
+    read_config_file(line.values["config-file"].as<std::string>(), table, line.values);
   }
-  RunOptions options = from_values(values);
-  std::size_t program = count;
-  if (program < arguments.size() && arguments[program] == "--") ++program;
-  // As it was written: a program's own -np is not ours.
-  options.program.assign(arguments.begin() + static_cast<std::ptrdiff_t>(program), arguments.end());
+  RunOptions options = from_values(line.values);
+  options.program = std::move(line.program);
   check_values(options);
   return options;
 }

@@ -33,15 +33,11 @@ struct RunOptions {
   std::vector<std::string> program;  // with its arguments
 };
 
-// How many words in front of the program are options and their values.
-std::size_t count_option_words(const boost::program_options::options_description& table,
-                               const std::vector<std::string>& words);
-
 boost::program_options::options_description run_option_table();
 std::string run_intro();  // what its help says before the options
 
-// Everything from the first word that is no option belongs to the program. A configuration file
-// named by --config-file fills in what the command line leaves open. Throws UsageError.
+// A configuration file named by --config-file fills in what the command line leaves open. Throws
+// UsageError.
 RunOptions parse_run(const std::vector<std::string>& arguments);
 
 // Splits as a shell does: blanks separate, quotes and backslashes keep them. Throws UsageError when

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "cli/command_line.hpp"
 #include "cli/commands.hpp"
 #include "cli/launcher.hpp"
 #include "cli/run_options.hpp"
@@ -169,29 +170,14 @@ int slurm_command(const Arguments& arguments) {
   if (what != "script" && what != "submit") {
     throw UsageError("kolo slurm " + what + ": expected script or submit; see kolo slurm --help");
   }
-  const po::options_description table = slurm_option_table();
-  const Arguments words(arguments.begin() + 1, arguments.end());
-  const auto count = static_cast<std::ptrdiff_t>(count_option_words(table, words));
-  SlurmRequest request;
-  try {
-    po::variables_map values;
-    constexpr int kStyle =
-        po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    const Arguments own(words.begin(), words.begin() + count);
-    po::store(po::command_line_parser(own).options(table).style(kStyle).run(), values);
-    po::notify(values);
-    if (values["help"].as<bool>()) {
-      std::cout << help_of("slurm");
-      return 0;
-    }
-    request = request_from(values);
-  } catch (const po::error& error) {
-    throw UsageError(std::string("kolo slurm: ") + error.what());
+  CommandLine line = parse_command_line("kolo slurm", slurm_option_table(),
+                                        {arguments.begin() + 1, arguments.end()});
+  if (line.values["help"].as<bool>()) {
+    std::cout << help_of("slurm");
+    return 0;
   }
-  request.program.assign(words.begin() + count, words.end());
-  if (!request.program.empty() && request.program.front() == "--") {
-    request.program.erase(request.program.begin());
-  }
+  SlurmRequest request = request_from(line.values);
+  request.program = std::move(line.program);
   const std::vector<std::string> faults = faults_of(request);
   if (!faults.empty()) refuse(faults);
   return run_slurm(what == "submit", request, system_environment());
