@@ -16,7 +16,7 @@
 namespace kolo::cli {
 namespace {
 
-constexpr double kEndSeconds = 10.0;   // from the first signal until everything is killed
+constexpr double kEndSeconds = 8.0;    // from the first signal until everything is killed
 constexpr double kDrainSeconds = 0.5;  // what is awaited from a launcher that has ended
 // How long the launcher may take to end the job by itself after a rank has failed. MPICH's lets the
 // other ranks go on.

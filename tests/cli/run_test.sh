@@ -355,8 +355,8 @@ kolo run --mpirun ./mpirun -np 1 true
 check "what a failed launcher leaves is ended" nothing_left
 launcher "trap '' TERM INT; while :; do sleep 1; done; : $mark"
 kolo run --mpirun ./mpirun -np 1 --timeout 0.5 true
-check "a launcher that does not end is killed after ten seconds" is "$code" 124
-check "not before" [ "$took" -ge 9 ]
+check "a launcher that does not end is killed after eight seconds" is "$code" 124
+check "not before" [ "$took" -ge 7 ]
 check "with all it started" nothing_left
 kolo doctor --mpirun ./mpirun --timeout 1
 check "the doctor waits for no launcher" has "$out" "did not end within 1 s"
