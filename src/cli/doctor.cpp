@@ -222,6 +222,10 @@ int doctor_command(const Arguments& arguments) {
   }
   const DoctorOptions options = {values["job"].as<bool>(), values["mpirun"].as<std::string>(),
                                  values["json"].as<std::string>(), values["timeout"].as<double>()};
+  constexpr double kDay = 86400;
+  if (!(options.timeout_seconds > 0 && options.timeout_seconds <= kDay)) {
+    throw UsageError("kolo doctor: --timeout must be above 0 s, and a day at most");
+  }
   return options.job ? examine_job(options) : examine(options);
 }
 

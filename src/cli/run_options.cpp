@@ -1,7 +1,6 @@
 #include "cli/run_options.hpp"
 
 #include <boost/program_options.hpp>
-#include <cmath>
 #include <fstream>
 #include <sstream>
 #include <utility>
@@ -77,11 +76,12 @@ void check_values(const RunOptions& options) {
     throw UsageError("give --host or --hostfile, not both");
   }
   if (options.threads_per_rank < 0) throw UsageError("--threads-per-rank must be at least 0");
-  if (!(options.timeout_seconds >= 0) || !std::isfinite(options.timeout_seconds)) {
-    throw UsageError("--timeout must be a number of seconds, or 0 for none");
+  constexpr double kMostSeconds = 1e9;
+  if (!(options.timeout_seconds >= 0 && options.timeout_seconds <= kMostSeconds)) {
+    throw UsageError("--timeout must be a number of seconds (1e9 at most), or 0 for none");
   }
-  if (!(options.stop_seconds >= 0) || !std::isfinite(options.stop_seconds)) {
-    throw UsageError("--stop-timeout must be a number of seconds, or 0 for none");
+  if (!(options.stop_seconds >= 0 && options.stop_seconds <= kMostSeconds)) {
+    throw UsageError("--stop-timeout must be a number of seconds (1e9 at most), or 0 for none");
   }
   if (options.no_prefix && options.tag_output) {
     throw UsageError("--no-prefix and --tag-output exclude each other");

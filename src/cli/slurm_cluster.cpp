@@ -49,10 +49,8 @@ std::map<std::string, std::string> fields_of(const std::string& line) {
   return fields;
 }
 
-}  // namespace
-
-std::optional<std::int64_t> slurm_seconds(const std::string& text) {
-  if (is_unlimited(text)) return kUnlimitedSeconds;
+// A time as it is written: "0" is none.
+std::optional<std::int64_t> written_seconds(const std::string& text) {
   constexpr long kMinute = 60;
   constexpr long kHour = 60 * kMinute;
   const std::size_t dash = text.find('-');
@@ -71,6 +69,14 @@ std::optional<std::int64_t> slurm_seconds(const std::string& text) {
   if (given.size() == 1) return given[0] * kMinute;
   if (given.size() == 2) return given[0] * kMinute + given[1];
   return given[0] * kHour + given[1] * kMinute + given[2];
+}
+
+}  // namespace
+
+std::optional<std::int64_t> slurm_seconds(const std::string& text) {
+  if (is_unlimited(text)) return kUnlimitedSeconds;
+  const std::optional<std::int64_t> seconds = written_seconds(text);
+  return seconds == 0 ? kUnlimitedSeconds : seconds;
 }
 
 std::optional<std::int64_t> slurm_mebibytes(const std::string& text) {
@@ -117,6 +123,9 @@ std::vector<SlurmPartition> slurm_partitions(const std::string& output) {
     const std::optional<std::int64_t> seconds = slurm_seconds(fields["MaxTime"]);
     if (seconds != kUnlimitedSeconds) partition.most_seconds = seconds;
     partition.most_nodes = number_of(fields["MaxNodes"]);
+    partition.least_nodes = number_of(fields["MinNodes"]).value_or(0);
+    partition.most_cpus_per_node = number_of(fields["MaxCPUsPerNode"]);
+    partition.most_mebibytes_per_node = number_of(fields["MaxMemPerNode"]);
     partitions.push_back(partition);
   }
   return partitions;

@@ -13,7 +13,10 @@ struct SlurmPartition {
   bool is_default = false;
   bool is_up = true;
   std::optional<std::int64_t> most_seconds;  // of a job; nothing: no limit
-  std::optional<long> most_nodes;            // of a job; nothing: no limit
+  std::optional<long> most_nodes;            // likewise
+  long least_nodes = 0;
+  std::optional<long> most_cpus_per_node;  // that jobs may have, whatever the nodes have
+  std::optional<long> most_mebibytes_per_node;
 };
 
 struct SlurmNode {
@@ -25,7 +28,8 @@ struct SlurmNode {
 };
 
 // "30", "90:00", "08:00:00", "7-00", "7-00:00:00": minutes, or what the colons and the dash say, as
-// sbatch(1) has it. Nothing if it is no time; kUnlimitedSeconds for "UNLIMITED" and "infinite".
+// sbatch(1) has it. Nothing if it is no time; kUnlimitedSeconds for "UNLIMITED", "infinite" and
+// "0".
 std::optional<std::int64_t> slurm_seconds(const std::string& text);
 inline constexpr std::int64_t kUnlimitedSeconds = INT64_MAX;
 

@@ -40,16 +40,23 @@ std::int64_t mebibytes_of(const SlurmRequest& request) {
   return slurm_mebibytes(request.memory_per_cpu).value_or(0) * cpus_of(request);
 }
 
-// One quantity of a node: what is asked for, and what the best node of a partition has.
-void compare(const char* what, std::int64_t wanted, std::int64_t most, const std::string& partition,
-             Texts& refusals) {
-  if (wanted <= most) return;
-  refusals.push_back(std::to_string(wanted) + " " + what + " a node, but the nodes of partition " +
-                     partition + " have " + std::to_string(most) + " at most");
+// One quantity of a node: what is asked for, what the best node of a partition has, and what the
+// partition gives to jobs.
+void compare(const char* what, std::int64_t wanted, std::int64_t most,
+             const std::optional<long>& given, const std::string& partition, Texts& refusals) {
+  if (given && *given < most && wanted > *given) {
+    refusals.push_back(std::to_string(wanted) + " " + what + " a node, but partition " + partition +
+                       " gives " + std::to_string(*given) + " at most");
+  } else if (wanted > most) {
+    refusals.push_back(std::to_string(wanted) + " " + what +
+                       " a node, but the nodes of partition " + partition + " have " +
+                       std::to_string(most) + " at most");
+  }
 }
 
-void compare_nodes(const SlurmRequest& request, const std::string& partition,
+void compare_nodes(const SlurmRequest& request, const SlurmPartition& limits,
                    const std::vector<SlurmNode>& all, Texts& refusals) {
+  const std::string& partition = limits.name;
   std::vector<SlurmNode> nodes;
   for (const SlurmNode& node : all) {
     if (node.partition == partition) nodes.push_back(node);
@@ -66,15 +73,56 @@ void compare_nodes(const SlurmRequest& request, const std::string& partition,
     if (node.cpus >= cpus && node.memory_mebibytes >= memory && node.gpus >= gpus) ++fitting;
   }
   const std::size_t before = refusals.size();
-  compare("CPUs", cpus, best.cpus, partition, refusals);
-  compare("MiB of memory", memory, best.memory_mebibytes, partition, refusals);
-  compare("GPUs", gpus, best.gpus, partition, refusals);
+  compare("CPUs", cpus, best.cpus, limits.most_cpus_per_node, partition, refusals);
+  compare("MiB of memory", memory, best.memory_mebibytes, limits.most_mebibytes_per_node, partition,
+          refusals);
+  compare("GPUs", gpus, best.gpus, std::nullopt, partition, refusals);
   if (refusals.size() == before && fitting < request.nodes) {
     refusals.push_back(counted(request.nodes, "node") + ", but partition " + partition + " has " +
                        (fitting == static_cast<long>(nodes.size())
                             ? std::to_string(fitting)
                             : std::to_string(fitting) + " that have all that is asked of a node"));
   }
+}
+
+Texts refusals_of_partition(const SlurmRequest& request, const SlurmPartition& partition,
+                            const std::vector<SlurmNode>& nodes) {
+  Texts refusals;
+  if (!partition.is_up) refusals.push_back("partition " + partition.name + " is not up");
+  const std::optional<std::int64_t> seconds = slurm_seconds(request.time);
+  if (seconds && partition.most_seconds && *seconds > *partition.most_seconds) {
+    refusals.push_back("--time " + request.time + ", but partition " + partition.name + " allows " +
+                       std::to_string(*partition.most_seconds / 60) + " minutes at most");
+  }
+  if (partition.most_nodes && request.nodes > *partition.most_nodes) {
+    refusals.push_back(counted(request.nodes, "node") + ", but a job of partition " +
+                       partition.name + " has " + std::to_string(*partition.most_nodes) +
+                       " at most");
+  }
+  if (request.nodes < partition.least_nodes) {
+    refusals.push_back(counted(request.nodes, "node") + ", but a job of partition " +
+                       partition.name + " has " + std::to_string(partition.least_nodes) +
+                       " at least");
+  }
+  compare_nodes(request, partition, nodes, refusals);
+  return refusals;
+}
+
+Texts partitions_of(const SlurmRequest& request) {
+  Texts names;
+  std::istringstream words(request.partition);
+  for (std::string name; std::getline(words, name, ',');) names.push_back(name);
+  if (names.empty()) names.emplace_back();  // the cluster's default
+  return names;
+}
+
+// A word of a line of #SBATCH, where a # would begin a comment.
+std::string sbatch_quoted(const std::string& word) {
+  if (!word.empty() && shell_quoted(word) == word) return word;
+  std::string quoted = "\"";
+  for (const char c : word)
+    quoted += c == '"' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+  return quoted + "\"";
 }
 
 }  // namespace
@@ -112,6 +160,8 @@ Texts faults_of(const SlurmRequest& request) {
   };
   Texts lines = request.more;
   lines.insert(lines.end(), {request.partition, request.job_name, request.output});
+  if (!request.program.empty())
+    lines.push_back(request.program.front());  // the job's name, perhaps
   if (std::any_of(lines.begin(), lines.end(), has_line_end)) {
     faults.emplace_back("an option has a line's end in it");
   }
@@ -120,37 +170,30 @@ Texts faults_of(const SlurmRequest& request) {
 
 Texts refusals_of(const SlurmRequest& request, const std::vector<SlurmPartition>& partitions,
                   const std::vector<SlurmNode>& nodes) {
-  const auto is_it = [&](const SlurmPartition& partition) {
-    return request.partition.empty() ? partition.is_default : partition.name == request.partition;
-  };
-  const auto found = std::find_if(partitions.begin(), partitions.end(), is_it);
-  if (found == partitions.end()) {
-    return {request.partition.empty()
-                ? "no --partition is given, and the cluster has no default; it has " +
-                      names_of(partitions)
-                : "there is no partition " + request.partition + "; the cluster has " +
-                      names_of(partitions)};
+  Texts all;
+  // Of several partitions Slurm takes one.
+  for (const std::string& name : partitions_of(request)) {
+    const auto is_it = [&](const SlurmPartition& partition) {
+      return name.empty() ? partition.is_default : partition.name == name;
+    };
+    const auto found = std::find_if(partitions.begin(), partitions.end(), is_it);
+    if (found == partitions.end()) {
+      return {(name.empty() ? "no --partition is given, and the cluster has no default; it has "
+                            : "there is no partition " + name + "; the cluster has ") +
+              names_of(partitions)};
+    }
+    const Texts refusals = refusals_of_partition(request, *found, nodes);
+    if (refusals.empty()) return {};
+    all.insert(all.end(), refusals.begin(), refusals.end());
   }
-  Texts refusals;
-  if (!found->is_up) refusals.push_back("partition " + found->name + " is not up");
-  const std::optional<std::int64_t> seconds = slurm_seconds(request.time);
-  if (seconds && found->most_seconds && *seconds > *found->most_seconds) {
-    refusals.push_back("--time " + request.time + ", but partition " + found->name + " allows " +
-                       std::to_string(*found->most_seconds / 60) + " minutes at most");
-  }
-  if (found->most_nodes && request.nodes > *found->most_nodes) {
-    refusals.push_back(counted(request.nodes, "node") + ", but a job of partition " + found->name +
-                       " has " + std::to_string(*found->most_nodes) + " at most");
-  }
-  compare_nodes(request, found->name, nodes, refusals);
-  return refusals;
+  return all;
 }
 
 std::string slurm_script(const SlurmRequest& request, const std::string& folder) {
   std::ostringstream text;
   text << "#!/bin/bash\n# Written by kolo slurm. It can be changed, and is submitted by sbatch.\n";
   const auto line = [&](const char* option, const std::string& value) {
-    if (!value.empty()) text << "#SBATCH --" << option << "=" << value << "\n";
+    if (!value.empty()) text << "#SBATCH --" << option << "=" << sbatch_quoted(value) << "\n";
   };
   const auto number = [](std::optional<long> value) {
     return value && *value > 0 ? std::to_string(*value) : std::string();

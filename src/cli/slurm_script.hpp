@@ -10,7 +10,7 @@
 namespace kolo::cli {
 
 struct SlurmRequest {
-  std::string partition;  // "": the cluster's default
+  std::string partition;  // or several, between commas; "": the cluster's default
   long nodes = 1;
   std::optional<long> gpus_per_node;
   std::optional<long> tasks_per_node;  // ranks; not given: one for each GPU, else 1

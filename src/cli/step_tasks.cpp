@@ -65,11 +65,11 @@ void keep_alive(int fd) {
 Fd connect_to(const addrinfo& address, Clock::time_point deadline) {
   Fd fd(::socket(address.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.is_open()) return {};
+  keep_alive(fd.get());
   if (::connect(fd.get(), address.ai_addr, address.ai_addrlen) == 0) return fd;
   if (errno != EINPROGRESS || !has_time_for(fd.get(), POLLOUT, deadline)) return {};
   int error = 0;
   socklen_t length = sizeof error;
-  keep_alive(fd.get());
   if (::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0) return {};
   return fd;
 }

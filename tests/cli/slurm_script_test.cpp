@@ -23,6 +23,7 @@ TEST(SlurmSeconds, ReadsAllWaysOfWritingATime) {
   EXPECT_THAT(slurm_seconds("7-00:00:01"), Optional(7 * 86400 + 1));
   EXPECT_THAT(slurm_seconds("UNLIMITED"), Optional(kUnlimitedSeconds));
   EXPECT_THAT(slurm_seconds("infinite"), Optional(kUnlimitedSeconds));
+  EXPECT_THAT(slurm_seconds("0"), Optional(kUnlimitedSeconds));
   for (const char* text :
        {"", "x", "1:", ":1", "1:2:3:4", "-1:00", "1--2", "1-", "99999999999", "1 "}) {
     EXPECT_EQ(slurm_seconds(text), std::nullopt) << text;
@@ -55,14 +56,16 @@ constexpr const char* kPartitions =
     "PartitionName=ml AllowGroups=ALL Default=YES QoS=N/A MaxNodes=UNLIMITED MaxTime=7-00:00:00 "
     "MinNodes=0 State=UP TotalCPUs=96 TotalNodes=2\n"
     "PartitionName=short AllowGroups=ALL Default=NO MaxNodes=1 MaxTime=00:30:00 State=UP\n"
-    "PartitionName=old Default=NO MaxNodes=UNLIMITED MaxTime=UNLIMITED State=DOWN\n";
+    "PartitionName=old Default=NO MaxNodes=UNLIMITED MaxTime=UNLIMITED State=DOWN\n"
+    "PartitionName=shared Default=NO MaxNodes=UNLIMITED MaxTime=UNLIMITED MinNodes=2 State=UP "
+    "MaxCPUsPerNode=24 MaxMemPerNode=100000\n";
 constexpr const char* kNodes =
     "node1 ml 48 262144 gpu:6\nnode2 ml 48 131072+ gpu:h100:4(S:0-1)\nnode1 short 48 262144 gpu:6\n"
-    "node3 old 8 1000 (null)\n";
+    "node3 old 8 1000 (null)\nnode1 shared 48 262144 gpu:6\nnode2 shared 48 262144 gpu:6\n";
 
 TEST(SlurmPartitions, AreRead) {
   const auto partitions = slurm_partitions(kPartitions);
-  ASSERT_THAT(partitions, SizeIs(3));
+  ASSERT_THAT(partitions, SizeIs(4));
   EXPECT_EQ(partitions[0].name, "ml");
   EXPECT_TRUE(partitions[0].is_default);
   EXPECT_TRUE(partitions[0].is_up);
@@ -72,12 +75,16 @@ TEST(SlurmPartitions, AreRead) {
   EXPECT_FALSE(partitions[1].is_default);
   EXPECT_EQ(partitions[2].most_seconds, std::nullopt);
   EXPECT_FALSE(partitions[2].is_up);
+  EXPECT_EQ(partitions[0].most_cpus_per_node, std::nullopt);
+  EXPECT_EQ(partitions[3].least_nodes, 2);
+  EXPECT_THAT(partitions[3].most_cpus_per_node, Optional(24));
+  EXPECT_THAT(partitions[3].most_mebibytes_per_node, Optional(100000));
   EXPECT_THAT(slurm_partitions("No partitions\n"), IsEmpty());
 }
 
 TEST(SlurmNodes, AreRead) {
   const auto nodes = slurm_nodes(kNodes);
-  ASSERT_THAT(nodes, SizeIs(4));
+  ASSERT_THAT(nodes, SizeIs(6));
   EXPECT_EQ(nodes[1].name, "node2");
   EXPECT_EQ(nodes[1].partition, "ml");
   EXPECT_EQ(nodes[1].cpus, 48);
@@ -152,7 +159,7 @@ TEST(SlurmRequests, ThatNoNodeCanTakeAreRefused) {
   SlurmRequest made = request();
   made.partition = "big";
   EXPECT_THAT(refusals(made),
-              ElementsAre("there is no partition big; the cluster has ml, short, old"));
+              ElementsAre("there is no partition big; the cluster has ml, short, old, shared"));
   made.partition = "ml";
   made.gpus_per_node = 8;
   EXPECT_THAT(refusals(made),
@@ -187,8 +194,45 @@ TEST(SlurmRequests, ThatNoNodeCanTakeAreRefused) {
   EXPECT_THAT(refusals(made), ElementsAre("partition old is not up"));
 }
 
+TEST(SlurmRequests, ThatThePartitionGivesToNoJobAreRefused) {
+  SlurmRequest made = request();
+  made.partition = "shared";
+  made.nodes = 1;
+  made.cpus_per_task = 25;
+  made.memory = "100001";
+  EXPECT_THAT(
+      refusals(made),
+      ElementsAre("1 node, but a job of partition shared has 2 at least",
+                  "25 CPUs a node, but partition shared gives 24 at most",
+                  "100001 MiB of memory a node, but partition shared gives 100000 at most"));
+  made.nodes = 2;
+  made.cpus_per_task = 24;
+  made.memory = "100000";
+  EXPECT_THAT(refusals(made), IsEmpty());
+  made.cpus_per_task = 49;
+  EXPECT_THAT(refusals(made), ElementsAre("49 CPUs a node, but partition shared gives 24 at most"));
+}
+
+TEST(SlurmRequests, TakeOneOfSeveralPartitions) {
+  SlurmRequest made = request();
+  made.partition = "short,ml";
+  made.time = "31";
+  EXPECT_THAT(refusals(made), IsEmpty());
+  made.time = "0";
+  EXPECT_THAT(refusals(made),
+              ElementsAre("--time 0, but partition short allows 30 minutes at most",
+                          "--time 0, but partition ml allows 10080 minutes at most"));
+  made.partition = "ml,big";
+  made.time = "31";
+  EXPECT_THAT(refusals(made), IsEmpty());
+  made.partition = "short,big";
+  EXPECT_THAT(refusals(made), ElementsAre(HasSubstr("there is no partition big")));
+}
+
 TEST(SlurmRequests, WithoutAPartitionNeedADefault) {
-  EXPECT_THAT(refusals_of(request(), {{"a", false, true, {}, {}}}, {}),
+  SlurmPartition partition;
+  partition.name = "a";
+  EXPECT_THAT(refusals_of(request(), {partition}, {}),
               ElementsAre("no --partition is given, and the cluster has no default; it has a"));
 }
 
@@ -227,6 +271,18 @@ TEST(SlurmScript, LeavesOutWhatWasNotAskedFor) {
     EXPECT_THAT(script, Not(HasSubstr(option)));
   }
   EXPECT_THAT(script, HasSubstr("\n. '/a folder/job.sh' || exit 2\n"));
+}
+
+TEST(SlurmScript, QuotesWhatSlurmWouldSplit) {
+  SlurmRequest made = request();
+  made.job_name = "a \"job\" #1 \\o/";
+  made.output = "my logs/%j.log";
+  const std::string script = slurm_script(made, "/f");
+  EXPECT_THAT(script, HasSubstr("#SBATCH --job-name=\"a \\\"job\\\" #1 \\\\o/\"\n"));
+  EXPECT_THAT(script, HasSubstr("#SBATCH --output=\"my logs/%j.log\"\n"));
+  made.job_name = "";
+  made.program = {"/bin/a\n#SBATCH --uid=0"};
+  EXPECT_THAT(faults_of(made), ElementsAre(HasSubstr("a line's end")));
 }
 
 TEST(SlurmScript, AsksEarlierToStopInLongerJobs) {

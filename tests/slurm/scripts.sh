@@ -92,11 +92,12 @@ check "several tasks on a node are refused" grep -q 'srun has started kolo run s
 export KOLO_SLURM=$source/slurm
 code=0
 at_prompt kolo slurm submit --partition ml --nodes 2 --gpus-per-node 3 --cpus-per-task 2 --mem 4G --time 10 \
-  --output "$work/submitted.log" --sbatch --comment=tried "$ranks"
+  --output "$work/submitted.log" --job-name 'a "job" #1' --sbatch --comment=tried "$ranks"
 id=$(grep -oP 'Submitted batch job \K\d+' "$log") || id=none
 await 60
 log=$work/submitted.log
 check "kolo slurm submit" is "$code $end $(printed "$log")" "0 COMPLETED 0 $(expected 2 3 1 0,1,2)"
+check "with its name" is "$(slurm scontrol show job "$id" | grep -oP 'JobName=\K.*')" 'a "job" #1'
 log=$work/prompt.log
 # refused WHY OPTION...
 refused() {
