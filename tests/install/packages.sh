@@ -38,11 +38,22 @@ else
   echo "pkg-config: skipped, it is not installed"
 fi
 
+# What the programs load from packages of Debian the package names. (LibTorch and the MPI it cannot.)
+dpkg-deb --extract "$work"/packages/kolo-*.deb "$work/extracted"
+named=" $(dpkg-deb --field "$work"/packages/kolo-*.deb Depends | tr -d ,) "
+needed=$(ldd "$work"/extracted/usr/bin/kolo* "$work"/extracted/usr/lib/libkolo.so | grep -oP '=> \K/(usr/)?lib/\S+' | sort -u)
+for library in $needed; do
+  path=$(realpath "$library")
+  grep -qF "$(basename "$library")" <(readelf -d "$work"/extracted/usr/bin/kolo* "$work"/extracted/usr/lib/libkolo.so) || continue
+  package=$({ dpkg-query --search "$path" || dpkg-query --search "${path#/usr}"; } 2> /dev/null | cut -d: -f1) || continue
+  [[ $named == *" $package "* || $library == *libmpi.so* ]] || { echo "the package needs $package ($library), and has:$named"; exit 1; }
+done
+echo "dependencies of the Debian package: right"
+
 if [[ ${KOLO_TEST_DEBIAN_PACKAGE:-} == 1 ]]; then
   trap 'quietly dpkg --remove kolo; rm -rf "$work"' EXIT
   quietly dpkg --install "$work"/packages/kolo-*.deb
   use /usr debian-package
 else  # a test should not change the machine
-  dpkg-deb --extract "$work"/packages/kolo-*.deb "$work/extracted"
   use "$work/extracted/usr" debian-package-extracted -DCMAKE_PREFIX_PATH="$work/extracted/usr"
 fi
