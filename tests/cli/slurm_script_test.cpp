@@ -213,6 +213,17 @@ TEST(SlurmRequests, ThatThePartitionGivesToNoJobAreRefused) {
   EXPECT_THAT(refusals(made), ElementsAre("49 CPUs a node, but partition shared gives 24 at most"));
 }
 
+TEST(SlurmRequests, AreToldOfTheTighterLimit) {
+  SlurmPartition partition;
+  partition.name = "a";
+  partition.most_cpus_per_node = 9;
+  SlurmRequest made = request();
+  made.partition = "a";
+  made.cpus_per_task = 10;
+  EXPECT_THAT(refusals_of(made, {partition}, {{"node1", "a", 8, 1000, 0}}),
+              ElementsAre("10 CPUs a node, but the nodes of partition a have 8 at most"));
+}
+
 TEST(SlurmRequests, TakeOneOfSeveralPartitions) {
   SlurmRequest made = request();
   made.partition = "short,ml";
