@@ -66,6 +66,9 @@ TEST(RunOptions, RefusesWhatItDoesNotKnow) {
                                                 {"-n", "1"},
                                                 {"-n", "1", "--timeout", "-1", "p"},
                                                 {"-n", "1", "--timeout", "nan", "p"},
+                                                {"-n", "1", "--timeout", "1e10", "p"},
+                                                {"-n", "1", "--stop-timeout", "-1", "p"},
+                                                {"-n", "1", "--stop-timeout", "1e10", "p"},
                                                 {"-n", "1", "--threads-per-rank", "-1", "p"},
                                                 {"-H", "a", "--hostfile", "f", "p"},
                                                 {"-n", "1", "-n", "2", "p"}}) {

@@ -225,6 +225,7 @@ for words in "run" "run -np 0 true" "run -np x true" "run --frobnicate true" "ru
   "run -np 3 -H a:1,b:1 true" "run -H a:x true" "run --hostfile none.txt true" "frobnicate" \
   "--frobnicate" "run -x NOT_SET_ANYWHERE -np 1 true" "run -np 1 --mpirun /none/mpirun true" \
   "run -np 1 --config-file none.ini true" "run -np 1 --timeout -3 true" "bench" "bench --np" \
+  "doctor --timeout 0" "doctor --timeout nan" "doctor --timeout 1e9" "doctor x" \
   "doctor --frobnicate" "help frobnicate" ""; do
   # shellcheck disable=SC2086  # words are words
   kolo $words
