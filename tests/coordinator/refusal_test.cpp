@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <latch>
+
 #include "coordinator/engine_fixture.hpp"
 #include "coordinator/negotiation_world.hpp"
 
@@ -145,16 +147,22 @@ TEST(Refusal, WhoWaitsInLineEndsWithALostPeer) {
   options.shutdown_timeout = std::chrono::milliseconds(200);
   // In shared memory the work goes on when the program has ended.
   std::vector<std::vector<float>> large(2, std::vector<float>(20000, 1.0F));
+  std::latch in_line(1);  // an engine that knows of the loss takes nothing more
   on_all_ranks(
       2,
       [&](Engine& engine, Transport& transport) {
         std::vector<float> data(4, 1.0F);
         const auto step = allreduce("step", large[engine.rank()]);
         const auto behind = allreduce("w", data);
-        ASSERT_TRUE(engine.submit(step).is_ok());
-        if (engine.rank() == 1) return kill_local_rank(transport, 1);
-        ASSERT_TRUE(engine.submit(refusal("w", "no")).is_ok());
-        ASSERT_TRUE(engine.submit(behind).is_ok());
+        if (engine.rank() == 1) {
+          in_line.wait();
+          EXPECT_TRUE(engine.submit(step).is_ok());
+          return kill_local_rank(transport, 1);
+        }
+        EXPECT_TRUE(engine.submit(step).is_ok());
+        EXPECT_TRUE(engine.submit(refusal("w", "no")).is_ok());
+        EXPECT_TRUE(engine.submit(behind).is_ok());
+        in_line.count_down();
         EXPECT_EQ(engine.wait(behind, std::chrono::seconds(30)).code(), StatusCode::kPeerLost);
       },
       options);
