@@ -20,29 +20,30 @@ if(KOLO_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
       "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${KOLO_CCACHE}")
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  add_compile_options(-fpch-preprocess)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
 endif()
 
 # Everywhere, since a precompiled header must be made with the flags of all who use it.
-add_compile_options(-pthread)
+add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-pthread>)
 
 if(KOLO_SANITIZE)
   string(REPLACE ";" "," KOLO_SANITIZE_LIST "${KOLO_SANITIZE}")
-  add_compile_options("-fsanitize=${KOLO_SANITIZE_LIST}" -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_compile_options($<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=${KOLO_SANITIZE_LIST}>
+    $<$<COMPILE_LANGUAGE:C,CXX>:-fno-omit-frame-pointer> $<$<COMPILE_LANGUAGE:C,CXX>:-fno-sanitize-recover=all>)
   add_link_options("-fsanitize=${KOLO_SANITIZE_LIST}")
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    add_compile_options(-Wno-maybe-uninitialized)  # false alarms, with sanitizers alone
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>)  # false alarms, with sanitizers alone
   endif()
 endif()
 
 # kolo_warnings(TARGET): the warnings for our own code, never for headers of others.
 function(kolo_warnings target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wshadow;-Wnon-virtual-dtor>)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # False alarms on std::string in GCC 12 (its bugs 105651 and 105329); Clang builds check the same code.
-    target_compile_options(${target} PRIVATE -Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict;-Wno-stringop-overflow;-Wno-array-bounds>)
   endif()
   if(KOLO_WERROR)
-    target_compile_options(${target} PRIVATE -Werror)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
   endif()
 endfunction()

@@ -4,6 +4,7 @@
 #include <kolo/checkpoint.h>
 #include <kolo/data/mnist.h>
 #include <kolo/data/sampler.h>
+#include <kolo/device.h>
 #include <kolo/error.h>
 #include <kolo/init.h>
 #include <kolo/memory.h>

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "collectives/algorithms/algorithms.hpp"
+#include "collectives/memory.hpp"
 #include "collectives/work.hpp"
 #include "timeline/event.hpp"
 
@@ -63,6 +64,9 @@ class Backend {
 
   // Over what such an operation goes.
   virtual timeline::Medium medium(OpKind kind, ReduceOp op) const = 0;
+
+  // Where data lie.
+  virtual Memory& memory() { return host_memory(); }
 
   // Zeros, where collectives reach them best.
   virtual std::shared_ptr<std::byte[]> make_buffer(std::size_t bytes) {

@@ -36,6 +36,7 @@ constexpr Field kFieldsOfAll[] = {
      [](const Descriptor& d, std::size_t) { return std::to_string(d.tensors.size()); }},
     {"reduce operator",
      [](const Descriptor& d, std::size_t) { return std::string(name_of(d.op)); }},
+    {"device", [](const Descriptor& d, std::size_t) { return std::string(name_of(d.device)); }},
     {"root rank", [](const Descriptor& d, std::size_t) { return std::to_string(d.root); }},
     {"destination", [](const Descriptor& d, std::size_t) { return std::to_string(d.destination); }},
     {"prescale factor", [](const Descriptor& d, std::size_t) { return show_number(d.prescale); }},

@@ -29,6 +29,7 @@ struct Descriptor {
   std::int32_t destination = 0;     // of a send: likewise
   double prescale = 1.0;
   double postscale = 1.0;
+  DeviceKind device = DeviceKind::kCpu;  // where all of its tensors are
   // Why this rank cannot take part: an argument was wrong there. The operation fails on every rank.
   std::string refusal = {};
 

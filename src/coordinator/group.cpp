@@ -19,6 +19,8 @@ namespace {
 // lock.
 constexpr int kLargeAtOnce = 4;
 constexpr int kSmallAtOnce = 64;
+// Ranks enqueue in the same order.
+constexpr int kOnDeviceAtOnce = 1;
 
 // A bucket has many members: so many of them end at a time, while they are in the cache.
 constexpr std::size_t kEndTogether = 32;
@@ -129,6 +131,7 @@ void Group::leave() {
 Status Group::turn(bool& moved) {
   Status status = advance_control(moved);
   if (status.is_ok()) status = start_and_step_work(moved);
+  if (status.is_ok() && !enqueued_.empty()) status = look_at_device(moved);
   return status;
 }
 
@@ -139,8 +142,12 @@ Status Group::advance_control(bool& moved) {
   record_arrivals();
   if (status.is_ok()) status = record_measures();
   for (const Participant::Action& action : actions) {
-    if (closed_) break;
-    std::visit([this](const auto& body) { carry_out(body); }, action);
+    if (closed_ || !status.is_ok()) break;
+    try {
+      status = std::visit([this](const auto& body) { return carry_out(body); }, action);
+    } catch (const std::exception& error) {  // no memory, or no device
+      status = Status::internal(error.what());
+    }
   }
   if (status.is_ok() && closed_ && !leaving_) {
     // Its coordinator gave up waiting for this rank: nothing can be agreed upon any more.
@@ -169,8 +176,9 @@ std::shared_ptr<Operation> Group::take_pending(Participant::Token token) {
   return std::exchange(pending_[token - 1], nullptr);
 }
 
-void Group::carry_out(const Participant::Launch& launch) {
-  Running running;
+// It stands among what runs from the first, so that nobody waits in vain if this fails.
+Status Group::carry_out(const Participant::Launch& launch) {
+  Running& running = running_.emplace_back();
   running.sequence = launch.sequence;
   running.last_moved = Clock::now();
   bool anything = false;
@@ -178,97 +186,133 @@ void Group::carry_out(const Participant::Launch& launch) {
   running.members.reserve(launch.members.size());
   for (const Participant::Member& member : launch.members) {
     std::shared_ptr<Operation> operation =
-        member.token == 0 ? make_stand_in(member.stand_in->name, member.stand_in->descriptor, size_)
+        member.token == 0 ? make_stand_in(member.stand_in->name, member.stand_in->descriptor,
+                                          backend_on(member.stand_in->descriptor.device))
                           : take_pending(member.token);
     stands_in = stands_in || member.token == 0;
     anything = anything || !member.absent_everywhere;
     running.members.push_back({std::move(operation), member.absent_everywhere});
   }
+  const std::shared_ptr<Operation> first = running.members.front().operation;
+  Backend& backend = backend_on(anything ? first->descriptor.device : DeviceKind::kCpu);
+  running.on_device = &backend != backend_.get();
   record_launch(running, launch);
-  if (!anything) return end(running);
-  const std::shared_ptr<Operation>& first = running.members.front().operation;
-  if (changes_process_sets(first->descriptor.kind)) return changes_.push_back(first);
-  const Turn turn{launch.sequence, 0};
-  std::size_t bytes = 0;
-  if (const auto bucket = buckets_.find(launch.unit); bucket != buckets_.end()) {
-    const BucketBuffer& buffer = bucket->second;
-    bytes = buffer.bytes;
-    // A stand-in holds no name: the program may pack into the bucket's own buffer again, as soon as
-    // the join is over and before this has ended.
-    running.work =
-        launch_bucket(*backend_, turn, running.members, buffer,
-                      stands_in ? backend_->make_buffer(bytes) : buffer.data, options_.launch);
-  } else {
-    bytes = first->descriptor.bytes();
-    running.work = launch_single(*backend_, turn, running.members.front(), options_.launch);
+  if (anything && changes_process_sets(first->descriptor.kind)) {
+    changes_.push_back(first);
+    running_.pop_back();
+    return Status::ok();
   }
-  if (running.work == nullptr) return end(running);
-  running.bytes = bytes;
+  if (anything) running.work = make_work(running, launch.unit, backend, stands_in);
+  if (running.work == nullptr) {
+    end(running);
+    running_.pop_back();
+    return Status::ok();
+  }
   ++tracing_.load.queued;
   tracing_.add_load();
-  running.small = !first->descriptor.has_own_rows() && bytes < options_.small_bytes;
-  running_.push_back(std::move(running));
+  running.small = !first->descriptor.has_own_rows() && running.bytes < options_.small_bytes;
+  return Status::ok();
 }
 
-void Group::carry_out(const Participant::Failure& failure) {
+std::unique_ptr<Work> Group::make_work(Running& running, UnitId unit, Backend& backend,
+                                       bool stands_in) {
+  const Descriptor& descriptor = running.members.front().operation->descriptor;
+  // Part 0 is for what a device's first work needs.
+  const Turn turn{running.sequence, running.on_device ? 1U : 0U};
+  std::unique_ptr<Work> work;
+  if (const auto bucket = buckets_.find(unit); bucket != buckets_.end()) {
+    const BucketBuffer& buffer = bucket->second;
+    running.bytes = buffer.bytes;
+    // A stand-in holds no name: the program may pack into the bucket's own buffer again, as soon as
+    // the join is over and before this has ended.
+    work =
+        launch_bucket(backend, turn, running.members, buffer,
+                      stands_in ? backend.make_buffer(buffer.bytes) : buffer.data, options_.launch);
+  } else {
+    running.bytes = descriptor.bytes();
+    work = launch_single(backend, *backend_, turn, running.members.front(), options_.launch);
+  }
+  if (!running.on_device || work == nullptr) return work;
+  return prepare_first({running.sequence, 0}, std::move(work));
+}
+
+Status Group::carry_out(const Participant::Failure& failure) {
   const std::shared_ptr<Operation> operation = take_pending(failure.token);
   operation->let_go();  // it was not begun
   complete(operation, failure.status);
+  return Status::ok();
 }
 
-void Group::carry_out(const Participant::BucketBegins& bucket) {
+Status Group::carry_out(const Participant::BucketBegins& bucket) {
   std::vector<std::size_t> sizes;
   for (const Participant::BucketMember& member : bucket.members)
     sizes.push_back(member.descriptor.bytes());
   BucketLayout layout = layout_bucket(sizes);
+  const DeviceKind device = bucket.members.front().descriptor.device;
   BucketBuffer& buffer = buckets_[bucket.bucket];
-  buffer.data = backend_->make_buffer(layout.bytes);
+  buffer.data = backend_on(device).make_buffer(layout.bytes);
   buffer.bytes = layout.bytes;
   buffer.offsets = std::move(layout.offsets);
   buffer.sizes = std::move(sizes);
   std::vector<std::string>& names = bucket_names_[bucket.bucket];
-  for (std::size_t i = 0; i < buffer.sizes.size(); ++i) {
+  // On a device all are packed at once, when the bucket is full.
+  for (std::size_t i = 0; i < buffer.sizes.size() && device == DeviceKind::kCpu; ++i) {
     names.push_back(bucket.members[i].name);
     mailbox_.set_slot(process_set_, names.back(),
                       Slot{buffer.data, buffer.offsets[i], buffer.sizes[i], {bucket.bucket, i}});
   }
+  return Status::ok();
 }
 
-void Group::carry_out(const Participant::BucketEnds& bucket) {
+Status Group::carry_out(const Participant::BucketEnds& bucket) {
   for (const std::string& name : bucket_names_[bucket.bucket])
     mailbox_.set_slot(process_set_, name, std::nullopt);
   bucket_names_.erase(bucket.bucket);
   buckets_.erase(bucket.bucket);
+  return Status::ok();
 }
 
-void Group::carry_out(const Participant::Joined& joined) {
+Status Group::carry_out(const Participant::Joined& joined) {
   const std::shared_ptr<Operation> operation = take_pending(joined.token);
   operation->number = options_.launch.ranks[static_cast<std::size_t>(joined.last_rank)];
   complete(operation, Status::ok());
+  return Status::ok();
 }
 
-void Group::carry_out(const Participant::Closed& /*closed*/) {
+Status Group::carry_out(const Participant::Closed& /*closed*/) {
   closed_ = true;
+  return Status::ok();
 }
 
-void Group::carry_out(const Participant::Stalled& stalled) {
+Status Group::carry_out(const Participant::Stalled& stalled) {
   told_of_stalls_ = Clock::now();
   tracing_.meters().stalled();
   tracing_.ask_for_dump("stall: " + stalled.text);
+  return Status::ok();
 }
 
 Status Group::start_and_step_work(bool& moved) {
   int small = 0;
   int large = 0;
+  int on_device = 0;
   for (auto running = running_.begin(); running != running_.end();) {
     if (running->sequence - running_.front().sequence >= Backend::kWindow) break;
-    int& at_once = running->small ? small : large;
-    if (++at_once > (running->small ? kSmallAtOnce : kLargeAtOnce)) {
+    int& at_once = running->on_device ? on_device : running->small ? small : large;
+    const int most = running->on_device ? kOnDeviceAtOnce
+                     : running->small   ? kSmallAtOnce
+                                        : kLargeAtOnce;
+    if (at_once == most) {
       ++running;
       continue;
     }
+    ++at_once;
     if (Status status = step(*running, moved); !status.is_ok()) return status;
-    running = running->work != nullptr ? std::next(running) : running_.erase(running);
+    if (running->work != nullptr) {
+      ++running;
+      continue;
+    }
+    if (running->on_device) --at_once;
+    running = running_.erase(running);
   }
   return Status::ok();
 }
@@ -278,7 +322,7 @@ Progress Group::start_or_step(Running& running, Status& status) {
     if (!std::exchange(running.started, true)) {
       running.last_moved = Clock::now();
       record_start(running);
-      status = running.work->start();
+      status = start(running);
     }
     return status.is_ok() ? running.work->step(status) : Progress::kFailed;
   } catch (const std::exception& error) {  // memory for a result, say
@@ -299,9 +343,10 @@ Status Group::step(Running& running, bool& moved) {
       return Status::ok();
     case Progress::kDone:
       running.buffer_times = running.work->buffer_times();
+      moved = true;
+      if (running.on_device) return end_on_device(running);
       running.work.reset();
       end(running);
-      moved = true;
       return Status::ok();
     case Progress::kFailed:
       break;
@@ -311,25 +356,32 @@ Status Group::step(Running& running, bool& moved) {
 
 void Group::end(const Running& running) {
   record_end(running);
-  const std::vector<LaunchMember>& members = running.members;
+  const std::span<const LaunchMember> members(running.members);
   for (std::size_t begin = 0; begin < members.size(); begin += kEndTogether) {
-    const std::size_t count = std::min(kEndTogether, members.size() - begin);
-    end(std::span(members).subspan(begin, count));
+    const auto part = members.subspan(begin, std::min(kEndTogether, members.size() - begin));
+    tell(part, finish_all(part), nullptr);
   }
 }
 
-// In three rounds: a result is finished before its name is free, and that before anyone is told.
-// The mailbox's lock is taken once for all.
-void Group::end(std::span<const LaunchMember> members) {
-  over_.clear();
-  std::unordered_map<Operation*, Status> unfinished;
+// By operation, what went wrong.
+Group::Unfinished Group::finish_all(std::span<const LaunchMember> members) {
+  Unfinished unfinished;
   for (const LaunchMember& member : members) {
     Operation* const operation = member.operation.get();
-    if (operation->stand_in) continue;
-    over_.push_back(operation);
-    if (!operation->finish || member.absent_everywhere) continue;
+    if (operation->stand_in || !operation->finish || member.absent_everywhere) continue;
     Status status = finish(*operation);
     if (!status.is_ok()) unfinished.emplace(operation, std::move(status));
+  }
+  return unfinished;
+}
+
+// A result is finished before its name is free, and that before anyone is told. The mailbox's lock
+// is taken once for all.
+void Group::tell(std::span<const LaunchMember> members, const Unfinished& unfinished,
+                 const std::shared_ptr<DevicePoint>& results) {
+  over_.clear();
+  for (const LaunchMember& member : members) {
+    if (!member.operation->stand_in) over_.push_back(member.operation.get());
   }
   mailbox_.release(over_);
   for (const LaunchMember& member : members) {
@@ -338,7 +390,7 @@ void Group::end(std::span<const LaunchMember> members) {
     const auto failed = unfinished.find(operation);
     count_end(member, failed == unfinished.end());
     operation->complete(failed == unfinished.end() ? Status::ok() : failed->second,
-                        member.absent_everywhere);
+                        member.absent_everywhere, results);
   }
 }
 
@@ -350,7 +402,7 @@ void Group::complete(const std::shared_ptr<Operation>& operation, const Status& 
 }
 
 bool Group::finished() const {
-  return closed_ && !any_pending() && running_.empty() && !control_.sending();
+  return closed_ && !any_pending() && running_.empty() && enqueued_.empty() && !control_.sending();
 }
 
 std::string Group::stop_waiting() {
@@ -370,6 +422,8 @@ void Group::fail_all(const Status& status) {
   for (Running& running : running_) {
     for (const LaunchMember& member : running.members) complete(member.operation, status);
   }
+  // Nothing else would end what waits on a device for ranks that are gone.
+  if (device_backend_ != nullptr) device_backend_->abort();
 }
 
 }  // namespace kolo

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <list>
 #include <memory>
 #include <span>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "collectives/backend.hpp"
+#include "collectives/device.hpp"
 #include "collectives/shm/node.hpp"
 #include "coordinator/control_plane.hpp"
 #include "coordinator/launch.hpp"
@@ -27,6 +30,8 @@ struct GroupOptions {
   // ranks of `node` that share memory, or nobody.
   std::vector<int> nodes;
   Tuning tuning;
+  // This process' device: found, or made, when the first collective on one is to run. Null: none.
+  std::function<Status(std::shared_ptr<Device>& device)> find_device;
   // Below this a collective is a small one: many of them are in flight at once.
   std::size_t small_bytes = 32 << 10;
   PlanLimits limits;
@@ -71,14 +76,16 @@ class Group {
 
   // Whether all members have left and all is done that they had begun.
   bool finished() const;
-  bool outstanding() const { return any_pending() || !running_.empty() || control_.sending(); }
+  bool outstanding() const {
+    return any_pending() || !running_.empty() || !enqueued_.empty() || control_.sending();
+  }
   // Whether there are others who may wait for this rank, or tell it that somebody does.
   bool has_others() const { return size_ > 1 && !closed_; }
   // Whether others need this rank while its own program does something else, and cannot wake it.
   bool coordinates_messages() const {
     return size_ > 1 && !on_one_node_ && !closed_ && control_.coordinates();
   }
-  bool has_work_in_flight() const { return !running_.empty(); }
+  bool has_work_in_flight() const { return !running_.empty() || !enqueued_.empty(); }
 
   // Gives up waiting for members that have not left; says which.
   std::string stop_waiting();
@@ -100,27 +107,42 @@ class Group {
     Work::BufferTimes buffer_times;
     bool small = false;
     bool started = false;
+    bool on_device = false;
     Clock::time_point last_moved;
+  };
+  // What is over for the program, and not yet for the device, which works with what it refers to.
+  struct Enqueued {
+    std::unique_ptr<Work> work;
+    std::vector<LaunchMember> members;
+    std::shared_ptr<DevicePoint> results;
   };
 
   std::unique_ptr<Backend> make_backend(const std::shared_ptr<shm::Node>& node, int slot) const;
   std::unique_ptr<ControlChannel> make_control_channel(const std::shared_ptr<shm::Node>& node,
                                                        int slot) const;
-  void carry_out(const Participant::Launch& launch);
-  void carry_out(const Participant::Failure& failure);
-  void carry_out(const Participant::BucketBegins& bucket);
-  void carry_out(const Participant::BucketEnds& bucket);
-  void carry_out(const Participant::Joined& joined);
-  void carry_out(const Participant::Closed& closed);
-  void carry_out(const Participant::Stalled& stalled);
+  Status carry_out(const Participant::Launch& launch);
+  Status carry_out(const Participant::Failure& failure);
+  Status carry_out(const Participant::BucketBegins& bucket);
+  Status carry_out(const Participant::BucketEnds& bucket);
+  Status carry_out(const Participant::Joined& joined);
+  Status carry_out(const Participant::Closed& closed);
+  Status carry_out(const Participant::Stalled& stalled);
+  Backend& backend_on(DeviceKind device);
+  std::unique_ptr<Work> make_work(Running& running, UnitId unit, Backend& backend, bool stands_in);
+  std::unique_ptr<Work> prepare_first(Turn turn, std::unique_ptr<Work> work);
   Status advance_control(bool& moved);
   Status start_and_step_work(bool& moved);
   Status step(Running& running, bool& moved);
   Progress start_or_step(Running& running, Status& status);
+  Status start(Running& running);
+  Status end_on_device(Running& running);
+  Status look_at_device(bool& moved);
   bool any_pending() const { return free_tokens_.size() < pending_.size(); }
   Participant::Token keep_pending(const std::shared_ptr<Operation>& operation);
   std::shared_ptr<Operation> take_pending(Participant::Token token);
   void end(const Running& running);
+  using Unfinished = std::unordered_map<Operation*, Status>;
+  static Unfinished finish_all(std::span<const LaunchMember> members);
   void record_submission(Operation& operation);
   void record_launch(Running& running, const Participant::Launch& launch);
   static timeline::Recorder::Place place_of(const Running& running);
@@ -130,10 +152,12 @@ class Group {
   void record_end(Operation& operation, const Status& status);
   void record_arrivals();
   Status record_measures();
-  void end(std::span<const LaunchMember> members);
+  void tell(std::span<const LaunchMember> members, const Unfinished& unfinished,
+            const std::shared_ptr<DevicePoint>& results);
   void watch_held_tensors(Clock::time_point now);
   void tell_measures(Clock::time_point now);
   Status watch_lost_ranks(Clock::time_point now);
+  Status watch_device(Clock::time_point now);
   Status watch_stalls(Clock::time_point now);
   void watch_running(Clock::time_point now);
   Status watch_coordinator(Clock::time_point now);
@@ -151,12 +175,16 @@ class Group {
 
   const std::unique_ptr<Transport> transport_;
   const std::unique_ptr<Backend> backend_;
+  std::shared_ptr<Device> device_;                 // null until something is there
+  std::unique_ptr<DeviceBackend> device_backend_;  // likewise
   ControlPlane control_;
   std::vector<std::shared_ptr<Operation>> pending_;  // not launched yet, by token - 1; or null
   std::vector<Participant::Token> free_tokens_;
   std::vector<std::shared_ptr<Operation>> failed_;  // which the participant may still refer to
   std::list<Running> running_;                      // by sequence
-  std::vector<Operation*> over_;                    // within end(); keeps its memory
+  std::deque<Enqueued> enqueued_;                   // in the device's order
+  Clock::time_point device_moved_;                  // when the first of these became the first
+  std::vector<Operation*> over_;                    // within tell(); keeps its memory
   std::vector<std::shared_ptr<Operation>> changes_;
   std::unordered_map<UnitId, BucketBuffer> buckets_;
   std::unordered_map<UnitId, std::vector<std::string>> bucket_names_;

@@ -68,7 +68,8 @@ void Group::record_launch(Running& running, const Participant::Launch& launch) {
   const timeline::Nanoseconds now = nanoseconds(running.last_moved);
   const bool is_bucket = buckets_.count(launch.unit) > 0;
   const Descriptor& descriptor = running.members.front().operation->descriptor;
-  const timeline::Medium medium = backend_->medium(descriptor.kind, descriptor.op);
+  const Backend& backend = running.on_device ? *device_backend_ : *backend_;
+  const timeline::Medium medium = backend.medium(descriptor.kind, descriptor.op);
   OperationEvent bucket;
   Recorder::Pen pen(tracing_.recorder());
   for (const LaunchMember& member : running.members) {

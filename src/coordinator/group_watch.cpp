@@ -25,6 +25,7 @@ Status Group::watch_timers() {
   if (now >= next_look_at_ranks_) {
     next_look_at_ranks_ = now + kSuspicious / 10;
     if (Status s = watch_lost_ranks(now); !s.is_ok()) return s;
+    if (Status s = watch_device(now); !s.is_ok()) return s;
   }
   for (const Running& running : running_) {
     if (running.sequence - running_.front().sequence >= Backend::kWindow) break;  // not started
@@ -68,6 +69,8 @@ std::string Group::what_stalls(Clock::time_point now) const {
     if (pending != nullptr && now - pending->submitted > kSuspicious)
       return what_runs({{pending, false}});
   }
+  if (!enqueued_.empty() && now - device_moved_ > kSuspicious)
+    return what_runs(enqueued_.front().members);
   return leaving_ && !closed_ && now - *leaving_ > kSuspicious ? "shutdown" : "";
 }
 

@@ -1,12 +1,10 @@
 #include "coordinator/launch.hpp"
 
-#include <algorithm>
-#include <cstring>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <utility>
 
-#include "collectives/reduce/reduce.hpp"
 #include "coordinator/plan.hpp"
 #include "core/ranks.hpp"
 
@@ -22,100 +20,86 @@ Reduction reduction_of(const Descriptor& descriptor, DType dtype, int size) {
   return reduction;
 }
 
-// A tensor and its place in the memory that is worked on.
-struct Placed {
-  const LaunchMember* member = nullptr;
-  std::size_t index = 0;  // among the operation's tensors
-  std::byte* at = nullptr;
+// How a tensor of an operation comes to the place where it is worked on, and back.
+Piece piece_of(const LaunchMember& member, std::size_t index, std::byte* at, bool in_bytes) {
+  const Operation& operation = *member.operation;
+  auto* const data = static_cast<std::byte*>(operation.tensors[index].data);
+  Piece piece;
+  piece.at = at;
+  // Packed when it was submitted: here, or in the place of a bucket that has ended since.
+  piece.from = operation.absent ? nullptr : operation.slot ? operation.slot->data() : data;
+  piece.to = member.absent_everywhere ? nullptr : data;
+  const TensorSpec& spec = operation.descriptor.tensors[index];
+  piece.count = in_bytes ? spec.bytes() : spec.count();
+  return piece;
+}
+
+// A collective on pieces that lie together.
+struct Together {
+  std::vector<Piece> pieces;
+  std::byte* data = nullptr;  // in the buffer, or an operation's
   std::size_t bytes = 0;
-
-  const Operation& operation() const { return *member->operation; }
-  const TensorSpec& spec() const { return operation().descriptor.tensors[index]; }
-  std::byte* data() const { return static_cast<std::byte*>(operation().tensors[index].data); }
-
-  void pack() const {
-    const std::optional<Slot>& slot = operation().slot;
-    if (operation().absent || (slot && slot->data() == at)) return;  // packed when it was submitted
-    if (slot) {  // in the place of a bucket that has ended since
-      std::memcpy(at, slot->data(), bytes);
-    } else if (at != data()) {
-      std::memcpy(at, data(), bytes);
-    }
-  }
-  void fill() const {
-    fill_with_identity(at, spec().count(), spec().dtype, operation().descriptor.op);
-  }
-  void unpack() const {
-    if (at != data() && !member->absent_everywhere) std::memcpy(data(), at, bytes);
-  }
+  std::shared_ptr<std::byte[]> buffer;  // of a bucket, which may end while this runs; or null
 };
 
 class AllreduceLaunch final : public Work {
  public:
-  AllreduceLaunch(Backend& backend, Turn turn, std::vector<Placed> members, void* data,
-                  std::size_t bytes, const LaunchOptions& /*options*/,
-                  std::shared_ptr<std::byte[]> buffer)
-      : members_(std::move(members)), buffer_(std::move(buffer)), data_(data) {
-    const Descriptor& first = members_.front().operation().descriptor;
-    dtype_ = members_.front().spec().dtype;
-    count_ = bytes / size_of(dtype_);
-    prescale_ = first.prescale;
-    inner_ = backend.allreduce(turn, data, count_, reduction_of(first, dtype_, backend.size()));
-  }
+  static constexpr bool kInBytes = false;
+
+  AllreduceLaunch(Backend& backend, Turn turn, const LaunchMember& first, Together together,
+                  DType dtype, const LaunchOptions& /*options*/)
+      : memory_(backend.memory()),
+        together_(std::move(together)),
+        dtype_(dtype),
+        op_(first.operation->descriptor.op),
+        prescale_(first.operation->descriptor.prescale),
+        inner_(
+            backend.allreduce(turn, together_.data, together_.bytes / size_of(dtype),
+                              reduction_of(first.operation->descriptor, dtype, backend.size()))) {}
 
   Status start() override {
-    bool any_absent = false;
-    for (const Placed& member : members_) {
-      any_absent = any_absent || member.operation().absent;
-      if (member.bytes > 0) member.pack();
-    }
-    scale(data_, count_, dtype_, prescale_);
-    if (any_absent) {
-      for (const Placed& member : members_) {
-        if (member.operation().absent) member.fill();
-      }
-    }
-    if (buffer_ != nullptr) times_.filled = Clock::now();
+    if (Status s = memory_.put(together_.pieces, dtype_, op_, prescale_); !s.is_ok()) return s;
+    if (together_.buffer != nullptr) times_.filled = Clock::now();
     return inner_->start();
   }
 
   Progress step(Status& status) override {
     const Progress progress = inner_->step(status);
     if (progress != Progress::kDone) return progress;
-    if (buffer_ != nullptr) times_.ready = Clock::now();
-    for (const Placed& member : members_) {
-      if (member.bytes > 0) member.unpack();
-    }
-    return progress;
+    if (together_.buffer != nullptr) times_.ready = Clock::now();
+    status = memory_.take(together_.pieces, dtype_);
+    return status.is_ok() ? Progress::kDone : Progress::kFailed;
   }
 
   BufferTimes buffer_times() const override { return times_; }
 
  private:
-  std::vector<Placed> members_;
-  const std::shared_ptr<std::byte[]> buffer_;  // of a bucket, which may end while this runs
-  void* const data_;                           // in buffer_, or an operation's
-  DType dtype_ = DType::kFloat32;
-  std::size_t count_ = 0;
-  double prescale_ = 1.0;
+  Memory& memory_;  // the backend's
+  const Together together_;
+  const DType dtype_;
+  const ReduceOp op_;
+  const double prescale_;
   std::unique_ptr<Work> inner_;
   BufferTimes times_;
 };
 
+// Of bytes, whatever they are.
 class BroadcastLaunch final : public Work {
  public:
-  BroadcastLaunch(Backend& backend, Turn turn, std::vector<Placed> members, void* data,
-                  std::size_t bytes, const LaunchOptions& options,
-                  std::shared_ptr<std::byte[]> buffer)
-      : members_(std::move(members)),
-        buffer_(std::move(buffer)),
-        root_(index_of(options.ranks, members_.front().operation().descriptor.root)),
+  static constexpr bool kInBytes = true;
+
+  BroadcastLaunch(Backend& backend, Turn turn, const LaunchMember& first, Together together,
+                  DType /*dtype*/, const LaunchOptions& options)
+      : memory_(backend.memory()),
+        together_(std::move(together)),
+        root_(index_of(options.ranks, first.operation->descriptor.root)),
         is_root_(backend.rank() == root_),
-        inner_(backend.broadcast(turn, data, bytes, root_)) {}
+        inner_(backend.broadcast(turn, together_.data, together_.bytes, root_)) {}
 
   Status start() override {
-    for (const Placed& member : members_) {
-      if (is_root_ && member.bytes > 0) member.pack();
+    if (is_root_) {
+      Status status = memory_.put(together_.pieces, DType::kUint8, ReduceOp::Sum, 1.0);
+      if (!status.is_ok()) return status;
     }
     return inner_->start();
   }
@@ -123,15 +107,13 @@ class BroadcastLaunch final : public Work {
   Progress step(Status& status) override {
     const Progress progress = inner_->step(status);
     if (progress != Progress::kDone || is_root_) return progress;
-    for (const Placed& member : members_) {
-      if (member.bytes > 0) member.unpack();
-    }
-    return progress;
+    status = memory_.take(together_.pieces, DType::kUint8);
+    return status.is_ok() ? Progress::kDone : Progress::kFailed;
   }
 
  private:
-  std::vector<Placed> members_;
-  const std::shared_ptr<std::byte[]> buffer_;
+  Memory& memory_;  // the backend's
+  const Together together_;
   const int root_;  // in the group
   const bool is_root_;
   std::unique_ptr<Work> inner_;
@@ -160,16 +142,41 @@ class Sequence final : public Work {
   // A maker that gives no work had something to do in between.
   Status begin_next() {
     current_.reset();
-    while (current_ == nullptr && turn_.part < makers_.size()) {
+    while (current_ == nullptr && next_ < makers_.size()) {
       const Turn mine = turn_;
-      current_ = makers_[turn_.part++](mine);
+      ++turn_.part;
+      current_ = makers_[next_++](mine);
     }
     return current_ == nullptr ? Status::ok() : current_->start();
   }
 
-  Turn turn_;  // of the next one: its parts are numbered from 0
+  Turn turn_;  // of the next one
+  std::size_t next_ = 0;
   std::vector<Maker> makers_;
   std::unique_ptr<Work> current_;
+};
+
+class Pair final : public Work {
+ public:
+  Pair(std::unique_ptr<Work> first, std::unique_ptr<Work> then)
+      : first_(std::move(first)), then_(std::move(then)) {}
+
+  Status start() override { return first_->start(); }
+
+  Progress step(Status& status) override {
+    if (first_ == nullptr) return then_->step(status);
+    const Progress progress = first_->step(status);
+    if (progress != Progress::kDone) return progress;
+    first_.reset();
+    status = then_->start();
+    return status.is_ok() ? Progress::kAdvanced : Progress::kFailed;
+  }
+
+  BufferTimes buffer_times() const override { return then_->buffer_times(); }
+
+ private:
+  std::unique_ptr<Work> first_;  // null when it is done
+  const std::unique_ptr<Work> then_;
 };
 
 // Small tensors of a group that may share a buffer. Tensors of a reduction share only with their
@@ -199,31 +206,37 @@ std::unique_ptr<Work> launch_part(Backend& backend, Turn turn, const LaunchMembe
                                   const LaunchOptions& options) {
   const Operation& operation = *member.operation;
   const std::vector<TensorSpec>& specs = operation.descriptor.tensors;
+  Together together;
   if (part.size() == 1) {
-    auto* at = operation.slot ? operation.slot->data()
-                              : static_cast<std::byte*>(operation.tensors[part[0]].data);
-    const std::size_t bytes = specs[part[0]].bytes();
-    return std::make_unique<Launch>(backend, turn,
-                                    std::vector<Placed>{{&member, part[0], at, bytes}}, at, bytes,
-                                    options, nullptr);
+    together.data = operation.slot ? operation.slot->data()
+                                   : static_cast<std::byte*>(operation.tensors[part[0]].data);
+    together.bytes = specs[part[0]].bytes();
+    together.pieces = {piece_of(member, part[0], together.data, Launch::kInBytes)};
+  } else {
+    std::vector<std::size_t> sizes;
+    sizes.reserve(part.size());
+    for (const std::size_t i : part) sizes.push_back(specs[i].bytes());
+    const BucketLayout layout = layout_bucket(sizes);
+    together.buffer = backend.make_buffer(layout.bytes);
+    together.data = together.buffer.get();
+    together.bytes = layout.bytes;
+    for (std::size_t k = 0; k < part.size(); ++k) {
+      together.pieces.push_back(
+          piece_of(member, part[k], together.data + layout.offsets[k], Launch::kInBytes));
+    }
   }
-  std::vector<std::size_t> sizes;
-  sizes.reserve(part.size());
-  for (const std::size_t i : part) sizes.push_back(specs[i].bytes());
-  const BucketLayout layout = layout_bucket(sizes);
-  const std::shared_ptr<std::byte[]> buffer = backend.make_buffer(layout.bytes);
-  std::vector<Placed> placed;
-  for (std::size_t k = 0; k < part.size(); ++k)
-    placed.push_back({&member, part[k], buffer.get() + layout.offsets[k], sizes[k]});
-  return std::make_unique<Launch>(backend, turn, std::move(placed), buffer.get(), layout.bytes,
-                                  options, buffer);
+  return std::make_unique<Launch>(backend, turn, member, std::move(together), specs[part[0]].dtype,
+                                  options);
 }
 
 // An allreduce or broadcast of one tensor or of a group.
 template <typename Launch>
 std::unique_ptr<Work> launch_in_place(Backend& backend, Turn turn, const LaunchMember& member,
                                       const LaunchOptions& options) {
-  const auto parts = share_out(member.operation->descriptor, options.fusion_tensor_bytes);
+  // On a device memory for what is not planned takes too long to get.
+  const Descriptor& descriptor = member.operation->descriptor;
+  const auto parts = share_out(
+      descriptor, descriptor.device == DeviceKind::kCpu ? options.fusion_tensor_bytes : 0);
   if (parts.size() == 1) return launch_part<Launch>(backend, turn, member, parts[0], options);
   std::vector<Sequence::Maker> makers;
   makers.reserve(parts.size());
@@ -245,7 +258,8 @@ std::vector<std::size_t> byte_boundaries(const std::vector<std::int64_t>& rows,
 
 // First all ranks learn how many rows each has of each tensor; then the rows travel, tensor by
 // tensor.
-std::unique_ptr<Work> launch_allgather(Backend& backend, Turn turn, const LaunchMember& member) {
+std::unique_ptr<Work> launch_allgather(Backend& backend, Backend& host, Turn turn,
+                                       const LaunchMember& member) {
   const auto ranks = static_cast<std::size_t>(backend.size());
   const auto rank = static_cast<std::size_t>(backend.rank());
   const std::size_t tensors = member.operation->tensors.size();
@@ -253,10 +267,10 @@ std::unique_ptr<Work> launch_allgather(Backend& backend, Turn turn, const Launch
   for (std::size_t i = 0; i < tensors; ++i)
     (*rows)[i * ranks + rank] = member.operation->tensors[i].rows;
   std::vector<Sequence::Maker> makers;
-  makers.emplace_back([&backend, rows](Turn one) {
+  makers.emplace_back([&host, rows](Turn one) {
     Reduction sum;
     sum.dtype = DType::kInt64;
-    return backend.allreduce(one, rows->data(), rows->size(), sum);
+    return host.allreduce(one, rows->data(), rows->size(), sum);
   });
   for (std::size_t i = 0; i < tensors; ++i) {
     makers.emplace_back([&backend, rows, &member, i, ranks, rank](Turn one) {
@@ -267,7 +281,8 @@ std::unique_ptr<Work> launch_allgather(Backend& backend, Turn turn, const Launch
       std::vector<std::size_t> boundaries = byte_boundaries(mine, row_bytes);
       auto* result = static_cast<std::byte*>(operation.make_result(i, mine));
       const std::size_t own = boundaries[rank + 1] - boundaries[rank];
-      if (own > 0) std::memcpy(result + boundaries[rank], operation.tensors[i].data, own);
+      throw_if_error(
+          backend.memory().copy(result + boundaries[rank], operation.tensors[i].data, own));
       return backend.allgather(one, result, std::move(boundaries));
     });
   }
@@ -275,15 +290,16 @@ std::unique_ptr<Work> launch_allgather(Backend& backend, Turn turn, const Launch
 }
 
 // First each pair of ranks exchanges how many rows go between them, then the rows.
-std::unique_ptr<Work> launch_alltoall(Backend& backend, Turn turn, const LaunchMember& member) {
+std::unique_ptr<Work> launch_alltoall(Backend& backend, Backend& host, Turn turn,
+                                      const LaunchMember& member) {
   const auto ranks = static_cast<std::size_t>(backend.size());
   const auto received = std::make_shared<std::vector<std::int64_t>>(ranks, 0);
   std::vector<Sequence::Maker> makers;
-  makers.emplace_back([&backend, &member, received, ranks](Turn one) {
+  makers.emplace_back([&host, &member, received, ranks](Turn one) {
     const std::vector<std::size_t> one_each =
         byte_boundaries(std::vector<std::int64_t>(ranks, 1), sizeof(std::int64_t));
-    return backend.alltoall(one, {member.operation->splits.data(), one_each},
-                            {received->data(), one_each});
+    return host.alltoall(one, {member.operation->splits.data(), one_each},
+                         {received->data(), one_each});
   });
   makers.emplace_back([&backend, &member, received](Turn one) {
     const Operation& operation = *member.operation;
@@ -303,11 +319,10 @@ std::unique_ptr<Work> launch_reducescatter(Backend& backend, Turn turn,
     makers.emplace_back([&backend, &member, i](Turn one) {
       const Operation& operation = *member.operation;
       const TensorSpec& spec = operation.descriptor.tensors[i];
-      void* data = operation.tensors[i].data;
-      scale(data, spec.count(), spec.dtype, operation.descriptor.prescale);
-      if (operation.absent) {
-        fill_with_identity(data, spec.count(), spec.dtype, operation.descriptor.op);
-      }
+      auto* const data = static_cast<std::byte*>(operation.tensors[i].data);
+      const Piece piece{data, operation.absent ? nullptr : data, data, spec.count()};
+      throw_if_error(backend.memory().put({&piece, 1}, spec.dtype, operation.descriptor.op,
+                                          operation.descriptor.prescale));
       const std::int64_t rows = spec.shape[0];
       const std::size_t row = rows == 0 ? 0 : spec.count() / static_cast<std::size_t>(rows);
       std::vector<std::size_t> boundaries = {0};
@@ -346,17 +361,17 @@ std::string what_runs(const std::vector<LaunchMember>& members) {
   return text;
 }
 
-std::unique_ptr<Work> launch_single(Backend& backend, Turn turn, const LaunchMember& member,
-                                    const LaunchOptions& options) {
+std::unique_ptr<Work> launch_single(Backend& backend, Backend& host, Turn turn,
+                                    const LaunchMember& member, const LaunchOptions& options) {
   switch (member.operation->descriptor.kind) {
     case OpKind::kAllreduce:
       return launch_in_place<AllreduceLaunch>(backend, turn, member, options);
     case OpKind::kBroadcast:
       return launch_in_place<BroadcastLaunch>(backend, turn, member, options);
     case OpKind::kAllgather:
-      return launch_allgather(backend, turn, member);
+      return launch_allgather(backend, host, turn, member);
     case OpKind::kAlltoall:
-      return launch_alltoall(backend, turn, member);
+      return launch_alltoall(backend, host, turn, member);
     case OpKind::kReducescatter:
       return launch_reducescatter(backend, turn, member);
     case OpKind::kSend:
@@ -377,34 +392,42 @@ std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
                                     const BucketBuffer& buffer,
                                     const std::shared_ptr<std::byte[]>& data,
                                     const LaunchOptions& options) {
-  std::vector<Placed> placed;
-  placed.reserve(members.size());
+  Together together;
+  together.data = data.get();
+  together.bytes = buffer.bytes;
+  together.buffer = data;
+  together.pieces.reserve(members.size());
   for (std::size_t i = 0; i < members.size(); ++i)
-    placed.push_back({&members[i], 0, data.get() + buffer.offsets[i], buffer.sizes[i]});
-  return std::make_unique<AllreduceLaunch>(backend, turn, std::move(placed), data.get(),
-                                           buffer.bytes, options, data);
+    together.pieces.push_back(piece_of(members[i], 0, data.get() + buffer.offsets[i], false));
+  const DType dtype = members.front().operation->descriptor.tensors[0].dtype;
+  return std::make_unique<AllreduceLaunch>(backend, turn, members.front(), std::move(together),
+                                           dtype, options);
+}
+
+std::unique_ptr<Work> one_after_the_other(std::unique_ptr<Work> first, std::unique_ptr<Work> then) {
+  return std::make_unique<Pair>(std::move(first), std::move(then));
 }
 
 std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descriptor& descriptor,
-                                         int size) {
+                                         Backend& backend) {
   auto operation = std::make_shared<Operation>();
   operation->name = name;
   operation->descriptor = descriptor;
   operation->absent = true;
   operation->stand_in = true;
-  operation->splits.assign(static_cast<std::size_t>(size), 0);
-  const auto memory = std::make_shared<std::vector<std::vector<std::byte>>>();
+  operation->splits.assign(static_cast<std::size_t>(backend.size()), 0);
+  const auto memory = std::make_shared<std::vector<std::shared_ptr<std::byte[]>>>();
   for (const TensorSpec& tensor : descriptor.tensors) {
-    memory->emplace_back(descriptor.has_own_rows() ? 0 : tensor.bytes());
-    operation->tensors.push_back({memory->back().data(), 0});
+    memory->push_back(backend.make_buffer(descriptor.has_own_rows() ? 0 : tensor.bytes()));
+    operation->tensors.push_back({memory->back().get(), 0});
   }
   // What others send is taken and dropped. This also keeps the memory.
-  operation->make_result = [memory, descriptor](std::size_t index,
-                                                const std::vector<std::int64_t>& rows) -> void* {
-    std::int64_t all = 0;
-    for (const std::int64_t n : rows) all += n;
-    (*memory)[index].resize(static_cast<std::size_t>(all) * descriptor.tensors[index].bytes());
-    return (*memory)[index].data();
+  operation->make_result = [memory, descriptor, &backend](
+                               std::size_t index, const std::vector<std::int64_t>& rows) -> void* {
+    const auto all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+    (*memory)[index] =
+        backend.make_buffer(static_cast<std::size_t>(all) * descriptor.tensors[index].bytes());
+    return (*memory)[index].get();
   };
   return operation;
 }

@@ -37,9 +37,10 @@ struct LaunchOptions {
 
 // Members live, and stay where they are, for as long as their work.
 
-// The work of one operation, or nothing if there is nothing to move.
-std::unique_ptr<Work> launch_single(Backend& backend, Turn turn, const LaunchMember& member,
-                                    const LaunchOptions& options);
+// The work of one operation, or nothing if there is nothing to move. What ranks tell each other of
+// sizes goes over `host`, which is the backend itself but for tensors on a device.
+std::unique_ptr<Work> launch_single(Backend& backend, Backend& host, Turn turn,
+                                    const LaunchMember& member, const LaunchOptions& options);
 
 // The work of a bucket: packs what is not in the buffer yet, reduces the buffer, unpacks.
 std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
@@ -48,8 +49,10 @@ std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
                                     const std::shared_ptr<std::byte[]>& data,
                                     const LaunchOptions& options);
 
+std::unique_ptr<Work> one_after_the_other(std::unique_ptr<Work> first, std::unique_ptr<Work> then);
+
 // What a rank that has joined gives: neutral values to a reduction, nothing to a gather.
 std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descriptor& descriptor,
-                                         int size);
+                                         Backend& backend);
 
 }  // namespace kolo

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/device.hpp"
 #include "coordinator/descriptor.hpp"
 #include "coordinator/plan.hpp"
 #include "core/clock.hpp"
@@ -74,6 +75,10 @@ class Operation {
   std::vector<OperationTensor> tensors;  // as descriptor.tensors
   std::unique_ptr<Holder> holder;
   std::optional<Slot> slot;  // set by the mailbox if the data were packed on submission
+  // On a device: when its tensors have their values, and (the engine's, before it calls make_result
+  // and finish) the queue on which it is worked on.
+  std::shared_ptr<DevicePoint> ready;
+  void* queue = nullptr;
 
   // The engine's, on submission.
   Clock::time_point submitted;
@@ -97,8 +102,10 @@ class Operation {
   void let_go();
 
   // Engine, which holds a reference: the end. Called once. After a success nothing that was given
-  // is referred to any more; after a failure messages may still be under way.
-  void complete(Status status, bool absent_everywhere) KOLO_EXCLUDES(mutex_);
+  // is referred to any more; after a failure messages may still be under way. On a device the end
+  // is that all is enqueued: `results` says when it is done, and who calls this lets go then.
+  void complete(Status status, bool absent_everywhere,
+                std::shared_ptr<DevicePoint> results = nullptr) KOLO_EXCLUDES(mutex_);
 
   // Any thread.
   bool done() const { return done_.load(std::memory_order_acquire); }
@@ -107,6 +114,8 @@ class Operation {
 
   // Only after the end, which the caller has seen.
   const Status& status() const { return status_; }
+  // Null where the end was the end.
+  const std::shared_ptr<DevicePoint>& results() const { return results_; }
   // No rank had values; data is untouched.
   bool absent_everywhere() const { return absent_everywhere_; }
 
@@ -118,6 +127,7 @@ class Operation {
   // Constant from the end on, which whoever reads them has seen.
   bool absent_everywhere_ = false;
   Status status_;
+  std::shared_ptr<DevicePoint> results_;
   mutable Mutex mutex_;
   mutable CondVar condition_;
 };

@@ -4,8 +4,8 @@ namespace kolo {
 namespace {
 
 bool same_kind(const Descriptor& a, const Descriptor& b) {
-  return a.tensors[0].dtype == b.tensors[0].dtype && a.op == b.op && a.prescale == b.prescale &&
-         a.postscale == b.postscale;
+  return a.device == b.device && a.tensors[0].dtype == b.tensors[0].dtype && a.op == b.op &&
+         a.prescale == b.prescale && a.postscale == b.postscale;
 }
 
 struct OpenBucket {
@@ -25,8 +25,8 @@ std::size_t padded(std::size_t bytes) {
 bool fits_bucket(const Descriptor& descriptor, const PlanLimits& limits) {
   return descriptor.kind == OpKind::kAllreduce && descriptor.tensors.size() == 1 &&
          descriptor.op != ReduceOp::Adasum && descriptor.bytes() > 0 &&
-         descriptor.bytes() <= limits.tensor_bytes &&
-         padded(descriptor.bytes()) <= limits.bucket_bytes;
+         (descriptor.device != DeviceKind::kCpu || descriptor.bytes() <= limits.tensor_bytes) &&
+         padded(descriptor.bytes()) <= limits.bucket_bytes_on(descriptor.device);
 }
 
 std::vector<std::vector<std::size_t>> plan_buckets(const std::vector<const Descriptor*>& tensors,
@@ -45,7 +45,7 @@ std::vector<std::vector<std::size_t>> plan_buckets(const std::vector<const Descr
     while (bucket != open.end() && !same_kind(*bucket->kind, tensor)) ++bucket;
     if (bucket == open.end()) bucket = open.insert(open.end(), {&tensor, {}, 0});
     const std::size_t bytes = padded(tensor.bytes());
-    if (bucket->bytes + bytes > limits.bucket_bytes) close(*bucket);
+    if (bucket->bytes + bytes > limits.bucket_bytes_on(tensor.device)) close(*bucket);
     bucket->members.push_back(i);
     bucket->bytes += bytes;
   }

@@ -13,6 +13,13 @@ namespace kolo {
 struct PlanLimits {
   std::size_t bucket_bytes = 4 << 20;    // 0: no buckets
   std::size_t tensor_bytes = 128 << 10;  // larger tensors are not put into buckets
+  // On a device, where packing is cheap and collectives of less than that are slow: likewise, for
+  // tensors of any size.
+  std::size_t device_bucket_bytes = 32 << 20;
+
+  std::size_t bucket_bytes_on(DeviceKind device) const {
+    return device == DeviceKind::kCpu ? bucket_bytes : device_bucket_bytes;
+  }
 };
 
 // Whether a tensor may share a bucket at all.

@@ -103,6 +103,7 @@ constexpr std::uint64_t kLargestInt32 = 0x7fffffffULL;
 void write(Writer& w, const Descriptor& d) {
   w.u8(static_cast<std::uint8_t>(d.kind));
   w.u8(static_cast<std::uint8_t>(d.op));
+  w.u8(static_cast<std::uint8_t>(d.device));
   w.number(static_cast<std::uint64_t>(d.root));
   w.number(static_cast<std::uint64_t>(d.destination));
   w.real(d.prescale);
@@ -120,6 +121,7 @@ Descriptor read_descriptor(Reader& r) {
   Descriptor d;
   d.kind = static_cast<OpKind>(r.u8_below(kOpKindCount));
   d.op = static_cast<ReduceOp>(r.u8_below(kReduceOpCount));
+  d.device = static_cast<DeviceKind>(r.u8_below(kDeviceKindCount));
   d.root = static_cast<std::int32_t>(r.number_up_to(kLargestInt32));
   d.destination = static_cast<std::int32_t>(r.number_up_to(kLargestInt32));
   d.prescale = r.real();

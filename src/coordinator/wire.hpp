@@ -16,7 +16,8 @@
 //   abort     = 6 message:text
 //   join      = 7
 //   measures  = 8 numbers                       in the order of timeline::to_numbers()
-//   descriptor = kind:u8 op:u8 root:number destination:number prescale:real postscale:real
+//   descriptor = kind:u8 op:u8 device:u8 root:number destination:number prescale:real
+//   postscale:real
 //                count:number (dtype:u8 shape:numbers name:text){count}
 // Decisions, from the coordinator to every rank, in one order:
 //   assign    = 1 id:number name:text descriptor transient:u8

@@ -161,6 +161,15 @@ std::vector<Row> make_table() {
                  "Only tensors up to this size are packed; larger ones are reduced where "
                  "they lie, because copying them costs more than it saves."));
   rows.push_back(
+      number_row("KOLO_CUDA_FUSION_THRESHOLD", "", "bytes", &Config::cuda_fusion_threshold_bytes,
+                 32 * kMiB, std::int64_t{0}, kGiB,
+                 "The same for CUDA tensors, which are packed up to this size themselves; "
+                 "0: each is reduced where it lies."));
+  rows.push_back(
+      {{"KOLO_SHARE_DEVICE", "", "boolean", "0", "0 or 1",
+        "Ranks may use the same GPU, which is slow, and for tests; 0: that is an error."},
+       [](const std::string& t, Config& c) { return parse_bool(t, c.share_device); }});
+  rows.push_back(
       {{"KOLO_DISABLE_GROUP_FUSION", "HOROVOD_DISABLE_GROUP_FUSION", "boolean", "0", "0 or 1",
         "The tensors of a group travel one by one; still all of them or none."},
        [](const std::string& t, Config& c) { return parse_bool(t, c.disable_group_fusion); }});

@@ -18,6 +18,8 @@ enum class LogLevel : std::uint8_t { kTrace = 0, kDebug, kInfo, kWarning, kError
 struct Config {
   std::int64_t fusion_threshold_bytes = 0;
   std::int64_t fusion_tensor_limit_bytes = 0;
+  std::int64_t cuda_fusion_threshold_bytes = 0;
+  bool share_device = false;
   bool disable_group_fusion = false;
   double fusion_hold_seconds = 0;
   std::int64_t chunk_bytes = 0;

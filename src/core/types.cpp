@@ -47,6 +47,11 @@ const char* name_of(ReduceOp op) {
   return kNames[static_cast<int>(op)];
 }
 
+const char* name_of(DeviceKind device) {
+  static constexpr const char* kNames[kDeviceKindCount] = {"cpu", "cuda"};
+  return kNames[static_cast<int>(device)];
+}
+
 std::string to_string(const std::vector<std::int64_t>& shape) {
   std::string text = "[";
   for (std::size_t i = 0; i < shape.size(); ++i) {

@@ -24,6 +24,13 @@ enum class DType : std::uint8_t {
 };
 inline constexpr int kDTypeCount = 10;
 
+// Where a tensor lies.
+enum class DeviceKind : std::uint8_t {
+  kCpu = 0,
+  kCuda = 1,
+};
+inline constexpr int kDeviceKindCount = 2;
+
 enum class OpKind : std::uint8_t {
   kAllreduce = 0,
   kBroadcast = 1,
@@ -42,9 +49,10 @@ inline constexpr int kReduceOpCount = 6;
 
 std::size_t size_of(DType dtype);  // bytes of one element
 bool is_floating(DType dtype);
-const char* name_of(DType dtype);  // "float32"
-const char* name_of(OpKind kind);  // "allreduce"
-const char* name_of(ReduceOp op);  // "Sum"
+const char* name_of(DType dtype);        // "float32"
+const char* name_of(OpKind kind);        // "allreduce"
+const char* name_of(ReduceOp op);        // "Sum"
+const char* name_of(DeviceKind device);  // "cuda"
 
 std::string to_string(const std::vector<std::int64_t>& shape);  // "[2, 3]"
 

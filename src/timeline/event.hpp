@@ -64,6 +64,7 @@ enum class Medium : std::uint8_t {
   kShm = 1,     // memory that the ranks share
   kMpi = 2,     // messages
   kStaged = 3,  // within nodes and between them, in stages
+  kNccl = 4,    // NCCL, between devices
 };
 
 enum class State : std::uint8_t {

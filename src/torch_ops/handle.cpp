@@ -30,6 +30,7 @@ Result BasicHandle<Result>::wait(std::optional<Seconds> timeout) {
   std::optional<Clock::duration> limit;
   if (timeout) limit = seconds(timeout->count());
   throw_if_error(state.session->engine().wait(state.operation, limit));
+  if (state.operation->results() != nullptr) wait_on_device(*state.device, *state.operation);
   return state.result();
 }
 

@@ -19,6 +19,7 @@ template <typename Result>
 struct HandleState {
   std::shared_ptr<Session> session;  // its engine answers even after shutdown()
   std::shared_ptr<Operation> operation;
+  std::shared_ptr<Device> device;  // where its tensors are; null: on the host
   // When the operation has ended well: a tensor that was given, or what the operation fills, or
   // what is made then.
   std::variant<Result, std::shared_ptr<const Result>, std::function<Result()>> outcome;
@@ -57,6 +58,10 @@ inline void keep_mode(Operation& operation) {
 template <typename Result>
 BasicHandle<Result> submit(detail::HandleState<Result> state) {
   keep_mode(*state.operation);
+  if (state.operation->descriptor.device != DeviceKind::kCpu) {
+    throw_if_error(state.session->cuda_device().find(std::nullopt, state.device));
+    finish_on_device(state.device, *state.operation);
+  }
   throw_if_error(state.session->engine().submit(state.operation));
   return BasicHandle<Result>(std::make_unique<detail::HandleState<Result>>(std::move(state)));
 }
@@ -66,7 +71,7 @@ template <typename Result>
 BasicHandle<Result> submit(const std::shared_ptr<Session>& session,
                            std::shared_ptr<Operation> operation, Result given) {
   return submit<Result>(
-      detail::HandleState<Result>{session, std::move(operation), std::move(given)});
+      detail::HandleState<Result>{session, std::move(operation), nullptr, std::move(given)});
 }
 
 // The same for a result that the operation fills.
@@ -75,7 +80,7 @@ BasicHandle<Result> submit(const std::shared_ptr<Session>& session,
                            std::shared_ptr<Operation> operation,
                            std::shared_ptr<const Result> result) {
   return submit<Result>(
-      detail::HandleState<Result>{session, std::move(operation), std::move(result)});
+      detail::HandleState<Result>{session, std::move(operation), nullptr, std::move(result)});
 }
 
 }  // namespace kolo

@@ -49,13 +49,20 @@ double cores_per_rank(const Topology& topology) {
 }
 
 Engine::Options engine_options(const Config& config, const Topology& topology,
-                               std::vector<int> nodes, AllreduceTable allreduce) {
+                               std::vector<int> nodes, AllreduceTable allreduce,
+                               CudaDevice& cuda_device) {
   Engine::Options options;
   options.group.nodes = std::move(nodes);
   options.group.tuning.chunk_bytes = static_cast<std::size_t>(config.chunk_bytes);
   options.group.tuning.allreduce = std::move(allreduce);
   options.group.limits.bucket_bytes = static_cast<std::size_t>(config.fusion_threshold_bytes);
   options.group.limits.tensor_bytes = static_cast<std::size_t>(config.fusion_tensor_limit_bytes);
+  // A rank alone would pack for nothing.
+  options.group.limits.device_bucket_bytes =
+      topology.size == 1 ? 0 : static_cast<std::size_t>(config.cuda_fusion_threshold_bytes);
+  options.group.find_device = [&cuda_device](std::shared_ptr<Device>& device) {
+    return cuda_device.find(std::nullopt, device);
+  };
   options.group.launch.fusion_tensor_bytes =
       config.disable_group_fusion ? 0 : options.group.limits.tensor_bytes;
   options.group.cache_capacity = static_cast<std::size_t>(config.cache_capacity);
@@ -229,8 +236,10 @@ Session::Session(const Config& config, const Topology& topology, std::int64_t jo
     : config_(config),
       topology_(topology),
       node_(std::move(node)),
-      engine_(std::move(transport), node_,
-              engine_options(config, topology, std::move(nodes), std::move(allreduce))) {
+      cuda_device_(config, topology),
+      engine_(
+          std::move(transport), node_,
+          engine_options(config, topology, std::move(nodes), std::move(allreduce), cuda_device_)) {
   timeline::FlightOrigin origin;
   origin.rank = topology.rank;
   origin.size = topology.size;

@@ -17,6 +17,7 @@
 #include "timeline/metrics_server.hpp"
 #include "timeline/watcher.hpp"
 #include "torch_ops/clock_reader.hpp"
+#include "torch_ops/cuda_device.hpp"
 
 namespace kolo {
 
@@ -36,6 +37,7 @@ class Session {
   const Topology& topology() const { return topology_; }
   shm::Node* node() const { return node_.get(); }  // null where memory is not shared
   Engine& engine() { return engine_; }
+  CudaDevice& cuda_device() { return cuda_device_; }
 
   // "allreduce.unnamed.3": the same on every rank for the same call.
   std::string unnamed(const char* operation);
@@ -69,6 +71,7 @@ class Session {
   std::atomic<std::uint64_t> unnamed_{0};
   std::atomic<std::uint64_t> optimizers_{0};
   std::atomic<std::uint64_t> checkpoints_{0};
+  CudaDevice cuda_device_;
   Mutex mutex_;
   ProcessSet background_ KOLO_GUARDED_BY(mutex_);  // all ranks' own until it is made
   std::map<std::array<int, 3>, std::uint64_t> between_ KOLO_GUARDED_BY(mutex_);

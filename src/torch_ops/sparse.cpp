@@ -65,7 +65,7 @@ Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& 
   double factor = options.postscale_factor();
   if (options.op() == ReduceOp::Average) factor /= call.size();
   return submit(detail::HandleState<at::Tensor>{
-      call.session, std::move(operation),
+      call.session, std::move(operation), nullptr,
       [gathered, size = mine.sizes().vec(), factor] { return combine(*gathered, size, factor); }});
 }
 

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "collectives/nccl/nccl.hpp"
 #include "kolo/error.h"
 #include "torch_ops/call.hpp"
 
@@ -79,6 +80,26 @@ at::Tensor to_work_on(const at::Tensor& tensor, Kept& kept) {
   return work;
 }
 
+// All are on one device, if any of them is on one. When all that prepares them has been put on this
+// thread's current stream.
+void note_device(const Call& call, at::TensorList tensors, Operation& operation) {
+  if (tensors[0].is_cpu()) return;
+  std::shared_ptr<Device> device;
+  throw_if_error(call.session->cuda_device().find(tensors[0].device().index(), device));
+  operation.descriptor.device = DeviceKind::kCuda;
+  put_on_device(*device, operation);
+}
+
+void check_same_device(const Call& call, at::TensorList tensors) {
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    if (tensors[i].device() == tensors[0].device()) continue;
+    refuse({call, i, tensors.size()}, "the tensor is on " + tensors[i].device().str() +
+                                          ", and the first one of the group on " +
+                                          tensors[0].device().str() +
+                                          "; make a group for each device");
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<Operation> operation_of(const Call& call) {
@@ -94,10 +115,13 @@ void check(const Argument& argument, const at::Tensor& tensor) {
   if (tensor.layout() != at::kStrided) {
     refuse(argument, "only dense tensors are supported; use tensor.to_dense()");
   }
-  if (!tensor.is_cpu()) {
+  if (!tensor.is_cpu() && !tensor.is_cuda()) {
     refuse(argument, "the tensor is on " + tensor.device().str() +
-                         ", but this kolo works on CPU tensors; use tensor.cpu()");
+                         ", but kolo works on CPU and CUDA tensors; use tensor.cpu()");
   }
+  const Status cuda = tensor.is_cpu() ? Status::ok() : nccl::available();
+  if (!cuda.is_ok())
+    refuse(argument, "the tensor is on " + tensor.device().str() + ", but " + cuda.message());
 }
 
 std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tensors,
@@ -120,6 +144,7 @@ std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tenso
     spec.shape.assign(tensor.sizes().begin(), tensor.sizes().end());
     spec.name.clear();
   }
+  check_same_device(call, tensors);
   Kept& kept = kept_by(*operation);
   for (const at::Tensor& tensor : tensors) {
     const at::Tensor work = to_work_on(tensor, kept);
@@ -132,6 +157,7 @@ std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tenso
       for (const auto& [to, from] : kept.copy_back) to.copy_(from);
     };
   }
+  note_device(call, tensors, *operation);
   return operation;
 }
 
@@ -152,6 +178,8 @@ std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::T
     operation->tensors.push_back({work.data_ptr(), work.size(0)});
     works->push_back(work);
   }
+  check_same_device(call, tensors);
+  note_device(call, tensors, *operation);
   gathered->tensors.resize(tensors.size());
   gathered->rows.resize(tensors.size());
   // This also keeps what is gathered.

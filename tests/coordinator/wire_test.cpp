@@ -16,6 +16,7 @@ Descriptor a_descriptor() {
   d.destination = 7;
   d.prescale = 0.25;
   d.postscale = -1e300;
+  d.device = DeviceKind::kCuda;
   return d;
 }
 

@@ -1,0 +1,21 @@
+# Finds NCCL: target NCCL::nccl. Looked for in NCCL_ROOT (variable of CMake or of the environment: a prefix with include/ and
+# lib/, such as site-packages/nvidia/nccl), then beside the CUDA toolkit, then where the system has libraries.
+find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_DIR})
+set(NCCL_VERSION "")
+if(NCCL_INCLUDE_DIR)
+  file(STRINGS "${NCCL_INCLUDE_DIR}/nccl.h" _lines REGEX "define NCCL_(MAJOR|MINOR|PATCH) ")
+  foreach(_line IN LISTS _lines)
+    string(REGEX MATCH "[0-9]+$" _number "${_line}")
+    list(APPEND NCCL_VERSION "${_number}")
+  endforeach()
+  string(REPLACE ";" "." NCCL_VERSION "${NCCL_VERSION}")
+endif()
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(NCCL REQUIRED_VARS NCCL_LIBRARY NCCL_INCLUDE_DIR VERSION_VAR NCCL_VERSION
+  REASON_FAILURE_MESSAGE "set NCCL_ROOT to the prefix of an NCCL")
+if(NCCL_FOUND AND NOT TARGET NCCL::nccl)
+  add_library(NCCL::nccl UNKNOWN IMPORTED)
+  set_target_properties(NCCL::nccl PROPERTIES IMPORTED_LOCATION "${NCCL_LIBRARY}" INTERFACE_INCLUDE_DIRECTORIES "${NCCL_INCLUDE_DIR}")
+endif()

@@ -1,0 +1,46 @@
+# Whether this build has CUDA, as KOLO_CUDA asks: sets KOLO_HAS_CUDA, and finds the toolkit and NCCL.
+if(NOT KOLO_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "KOLO_CUDA is '${KOLO_CUDA}'; it must be AUTO, ON or OFF")
+endif()
+set(KOLO_HAS_CUDA OFF)
+if(KOLO_CUDA STREQUAL "OFF")
+  return()
+endif()
+
+set(_missing "")
+include(CheckLanguage)
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+  list(APPEND _missing "nvcc (put it on PATH, or set CMAKE_CUDA_COMPILER)")
+endif()
+find_package(CUDAToolkit 12.1 QUIET)
+if(NOT CUDAToolkit_FOUND)
+  list(APPEND _missing "the CUDA toolkit, from 12.1 on (set CUDAToolkit_ROOT)")
+endif()
+find_package(NCCL 2.18 QUIET)  # ncclCommRegister and non-blocking communicators
+if(NOT NCCL_FOUND)
+  list(APPEND _missing "NCCL, from 2.18 on (set NCCL_ROOT)")
+endif()
+
+if(_missing)
+  list(JOIN _missing ", " _missing)
+  if(KOLO_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "KOLO_CUDA=ON, but these are missing: ${_missing}")
+  endif()
+  message(STATUS "kolo: without CUDA; missing: ${_missing}")
+  return()
+endif()
+
+# Before the language is enabled: CMake would test with one that CUDA 13 has not.
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 80 90)  # with PTX, which newer devices compile
+endif()
+enable_language(CUDA)
+set(CMAKE_CUDA_STANDARD 17)  # CMake 3.25 does not know that nvcc knows C++20
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_FLAGS "${CMAKE_CUDA_FLAGS} --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra")
+if(KOLO_CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+endif()
+set(KOLO_HAS_CUDA ON)
+message(STATUS "kolo: with CUDA ${CUDAToolkit_VERSION} and NCCL ${NCCL_VERSION}, for ${CMAKE_CUDA_ARCHITECTURES}")

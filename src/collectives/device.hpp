@@ -1,0 +1,73 @@
+// An accelerator, as far as the layers above its backend see it. It works later, on queues (CUDA's
+// streams) in which one thing comes after the other; a point says how far a queue is.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "collectives/backend.hpp"
+#include "core/status.hpp"
+
+namespace kolo {
+
+// A place in a queue. Any thread may look at it.
+class DevicePoint {
+ public:
+  virtual ~DevicePoint() = default;
+  DevicePoint() = default;
+  DevicePoint(const DevicePoint&) = delete;
+  DevicePoint& operator=(const DevicePoint&) = delete;
+
+  // kWaiting, kDone when the device has come here, or kFailed.
+  virtual Progress look(Status& status) const = 0;
+};
+
+// What carries out a group's collectives on a device. Its works only enqueue: they are done when
+// that is done, and what they read and write is theirs until the device has come to leave()'s
+// point. They are started in the order of their sequence numbers, each when the one before it is
+// done, for ranks must enqueue in the same order.
+class DeviceBackend : public Backend {
+ public:
+  // The queue on which collectives run and write their results: a cudaStream_t. Each group has its
+  // own: ranks may come to the collectives of two groups in different order.
+  virtual void* queue() const = 0;
+
+  // What has to be done before the first collective: to find the others. Null afterwards. It uses
+  // the turn's part on the host.
+  virtual std::unique_ptr<Work> preparation(Turn turn) = 0;
+
+  // Before a work starts: what it enqueues comes after these points.
+  virtual Status enter(std::span<const std::shared_ptr<DevicePoint>> ready) = 0;
+  // After it: where its results are there.
+  virtual Status leave(std::shared_ptr<DevicePoint>& results) = 0;
+
+  // What has gone wrong since, on the device or between ranks.
+  virtual Status check() = 0;
+  // Ends what is enqueued, with results that are of no use, so that nobody waits for it for ever.
+  // Nothing else may be called afterwards.
+  virtual void abort() = 0;
+};
+
+// Any thread, but make_backend().
+class Device {
+ public:
+  virtual ~Device() = default;
+  Device() = default;
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  virtual int index() const = 0;
+
+  // Where a queue is now: what has been put into it comes before. Fails while the queue is being
+  // captured into a graph.
+  virtual Status record(void* queue, std::shared_ptr<DevicePoint>& point) = 0;
+  // What is put into the queue from now on comes after the point.
+  virtual Status wait(void* queue, const DevicePoint& point) = 0;
+
+  // Over `host`, which outlives it and has the same ranks, they find each other. Throws if the
+  // device fails.
+  virtual std::unique_ptr<DeviceBackend> make_backend(Backend& host) = 0;
+};
+
+}  // namespace kolo

@@ -1,0 +1,386 @@
+#include "collectives/nccl/backend.hpp"
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "collectives/nccl/check.hpp"
+#include "collectives/nccl/communicator.hpp"
+#include "collectives/nccl/device_memory.hpp"
+#include "collectives/nccl/kernels.hpp"
+#include "collectives/nccl/preparation.hpp"
+
+namespace kolo::nccl {
+namespace {
+
+// What NCCL calls a dtype. It has no int16, which travels as int32.
+ncclDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::kUint8:
+    case DType::kBool:
+      return ncclUint8;
+    case DType::kInt8:
+      return ncclInt8;
+    case DType::kInt16:
+    case DType::kInt32:
+      return ncclInt32;
+    case DType::kInt64:
+      return ncclInt64;
+    case DType::kFloat16:
+      return ncclFloat16;
+    case DType::kBfloat16:
+      return ncclBfloat16;
+    case DType::kFloat32:
+      return ncclFloat32;
+    case DType::kFloat64:
+      return ncclFloat64;
+  }
+  return ncclUint8;
+}
+
+// Integers are divided afterwards, rounding towards zero. A bool is 0 or 1.
+ncclRedOp_t operator_of(const Reduction& reduction) {
+  switch (reduction.op) {
+    case ReduceOp::Average:
+      return is_floating(reduction.dtype) ? ncclAvg : ncclSum;
+    case ReduceOp::Min:
+      return ncclMin;
+    case ReduceOp::Max:
+      return ncclMax;
+    case ReduceOp::Product:
+      return reduction.dtype == DType::kBool ? ncclMin : ncclProd;
+    case ReduceOp::Sum:
+    case ReduceOp::Adasum:  // refused before
+      break;
+  }
+  return ncclSum;
+}
+
+// Enqueues one thing, then, when NCCL is through with that, another.
+class Enqueue final : public Work {
+ public:
+  using Call = std::function<Status()>;
+
+  Enqueue(Streams& streams, const Communicator& communicator, Call call, Call then)
+      : streams_(streams),
+        communicator_(communicator),
+        call_(std::move(call)),
+        then_(std::move(then)) {}
+
+  Status start() override {
+    const OnDevice here(streams_.device());
+    if (!here.status().is_ok()) return here.status();
+    if (Status s = streams_.join(); !s.is_ok()) return s;
+    return call_();
+  }
+
+  Progress step(Status& status) override {
+    const Progress progress = communicator_.settle(status);
+    if (progress != Progress::kDone || !then_) return progress;
+    const OnDevice here(streams_.device());
+    status = here.status();
+    if (status.is_ok()) status = then_();
+    return status.is_ok() ? Progress::kDone : Progress::kFailed;
+  }
+
+ private:
+  Streams& streams_;                  // outlives the work
+  const Communicator& communicator_;  // likewise
+  const Call call_;
+  const Call then_;  // or empty
+};
+
+// Alone in its group nothing has to be moved.
+class Nothing final : public Work {
+ public:
+  Status start() override { return Status::ok(); }
+  Progress step(Status& /*status*/) override { return Progress::kDone; }
+};
+
+// Several calls that NCCL carries out as one.
+template <typename Calls>
+Status in_group(const Calls& calls) {
+  if (Status s = nccl_status(ncclGroupStart(), "ncclGroupStart"); !s.is_ok()) return s;
+  const Status status = calls();
+  const Status ended = nccl_status(ncclGroupEnd(), "ncclGroupEnd");
+  return status.is_ok() ? ended : status;
+}
+
+bool are_equal(const std::vector<std::size_t>& boundaries) {
+  const std::size_t first = boundaries[1] - boundaries[0];
+  for (std::size_t i = 1; i + 1 < boundaries.size(); ++i) {
+    if (boundaries[i + 1] - boundaries[i] != first) return false;
+  }
+  return true;
+}
+
+class NcclBackend final : public DeviceBackend {
+ public:
+  NcclBackend(std::shared_ptr<Streams> streams, Backend& host, bool may_share)
+      : streams_(std::move(streams)),
+        host_(host),
+        may_share_(may_share),
+        memory_(streams_),
+        communicator_(host.rank(), host.size(), streams_->device()) {}
+
+  void* queue() const override { return streams_->reducing(); }
+  int rank() const override { return host_.rank(); }
+  int size() const override { return host_.size(); }
+  Memory& memory() override { return memory_; }
+  std::shared_ptr<std::byte[]> make_buffer(std::size_t bytes) override {
+    return memory_.allocate(bytes);
+  }
+  timeline::Medium medium(OpKind /*kind*/, ReduceOp /*op*/) const override {
+    return size() == 1 ? timeline::Medium::kNone : timeline::Medium::kNccl;
+  }
+  std::optional<int> lost_rank() const override { return host_.lost_rank(); }
+
+  std::unique_ptr<Work> preparation(Turn turn) override {
+    if (ready_ || size() == 1) return nullptr;
+    return make_preparation(host_, turn, communicator_, streams_->device(), may_share_, ready_);
+  }
+
+  // Of the points on one stream the last one counts.
+  Status enter(std::span<const std::shared_ptr<DevicePoint>> ready) override {
+    std::vector<const Point*> last;
+    for (const std::shared_ptr<DevicePoint>& one : ready) {
+      const auto* const point = static_cast<const Point*>(one.get());
+      auto same = last.begin();
+      while (same != last.end() && (*same)->stream() != point->stream()) ++same;
+      if (same == last.end()) {
+        last.push_back(point);
+      } else if ((*same)->number() < point->number()) {
+        *same = point;
+      }
+    }
+    for (const Point* point : last) {
+      if (Status s = wait_for(streams_->packing(), *point); !s.is_ok()) return s;
+    }
+    return Status::ok();
+  }
+
+  Status leave(std::shared_ptr<DevicePoint>& results) override {
+    if (Status s = streams_->join(); !s.is_ok()) return s;
+    std::shared_ptr<Point> point;
+    const Status status = streams_->events()->record(streams_->reducing(), point);
+    results = std::move(point);
+    return status;
+  }
+
+  Status check() override { return communicator_.check(); }
+  void abort() override { communicator_.abort(); }
+
+  std::unique_ptr<Work> allreduce(Turn /*turn*/, void* data, std::size_t count,
+                                  const Reduction& reduction) override {
+    const auto finish = [this, data, count, reduction] {
+      return scale_result(data, count, reduction);
+    };
+    if (size() == 1) return enqueue([] { return Status::ok(); }, finish);
+    if (reduction.dtype == DType::kInt16) return allreduce_widened(data, count, reduction);
+    return enqueue(
+        [this, data, count, reduction] { return call_allreduce(data, count, reduction); }, finish);
+  }
+
+  std::unique_ptr<Work> broadcast(Turn /*turn*/, void* data, std::size_t bytes, int root) override {
+    if (size() == 1 || bytes == 0) return std::make_unique<Nothing>();
+    return enqueue([this, data, bytes, root] { return call_broadcast(data, bytes, root); });
+  }
+
+  std::unique_ptr<Work> allgather(Turn /*turn*/, void* data,
+                                  std::vector<std::size_t> boundaries) override {
+    if (size() == 1) return std::make_unique<Nothing>();
+    return enqueue([this, data = static_cast<std::byte*>(data), at = std::move(boundaries)] {
+      if (are_equal(at)) {
+        return status_of(
+            ncclAllGather(data + at[rank()], data, at[1], ncclUint8, communicator_.get(), stream()),
+            "ncclAllGather");
+      }
+      return in_group([&] {
+        for (std::size_t root = 0; root + 1 < at.size(); ++root) {
+          const std::size_t bytes = at[root + 1] - at[root];
+          if (bytes == 0) continue;
+          Status status = call_broadcast(data + at[root], bytes, static_cast<int>(root));
+          if (!status.is_ok()) return status;
+        }
+        return Status::ok();
+      });
+    });
+  }
+
+  std::unique_ptr<Work> alltoall(Turn /*turn*/, const AlltoallSide& from,
+                                 const AlltoallSide& to) override {
+    return enqueue([this, from, to] { return call_alltoall(from, to); });
+  }
+
+  std::unique_ptr<Work> reducescatter(Turn turn, void* data, std::vector<std::size_t> boundaries,
+                                      const Reduction& reduction) override {
+    // Rare: every rank gets more than it needs.
+    if (size() == 1 || reduction.dtype == DType::kInt16)
+      return allreduce(turn, data, boundaries.back(), reduction);
+    auto* const bytes = static_cast<std::byte*>(data);
+    const std::size_t element = size_of(reduction.dtype);
+    const auto own = static_cast<std::size_t>(rank());
+    std::byte* const mine = bytes + boundaries[own] * element;
+    const std::size_t count = boundaries[own + 1] - boundaries[own];
+    return enqueue([this, bytes, element, at = std::move(boundaries),
+                    reduction] { return call_reducescatter(bytes, element, at, reduction); },
+                   [this, mine, count, reduction] { return scale_result(mine, count, reduction); });
+  }
+
+  std::unique_ptr<Work> transfer(Turn /*turn*/, void* data, std::size_t bytes, int source,
+                                 int destination) override {
+    if (bytes == 0 || (rank() != source && rank() != destination))
+      return std::make_unique<Nothing>();
+    if (rank() == source) {
+      return enqueue([this, data, bytes, destination] {
+        return status_of(
+            ncclSend(data, bytes, ncclUint8, destination, communicator_.get(), stream()),
+            "ncclSend");
+      });
+    }
+    return enqueue([this, data, bytes, source] {
+      return status_of(ncclRecv(data, bytes, ncclUint8, source, communicator_.get(), stream()),
+                       "ncclRecv");
+    });
+  }
+
+  std::unique_ptr<Work> clock_reading(Turn turn, ClockReading& reading) override {
+    return host_.clock_reading(turn, reading);
+  }
+
+ private:
+  cudaStream_t stream() const { return streams_->reducing(); }
+
+  Status status_of(ncclResult_t code, const char* call) const {
+    return nccl_status(code, call, communicator_.get());
+  }
+
+  std::unique_ptr<Work> enqueue(Enqueue::Call call, Enqueue::Call then = {}) {
+    return std::make_unique<Enqueue>(*streams_, communicator_, std::move(call), std::move(then));
+  }
+
+  Status call_allreduce(void* data, std::size_t count, const Reduction& reduction) const {
+    if (count == 0) return Status::ok();
+    return status_of(ncclAllReduce(data, data, count, type_of(reduction.dtype),
+                                   operator_of(reduction), communicator_.get(), stream()),
+                     "ncclAllReduce");
+  }
+
+  Status call_broadcast(void* data, std::size_t bytes, int root) const {
+    return status_of(
+        ncclBroadcast(data, data, bytes, ncclUint8, root, communicator_.get(), stream()),
+        "ncclBroadcast");
+  }
+
+  // What this rank has for itself is copied.
+  Status call_alltoall(const AlltoallSide& from, const AlltoallSide& to) const {
+    const auto* const source = static_cast<const std::byte*>(from.data);
+    auto* const target = static_cast<std::byte*>(to.data);
+    const auto own = static_cast<std::size_t>(rank());
+    const std::size_t kept = from.boundaries[own + 1] - from.boundaries[own];
+    if (kept > 0) {
+      Status status =
+          cuda_status(cudaMemcpyAsync(target + to.boundaries[own], source + from.boundaries[own],
+                                      kept, cudaMemcpyDeviceToDevice, stream()),
+                      "cudaMemcpyAsync");
+      if (!status.is_ok()) return status;
+    }
+    if (size() == 1) return Status::ok();
+    return in_group([&] {
+      for (std::size_t peer = 0; peer + 1 < from.boundaries.size(); ++peer) {
+        if (peer == own) continue;
+        const std::size_t sent = from.boundaries[peer + 1] - from.boundaries[peer];
+        const std::size_t received = to.boundaries[peer + 1] - to.boundaries[peer];
+        Status status;
+        if (sent > 0) {
+          status = status_of(ncclSend(source + from.boundaries[peer], sent, ncclUint8,
+                                      static_cast<int>(peer), communicator_.get(), stream()),
+                             "ncclSend");
+        }
+        if (status.is_ok() && received > 0) {
+          status = status_of(ncclRecv(target + to.boundaries[peer], received, ncclUint8,
+                                      static_cast<int>(peer), communicator_.get(), stream()),
+                             "ncclRecv");
+        }
+        if (!status.is_ok()) return status;
+      }
+      return Status::ok();
+    });
+  }
+
+  Status call_reducescatter(std::byte* data, std::size_t element,
+                            const std::vector<std::size_t>& at, const Reduction& reduction) const {
+    const ncclDataType_t type = type_of(reduction.dtype);
+    const ncclRedOp_t op = operator_of(reduction);
+    if (are_equal(at)) {
+      if (at[1] == 0) return Status::ok();
+      std::byte* const mine = data + at[static_cast<std::size_t>(rank())] * element;
+      return status_of(
+          ncclReduceScatter(data, mine, at[1], type, op, communicator_.get(), stream()),
+          "ncclReduceScatter");
+    }
+    return in_group([&] {
+      for (std::size_t root = 0; root + 1 < at.size(); ++root) {
+        const std::size_t count = at[root + 1] - at[root];
+        if (count == 0) continue;
+        std::byte* const segment = data + at[root] * element;
+        Status status = status_of(ncclReduce(segment, segment, count, type, op,
+                                             static_cast<int>(root), communicator_.get(), stream()),
+                                  "ncclReduce");
+        if (!status.is_ok()) return status;
+      }
+      return Status::ok();
+    });
+  }
+
+  // After NCCL: what it has not done itself.
+  Status scale_result(void* data, std::size_t count, const Reduction& reduction) const {
+    const bool divides = reduction.divisor != 1 && !is_floating(reduction.dtype);
+    if (divides && reduction.dtype != DType::kBool) {
+      Status status = enqueue_division(data, count, reduction.dtype, reduction.divisor, stream());
+      if (!status.is_ok()) return status;
+    }
+    if (reduction.postscale == 1.0 || reduction.dtype == DType::kBool) return Status::ok();
+    auto* const bytes = static_cast<std::byte*>(data);
+    const Transfer in_place{bytes, bytes, count};
+    return enqueue_scaled({in_place}, reduction.dtype, reduction.postscale, stream());
+  }
+
+  // The sum of int16 wraps around where that of int32 does not, at the same places.
+  std::unique_ptr<Work> allreduce_widened(void* data, std::size_t count,
+                                          const Reduction& reduction) {
+    if (count == 0) return std::make_unique<Nothing>();
+    const auto wide = std::make_shared<std::int32_t*>(nullptr);
+    auto* const narrow = static_cast<std::int16_t*>(data);
+    const auto begin = [this, wide, narrow, count, reduction] {
+      void* memory = nullptr;
+      Status status = cuda_status(cudaMallocAsync(&memory, count * sizeof(std::int32_t), stream()),
+                                  "cudaMallocAsync");
+      if (!status.is_ok()) return status;
+      *wide = static_cast<std::int32_t*>(memory);
+      status = enqueue_widening(*wide, narrow, count, stream());
+      return status.is_ok() ? call_allreduce(*wide, count, reduction) : status;
+    };
+    return enqueue(begin, [this, wide, narrow, data, count, reduction] {
+      Status status = enqueue_narrowing(narrow, *wide, count, stream());
+      if (status.is_ok()) status = cuda_status(cudaFreeAsync(*wide, stream()), "cudaFreeAsync");
+      return status.is_ok() ? scale_result(data, count, reduction) : status;
+    });
+  }
+
+  const std::shared_ptr<Streams> streams_;
+  Backend& host_;  // outlives this
+  const bool may_share_;
+  DeviceMemory memory_;
+  Communicator communicator_;
+  bool ready_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceBackend> make_backend(std::shared_ptr<Streams> streams, Backend& host,
+                                            bool may_share) {
+  return std::make_unique<NcclBackend>(std::move(streams), host, may_share);
+}
+
+}  // namespace kolo::nccl

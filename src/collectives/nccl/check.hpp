@@ -1,0 +1,32 @@
+// Return codes of CUDA and NCCL become Statuses here and nowhere else.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include "core/status.hpp"
+
+namespace kolo::nccl {
+
+// `call` is what gave the code, for the message.
+Status cuda_status(cudaError_t code, const char* call);
+
+// ncclInProgress is no failure: see Communicator. `comm` may be null.
+Status nccl_status(ncclResult_t code, const char* call, ncclComm_t comm = nullptr);
+
+// Makes a device the thread's current one, as long as this lives.
+class OnDevice {
+ public:
+  explicit OnDevice(int index);
+  ~OnDevice();
+  OnDevice(const OnDevice&) = delete;
+  OnDevice& operator=(const OnDevice&) = delete;
+
+  const Status& status() const { return status_; }
+
+ private:
+  int before_ = -1;  // -1: is to stay
+  Status status_;
+};
+
+}  // namespace kolo::nccl

@@ -1,0 +1,80 @@
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "collectives/nccl/backend.hpp"
+#include "collectives/nccl/check.hpp"
+#include "collectives/nccl/nccl.hpp"
+#include "collectives/nccl/streams.hpp"
+#include "core/host.hpp"
+
+namespace kolo::nccl {
+namespace {
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(int index, bool may_share)
+      : events_(std::make_shared<Events>(index)), may_share_(may_share) {}
+
+  int index() const override { return events_->device(); }
+
+  Status record(void* queue, std::shared_ptr<DevicePoint>& point) override {
+    auto* const stream = static_cast<cudaStream_t>(queue);
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    Status status = cuda_status(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing");
+    if (status.is_ok() && capture != cudaStreamCaptureStatusNone) {
+      status = Status::invalid_argument(
+          "a reduction cannot be captured into a CUDA graph, for ranks agree on each anew: capture "
+          "forward and backward under no_sync(), and reduce outside of the graph");
+    }
+    if (!status.is_ok()) return status;
+    std::shared_ptr<Point> recorded;
+    status = events_->record(stream, recorded);
+    point = std::move(recorded);
+    return status;
+  }
+
+  Status wait(void* queue, const DevicePoint& point) override {
+    return wait_for(static_cast<cudaStream_t>(queue), static_cast<const Point&>(point));
+  }
+
+  std::unique_ptr<DeviceBackend> make_backend(Backend& host) override {
+    std::unique_ptr<Streams> streams;
+    throw_if_error(Streams::create(events_, streams));
+    return nccl::make_backend(std::move(streams), host, may_share_);
+  }
+
+ private:
+  const std::shared_ptr<Events> events_;
+  const bool may_share_;
+};
+
+// NCCL refuses two ranks on one device. From 2.30 on it can be told to allow it; before, ranks that
+// say they are on different hosts pass, and talk over sockets.
+Status allow_sharing(int rank) {
+  int version = 0;
+  if (Status s = nccl_status(ncclGetVersion(&version), "ncclGetVersion"); !s.is_ok()) return s;
+  const std::string host = host_name() + "-kolo-" + std::to_string(rank);
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): before NCCL has threads
+  const int failed = version >= 23000 ? setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0)
+                                      : setenv("NCCL_HOSTID", host.c_str(), 0);
+  return failed == 0 ? Status::ok() : Status::internal("setenv failed for KOLO_SHARE_DEVICE");
+}
+
+}  // namespace
+
+Status available() {
+  return Status::ok();
+}
+
+Status make_device(int index, const Options& options, std::shared_ptr<Device>& device) {
+  if (options.may_share) {
+    if (Status s = allow_sharing(options.rank); !s.is_ok()) return s;
+  }
+  const OnDevice here(index);  // it is there, and CUDA works on it
+  if (!here.status().is_ok()) return here.status();
+  device = std::make_shared<CudaDevice>(index, options.may_share);
+  return Status::ok();
+}
+
+}  // namespace kolo::nccl

@@ -1,0 +1,91 @@
+#include "collectives/nccl/device_memory.hpp"
+
+#include <nccl.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "collectives/nccl/check.hpp"
+#include "collectives/nccl/kernels.hpp"
+#include "core/log.hpp"
+
+namespace kolo::nccl {
+namespace {
+
+struct Freed {
+  int device;
+  void operator()(std::byte* data) const {
+    const OnDevice here(device);
+    const Status status = nccl_status(ncclMemFree(data), "ncclMemFree");
+    if (!status.is_ok()) log::debug(status.message());  // also when the process ends
+  }
+};
+
+}  // namespace
+
+Status DeviceMemory::put(std::span<const Piece> pieces, DType dtype, ReduceOp op, double factor) {
+  const OnDevice here(streams_->device());
+  if (!here.status().is_ok()) return here.status();
+  const bool scales = factor != 1.0 && dtype != DType::kBool;
+  std::vector<Transfer> moves;  // as they are, and what is filled
+  std::vector<Transfer> scaled;
+  for (const Piece& piece : pieces) {
+    const bool moves_it = piece.from != piece.at;
+    if (piece.from != nullptr && scales) {
+      scaled.push_back({piece.at, piece.from, piece.count});
+    } else if (moves_it) {
+      moves.push_back({piece.at, piece.from, piece.count});
+    }
+  }
+  if (!pieces.empty()) {
+    if (const auto last = unpacked_.extract(pieces.front().at)) {
+      if (Status s = wait_for(streams_->packing(), *last.mapped()); !s.is_ok()) return s;
+    }
+  }
+  Status status;
+  if (!moves.empty())
+    status = enqueue_moves(moves, dtype, identity_pattern(dtype, op), streams_->packing());
+  if (status.is_ok() && !scaled.empty())
+    status = enqueue_scaled(scaled, dtype, factor, streams_->packing());
+  return status;
+}
+
+Status DeviceMemory::take(std::span<const Piece> pieces, DType dtype) {
+  const OnDevice here(streams_->device());
+  if (!here.status().is_ok()) return here.status();
+  std::vector<Transfer> moves;
+  for (const Piece& piece : pieces) {
+    if (piece.to != nullptr && piece.to != piece.at)
+      moves.push_back({piece.to, piece.at, piece.count});
+  }
+  if (moves.empty()) return Status::ok();
+  Status status = enqueue_moves(moves, dtype, {}, streams_->reducing());
+  if (!status.is_ok()) return status;
+  return streams_->events()->record(streams_->reducing(), unpacked_[pieces.front().at]);
+}
+
+Status DeviceMemory::copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return Status::ok();
+  const OnDevice here(streams_->device());
+  if (!here.status().is_ok()) return here.status();
+  if (Status s = streams_->join(); !s.is_ok()) return s;
+  return cuda_status(
+      cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, streams_->reducing()),
+      "cudaMemcpyAsync");
+}
+
+std::shared_ptr<std::byte[]> DeviceMemory::allocate(std::size_t bytes) {
+  const OnDevice here(streams_->device());
+  throw_if_error(here.status());
+  bytes = std::max<std::size_t>(bytes, 1);
+  void* data = nullptr;
+  throw_if_error(nccl_status(ncclMemAlloc(&data, bytes),
+                             ("ncclMemAlloc of " + std::to_string(bytes) + " bytes").c_str()));
+  std::shared_ptr<std::byte[]> buffer(static_cast<std::byte*>(data), Freed{streams_->device()});
+  throw_if_error(
+      cuda_status(cudaMemsetAsync(data, 0, bytes, streams_->packing()), "cudaMemsetAsync"));
+  return buffer;
+}
+
+}  // namespace kolo::nccl

@@ -1,0 +1,34 @@
+// What is done with tensors on a device before and after a collective, on its two streams.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <unordered_map>
+
+#include "collectives/memory.hpp"
+#include "collectives/nccl/streams.hpp"
+
+namespace kolo::nccl {
+
+// Used by who drives the engine.
+class DeviceMemory final : public Memory {
+ public:
+  explicit DeviceMemory(std::shared_ptr<Streams> streams) : streams_(std::move(streams)) {}
+
+  // On the packing stream, behind what was unpacked from the same place.
+  Status put(std::span<const Piece> pieces, DType dtype, ReduceOp op, double factor) override;
+  // On the reducing stream, like what follows.
+  Status take(std::span<const Piece> pieces, DType dtype) override;
+  Status copy(void* to, const void* from, std::size_t bytes) override;
+
+  // Zeros on the packing stream, which NCCL can register. Freed when nobody refers to them, who
+  // must not before the device has done with them. Throws where there is no memory.
+  std::shared_ptr<std::byte[]> allocate(std::size_t bytes);
+
+ private:
+  const std::shared_ptr<Streams> streams_;
+  // By a buffer's place: when what was in it had been unpacked.
+  std::unordered_map<const std::byte*, std::shared_ptr<Point>> unpacked_;
+};
+
+}  // namespace kolo::nccl

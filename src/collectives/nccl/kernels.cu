@@ -1,0 +1,140 @@
+#include "collectives/nccl/kernels.hpp"
+
+#include <cstring>
+#include <limits>
+
+#include "collectives/nccl/check.hpp"
+#include "collectives/nccl/move.hpp"
+
+namespace kolo::nccl {
+namespace {
+
+__device__ Place here() {
+  return {blockIdx.x, threadIdx.x, blockDim.x};
+}
+
+__global__ void move_kernel(const __grid_constant__ MoveTable table) {
+  move_bytes(table, here());
+}
+
+template <typename T>
+__global__ void scale_kernel(const __grid_constant__ MoveTable table, double factor) {
+  scale_elements<T>(table, factor, here());
+}
+
+template <typename T>
+__global__ void divide_kernel(const __grid_constant__ MoveTable table, std::int64_t divisor) {
+  divide_elements<T>(table, divisor, here());
+}
+
+template <typename From, typename To>
+__global__ void convert_kernel(const __grid_constant__ MoveTable table) {
+  convert_elements<From, To>(table, here());
+}
+
+// Calls launch(table, blocks) for as many of the transfers at a time as a table holds. `unit`: how
+// many of what a block takes are in an element; `a_block`: how many of these it takes.
+template <typename Launch>
+Status in_tables(const std::vector<Transfer>& transfers, std::size_t unit, std::size_t a_block,
+                 const Pattern& fill, const Launch& launch) {
+  MoveTable table;
+  std::memcpy(table.pattern, fill.bytes, sizeof table.pattern);
+  const auto send = [&] {
+    if (table.count == 0) return Status::ok();
+    launch(table, table.blocks);
+    table.count = 0;
+    table.blocks = 0;
+    return cuda_status(cudaGetLastError(), "starting a kernel");
+  };
+  for (const Transfer& transfer : transfers) {
+    const std::size_t count = transfer.count * unit;
+    if (count == 0) continue;
+    const std::size_t blocks = (count + a_block - 1) / a_block;
+    if (blocks > std::numeric_limits<int>::max() - table.blocks ||
+        table.count == MoveTable::kMost) {
+      if (Status s = send(); !s.is_ok()) return s;
+    }
+    table.moves[table.count++] = {transfer.to, transfer.from, count, table.blocks};
+    table.blocks += static_cast<unsigned>(blocks);
+  }
+  return send();
+}
+
+// Calls visitor with a value of the type that belongs to dtype.
+template <typename Visitor>
+void visit(DType dtype, const Visitor& visitor) {
+  switch (dtype) {
+    case DType::kUint8:
+    case DType::kBool:
+      return visitor(std::uint8_t{});
+    case DType::kInt8:
+      return visitor(std::int8_t{});
+    case DType::kInt16:
+      return visitor(std::int16_t{});
+    case DType::kInt32:
+      return visitor(std::int32_t{});
+    case DType::kInt64:
+      return visitor(std::int64_t{});
+    case DType::kFloat16:
+      return visitor(__half{});
+    case DType::kBfloat16:
+      return visitor(__nv_bfloat16{});
+    case DType::kFloat32:
+      return visitor(float{});
+    case DType::kFloat64:
+      return visitor(double{});
+  }
+}
+
+template <typename From, typename To>
+Status enqueue_conversion(To* to, const From* from, std::size_t count, cudaStream_t stream) {
+  const Transfer all{reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
+                     count};
+  return in_tables({all}, 1, kElementsABlock, {}, [&](const MoveTable& table, unsigned blocks) {
+    convert_kernel<From, To><<<blocks, kThreads, 0, stream>>>(table);
+  });
+}
+
+}  // namespace
+
+Status enqueue_moves(const std::vector<Transfer>& transfers, DType dtype, const Pattern& fill,
+                     cudaStream_t stream) {
+  return in_tables(transfers, size_of(dtype), kBytesABlock, fill,
+                   [&](const MoveTable& table, unsigned blocks) {
+                     move_kernel<<<blocks, kThreads, 0, stream>>>(table);
+                   });
+}
+
+Status enqueue_scaled(const std::vector<Transfer>& transfers, DType dtype, double factor,
+                      cudaStream_t stream) {
+  return in_tables(transfers, 1, kElementsABlock, {}, [&](const MoveTable& table, unsigned blocks) {
+    visit(dtype, [&](auto type) {
+      scale_kernel<decltype(type)><<<blocks, kThreads, 0, stream>>>(table, factor);
+    });
+  });
+}
+
+Status enqueue_division(void* data, std::size_t count, DType dtype, std::int64_t divisor,
+                        cudaStream_t stream) {
+  auto* const bytes = static_cast<std::byte*>(data);
+  const Transfer all{bytes, bytes, count};
+  return in_tables({all}, 1, kElementsABlock, {}, [&](const MoveTable& table, unsigned blocks) {
+    visit(dtype, [&](auto type) {
+      if constexpr (std::is_integral_v<decltype(type)>) {
+        divide_kernel<decltype(type)><<<blocks, kThreads, 0, stream>>>(table, divisor);
+      }
+    });
+  });
+}
+
+Status enqueue_widening(std::int32_t* to, const std::int16_t* from, std::size_t count,
+                        cudaStream_t stream) {
+  return enqueue_conversion(to, from, count, stream);
+}
+
+Status enqueue_narrowing(std::int16_t* to, const std::int32_t* from, std::size_t count,
+                         cudaStream_t stream) {
+  return enqueue_conversion(to, from, count, stream);
+}
+
+}  // namespace kolo::nccl

@@ -1,0 +1,42 @@
+// What kolo does to tensors on a device: enqueued, in a few kernels for many tensors.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "core/status.hpp"
+#include "core/types.hpp"
+
+namespace kolo::nccl {
+
+// Elements from one place to another that does not overlap with it, or that is the same.
+struct Transfer {
+  std::byte* to = nullptr;
+  const std::byte* from = nullptr;  // null: `fill`'s pattern
+  std::size_t count = 0;            // elements
+};
+
+// What leaves every value as it is when it is combined with, repeated.
+struct Pattern {
+  unsigned char bytes[16] = {};
+};
+Pattern identity_pattern(DType dtype, ReduceOp op);
+
+Status enqueue_moves(const std::vector<Transfer>& transfers, DType dtype, const Pattern& fill,
+                     cudaStream_t stream);
+// Times the factor, on the way. None without a source. As kolo::scale().
+Status enqueue_scaled(const std::vector<Transfer>& transfers, DType dtype, double factor,
+                      cudaStream_t stream);
+// In place. As kolo::divide(), of integers.
+Status enqueue_division(void* data, std::size_t count, DType dtype, std::int64_t divisor,
+                        cudaStream_t stream);
+// int16 to int32, and back, wrapping around.
+Status enqueue_widening(std::int32_t* to, const std::int16_t* from, std::size_t count,
+                        cudaStream_t stream);
+Status enqueue_narrowing(std::int16_t* to, const std::int32_t* from, std::size_t count,
+                         cudaStream_t stream);
+
+}  // namespace kolo::nccl

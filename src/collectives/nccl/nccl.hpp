@@ -1,0 +1,23 @@
+// This process' CUDA device, whose collectives NCCL carries out. No CUDA or NCCL header is needed
+// to include this.
+#pragma once
+
+#include <memory>
+
+#include "collectives/device.hpp"
+
+namespace kolo::nccl {
+
+struct Options {
+  // Several ranks may have the same device.
+  bool may_share = false;
+  int rank = 0;  // in the world
+};
+
+// Whether kolo was built for this at all; else why not, and what to do.
+Status available();
+
+// The CUDA device of that number. Any thread; once a process.
+Status make_device(int index, const Options& options, std::shared_ptr<Device>& device);
+
+}  // namespace kolo::nccl

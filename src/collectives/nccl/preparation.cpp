@@ -1,0 +1,119 @@
+#include "collectives/nccl/preparation.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collectives/nccl/check.hpp"
+#include "core/host.hpp"
+
+namespace kolo::nccl {
+namespace {
+
+// What a rank tells of itself, byte by byte as it is in memory.
+struct Card {
+  char host[64] = {};
+  char bus[32] = {};       // the device's address on the PCI bus of its host
+  char failure[192] = {};  // why there is none; else empty
+  ncclUniqueId id = {};    // rank 0's
+};
+
+void set_text(char* field, std::size_t size, const std::string& text) {
+  const std::size_t length = std::min(size - 1, text.size());
+  std::copy_n(text.begin(), length, field);
+  field[length] = '\0';
+}
+
+class Preparation final : public Work {
+ public:
+  Preparation(Backend& host, Turn turn, Communicator& communicator, int device, bool may_share,
+              bool& ready)
+      : communicator_(communicator),
+        device_(device),
+        may_share_(may_share),
+        ready_(ready),
+        cards_(static_cast<std::size_t>(host.size())),
+        exchange_(host.allgather(turn, cards_.data(), boundaries(host.size()))) {}
+
+  Status start() override {
+    write_own_card();
+    return exchange_->start();
+  }
+
+  Progress step(Status& status) override {
+    if (exchange_ != nullptr) {
+      const Progress progress = exchange_->step(status);
+      if (progress != Progress::kDone) return progress;
+      exchange_.reset();
+      status = begin();
+      return status.is_ok() ? Progress::kAdvanced : Progress::kFailed;
+    }
+    const Progress progress = communicator_.settle(status);
+    ready_ = progress == Progress::kDone;
+    return progress;
+  }
+
+ private:
+  static std::vector<std::size_t> boundaries(int size) {
+    std::vector<std::size_t> result;
+    for (int rank = 0; rank <= size; ++rank)
+      result.push_back(static_cast<std::size_t>(rank) * sizeof(Card));
+    return result;
+  }
+
+  // A failure is told to all, so that none waits for this rank.
+  void write_own_card() {
+    Card& card = cards_[static_cast<std::size_t>(communicator_.rank())];
+    set_text(card.host, sizeof card.host, host_name());
+    Status status = cuda_status(cudaDeviceGetPCIBusId(card.bus, sizeof card.bus, device_),
+                                "cudaDeviceGetPCIBusId");
+    if (status.is_ok() && communicator_.rank() == 0)
+      status = nccl_status(ncclGetUniqueId(&card.id), "ncclGetUniqueId");
+    if (!status.is_ok()) set_text(card.failure, sizeof card.failure, status.message());
+  }
+
+  Status begin() const {
+    for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
+      if (cards_[rank].failure[0] == '\0') continue;
+      return Status::internal("rank " + std::to_string(rank) +
+                              " of the group has no device to reduce on: " + cards_[rank].failure);
+    }
+    if (Status s = find_shared(); !s.is_ok()) return s;
+    return communicator_.begin(cards_[0].id);
+  }
+
+  Status find_shared() const {
+    for (std::size_t one = 0; one < cards_.size() && !may_share_; ++one) {
+      for (std::size_t other = one + 1; other < cards_.size(); ++other) {
+        if (std::strcmp(cards_[one].host, cards_[other].host) != 0 ||
+            std::strcmp(cards_[one].bus, cards_[other].bus) != 0)
+          continue;
+        return Status::invalid_argument(
+            "ranks " + std::to_string(one) + " and " + std::to_string(other) +
+            " of the group have their tensors on the same GPU (" + cards_[one].bus + " of " +
+            cards_[one].host +
+            "): put each rank's on a GPU of its own, that of kolo::local_device(), start fewer "
+            "ranks a node, or set KOLO_SHARE_DEVICE=1, which is slow");
+      }
+    }
+    return Status::ok();
+  }
+
+  Communicator& communicator_;
+  const int device_;
+  const bool may_share_;
+  bool& ready_;
+  std::vector<Card> cards_;
+  std::unique_ptr<Work> exchange_;  // null when it is done
+};
+
+}  // namespace
+
+std::unique_ptr<Work> make_preparation(Backend& host, Turn turn, Communicator& communicator,
+                                       int device, bool may_share, bool& ready) {
+  return std::make_unique<Preparation>(host, turn, communicator, device, may_share, ready);
+}
+
+}  // namespace kolo::nccl

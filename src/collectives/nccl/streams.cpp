@@ -1,0 +1,95 @@
+#include "collectives/nccl/streams.hpp"
+
+#include <utility>
+
+#include "collectives/nccl/check.hpp"
+
+namespace kolo::nccl {
+
+// --- points ---
+
+Point::Point(std::shared_ptr<Events> events, cudaEvent_t event, cudaStream_t stream,
+             std::uint64_t number)
+    : events_(std::move(events)), event_(event), stream_(stream), number_(number) {}
+
+Point::~Point() {
+  events_->give_back(event_);
+}
+
+Progress Point::look(Status& status) const {
+  const cudaError_t code = cudaEventQuery(event_);
+  if (code == cudaSuccess) return Progress::kDone;
+  if (code == cudaErrorNotReady) {
+    static_cast<void>(cudaGetLastError());  // it is kept as an error
+    return Progress::kWaiting;
+  }
+  status = cuda_status(code, "cudaEventQuery (an earlier kernel or copy may have failed)");
+  return Progress::kFailed;
+}
+
+// The process may be ending, and CUDA gone before this.
+Events::~Events() {
+  for (cudaEvent_t event : free_) static_cast<void>(cudaEventDestroy(event));
+}
+
+void Events::give_back(cudaEvent_t event) {
+  const MutexLock lock(mutex_);
+  free_.push_back(event);
+}
+
+// Under the lock, so that numbers on a stream are in its order.
+Status Events::record(cudaStream_t stream, std::shared_ptr<Point>& point) {
+  const OnDevice here(device_);
+  if (!here.status().is_ok()) return here.status();
+  const MutexLock lock(mutex_);
+  if (free_.empty()) {
+    free_.push_back(nullptr);
+    const cudaError_t code = cudaEventCreateWithFlags(&free_.back(), cudaEventDisableTiming);
+    if (code != cudaSuccess) free_.pop_back();
+    if (Status s = cuda_status(code, "cudaEventCreateWithFlags"); !s.is_ok()) return s;
+  }
+  if (Status s = cuda_status(cudaEventRecord(free_.back(), stream), "cudaEventRecord"); !s.is_ok())
+    return s;
+  point = std::make_shared<Point>(shared_from_this(), free_.back(), stream, ++recorded_);
+  free_.pop_back();
+  return Status::ok();
+}
+
+Status wait_for(cudaStream_t stream, const Point& point) {
+  return cuda_status(cudaStreamWaitEvent(stream, point.event(), 0), "cudaStreamWaitEvent");
+}
+
+// --- streams ---
+
+Status Streams::create(std::shared_ptr<Events> events, std::unique_ptr<Streams>& streams) {
+  const OnDevice here(events->device());
+  if (!here.status().is_ok()) return here.status();
+  int least = 0;
+  int greatest = 0;
+  Status status = cuda_status(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+                              "cudaDeviceGetStreamPriorityRange");
+  if (!status.is_ok()) return status;
+  std::unique_ptr<Streams> made(new Streams(std::move(events)));
+  for (cudaStream_t* const stream : {&made->packing_, &made->reducing_}) {
+    status = cuda_status(cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, greatest),
+                         "cudaStreamCreateWithPriority");
+    if (!status.is_ok()) return status;
+  }
+  streams = std::move(made);
+  return Status::ok();
+}
+
+// What is on them still ends. The process may be ending, and CUDA gone before this.
+Streams::~Streams() {
+  for (cudaStream_t stream : {packing_, reducing_}) {
+    if (stream != nullptr) static_cast<void>(cudaStreamDestroy(stream));
+  }
+}
+
+Status Streams::join() {
+  std::shared_ptr<Point> packed;
+  if (Status s = events_->record(packing_, packed); !s.is_ok()) return s;
+  return wait_for(reducing_, *packed);
+}
+
+}  // namespace kolo::nccl

@@ -1,0 +1,88 @@
+// The device's queues that kolo has, and points in these and in others.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "collectives/device.hpp"
+#include "core/thread_annotations.hpp"
+
+namespace kolo::nccl {
+
+class Events;
+
+// An event that was recorded. The last who refers to it gives it back to be recorded again.
+class Point final : public DevicePoint {
+ public:
+  Point(std::shared_ptr<Events> events, cudaEvent_t event, cudaStream_t stream,
+        std::uint64_t number);
+  ~Point() override;
+
+  Progress look(Status& status) const override;
+
+  cudaEvent_t event() const { return event_; }
+  // Where it was recorded, and the how manieth event of all that is: of two on one stream the one
+  // with the higher number comes later.
+  cudaStream_t stream() const { return stream_; }
+  std::uint64_t number() const { return number_; }
+
+ private:
+  const std::shared_ptr<Events> events_;
+  const cudaEvent_t event_;
+  const cudaStream_t stream_;
+  const std::uint64_t number_;
+};
+
+// Any thread.
+class Events : public std::enable_shared_from_this<Events> {
+ public:
+  explicit Events(int device) : device_(device) {}
+  // No point refers to it any more.
+  ~Events();
+  Events(const Events&) = delete;
+  Events& operator=(const Events&) = delete;
+
+  int device() const { return device_; }
+  Status record(cudaStream_t stream, std::shared_ptr<Point>& point) KOLO_EXCLUDES(mutex_);
+  void give_back(cudaEvent_t event) KOLO_EXCLUDES(mutex_);
+
+ private:
+  const int device_;
+  Mutex mutex_;
+  std::vector<cudaEvent_t> free_ KOLO_GUARDED_BY(mutex_);
+  std::uint64_t recorded_ KOLO_GUARDED_BY(mutex_) = 0;
+};
+
+// What comes next on the stream comes after the point.
+Status wait_for(cudaStream_t stream, const Point& point);
+
+// A group's two streams, of the highest priority: what packs tensors does not wait for the
+// collective before.
+class Streams {
+ public:
+  static Status create(std::shared_ptr<Events> events, std::unique_ptr<Streams>& streams);
+  ~Streams();
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+
+  int device() const { return events_->device(); }
+  const std::shared_ptr<Events>& events() const { return events_; }
+  cudaStream_t packing() const { return packing_; }
+  cudaStream_t reducing() const { return reducing_; }
+
+  // What comes next on the reducing stream comes after all that is on the packing one.
+  Status join();
+
+ private:
+  explicit Streams(std::shared_ptr<Events> events) : events_(std::move(events)) {}
+
+  const std::shared_ptr<Events> events_;
+  cudaStream_t packing_ = nullptr;
+  cudaStream_t reducing_ = nullptr;
+};
+
+}  // namespace kolo::nccl

@@ -1,0 +1,78 @@
+// How a group works with a device, where what is done is enqueued and comes to pass later.
+#include <utility>
+
+#include "coordinator/group.hpp"
+
+namespace kolo {
+
+// The first time something is on a device, it and what works there are made; all ranks come here in
+// the same place of the one sequence.
+Backend& Group::backend_on(DeviceKind device) {
+  if (device == DeviceKind::kCpu) return *backend_;
+  if (device_backend_ != nullptr) return *device_backend_;
+  if (!options_.find_device) throw_if_error(Status::internal("this process has no device"));
+  throw_if_error(options_.find_device(device_));
+  device_backend_ = device_->make_backend(*backend_);
+  return *device_backend_;
+}
+
+std::unique_ptr<Work> Group::prepare_first(Turn turn, std::unique_ptr<Work> work) {
+  std::unique_ptr<Work> preparation = device_backend_->preparation(turn);
+  if (preparation == nullptr) return work;
+  return one_after_the_other(std::move(preparation), std::move(work));
+}
+
+Status Group::start(Running& running) {
+  if (running.on_device) {
+    std::vector<std::shared_ptr<DevicePoint>> ready;
+    ready.reserve(running.members.size());
+    for (const LaunchMember& member : running.members) {
+      member.operation->queue = device_backend_->queue();
+      if (member.operation->ready != nullptr) ready.push_back(member.operation->ready);
+    }
+    if (Status s = device_backend_->enter(ready); !s.is_ok()) return s;
+  }
+  return running.work->start();
+}
+
+// All is enqueued. What finishes a result is enqueued, too, so the point comes after it; names are
+// free then, for whatever comes next is enqueued behind.
+Status Group::end_on_device(Running& running) {
+  const Unfinished unfinished = finish_all(running.members);
+  std::shared_ptr<DevicePoint> results;
+  if (Status s = device_backend_->leave(results); !s.is_ok()) return s;
+  record_end(running);
+  tell(running.members, unfinished, results);
+  if (enqueued_.empty()) device_moved_ = Clock::now();
+  enqueued_.push_back({std::move(running.work), std::move(running.members), std::move(results)});
+  return Status::ok();
+}
+
+// Lets go of what the device has done with.
+Status Group::look_at_device(bool& moved) {
+  while (!enqueued_.empty()) {
+    Status status;
+    const Progress progress = enqueued_.front().results->look(status);
+    if (progress == Progress::kFailed) return status;
+    if (progress == Progress::kWaiting) break;
+    for (const LaunchMember& member : enqueued_.front().members) member.operation->let_go();
+    enqueued_.pop_front();
+    device_moved_ = Clock::now();
+    moved = true;
+  }
+  return Status::ok();
+}
+
+Status Group::watch_device(Clock::time_point now) {
+  if (device_backend_ == nullptr) return Status::ok();
+  if (Status s = device_backend_->check(); !s.is_ok()) return s;
+  if (enqueued_.empty() || now - device_moved_ <= options_.collective_timeout) return Status::ok();
+  return Status::peer_lost(
+      what_runs(enqueued_.front().members) + " was enqueued on the device of rank " +
+      std::to_string(options_.launch.ranks[static_cast<std::size_t>(transport_->rank())]) + " " +
+      to_text(options_.collective_timeout) +
+      " ago and has not ended: a peer or the network is gone, or the device is busy with something "
+      "else. See KOLO_COLLECTIVE_TIMEOUT_SECONDS");
+}
+
+}  // namespace kolo

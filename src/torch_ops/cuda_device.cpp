@@ -1,0 +1,146 @@
+#include "torch_ops/cuda_device.hpp"
+
+#include <c10/core/Stream.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "collectives/nccl/nccl.hpp"
+#include "core/log.hpp"
+#include "kolo/device.h"
+#include "kolo/init.h"
+#include "torch_ops/session.hpp"
+
+namespace kolo {
+namespace {
+
+c10::Device torch_device(const Device& device) {
+  return {c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device.index())};
+}
+
+const c10::impl::DeviceGuardImplInterface& cuda() {
+  return *c10::impl::getDeviceGuardImpl(c10::DeviceType::CUDA);
+}
+
+// This thread's.
+c10::Stream current_stream(const Device& device) {
+  return cuda().getStream(torch_device(device));
+}
+
+// As c10::cuda::getStreamFromExternal(), which is in LibTorch's CUDA half: a stream that LibTorch
+// has not made is known by its address.
+c10::Stream stream_of(const Device& device, void* queue) {
+  return c10::Stream(c10::Stream::UNSAFE, torch_device(device),
+                     static_cast<c10::StreamId>(reinterpret_cast<std::intptr_t>(queue)));
+}
+
+// LibTorch's CUDA half may not be among what the program links.
+bool has_cuda_half() {
+  const auto is_there = [] { return c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA); };
+  static const bool loaded =
+      is_there() || (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) != nullptr && is_there());
+  return loaded;
+}
+
+int visible_devices() {
+  return has_cuda_half() ? static_cast<int>(cuda().deviceCount()) : 0;
+}
+
+}  // namespace
+
+Status CudaDevice::choose(int& index) const {
+  if (Status s = nccl::available(); !s.is_ok()) return s;
+  const int visible = visible_devices();
+  if (visible == 0) {
+    return Status::invalid_argument(
+        std::string("rank ") + std::to_string(topology_.rank) + " sees no CUDA device" +
+        (has_cuda_half() ? "" : ", for LibTorch's CUDA half (libtorch_cuda.so) cannot be loaded") +
+        "; look at CUDA_VISIBLE_DEVICES and `kolo doctor`, or use the CPU");
+  }
+  // One alone may be the launcher's choice for this rank.
+  if (visible == 1 || topology_.local_rank < visible) {
+    index = visible == 1 ? 0 : topology_.local_rank;
+    return Status::ok();
+  }
+  if (may_share_) {
+    index = topology_.local_rank % visible;
+    return Status::ok();
+  }
+  return Status::invalid_argument(
+      "there are " + std::to_string(topology_.local_size) + " ranks and " +
+      std::to_string(visible) + " CUDA devices on the node of rank " +
+      std::to_string(topology_.rank) +
+      ": start as many ranks a node as it has devices, or set KOLO_SHARE_DEVICE=1, which is slow");
+}
+
+Status CudaDevice::find(std::optional<int> index, std::shared_ptr<Device>& device) {
+  const MutexLock lock(mutex_);
+  if (device_ != nullptr && index && *index != device_->index()) {
+    return Status::invalid_argument(
+        "the tensor is on cuda:" + std::to_string(*index) +
+        ", but this rank reduces on cuda:" + std::to_string(device_->index()) +
+        ", where its first one was; a rank has one device, that of "
+        "kolo::local_device(), unless you choose another");
+  }
+  if (device_ == nullptr) {
+    int chosen = 0;
+    if (index) {
+      chosen = *index;
+    } else if (Status s = choose(chosen); !s.is_ok()) {
+      return s;
+    }
+    Status status = nccl::make_device(chosen, {may_share_, topology_.rank}, device_);
+    if (!status.is_ok()) return status;
+    // CUDA ends at exit, too, and what is registered last is called first.
+    static const int registered = std::atexit(shutdown);
+    if (registered != 0)
+      log::warning("atexit failed: call kolo::shutdown() before the program ends");
+  }
+  device = device_;
+  return Status::ok();
+}
+
+void put_on_device(Device& device, Operation& operation) {
+  throw_if_error(device.record(current_stream(device).native_handle(), operation.ready));
+}
+
+// The operation owns these functions, and calls them while it lives.
+void finish_on_device(const std::shared_ptr<Device>& device, Operation& operation) {
+  if (operation.finish) {
+    operation.finish = [device, &operation, finish = std::move(operation.finish)] {
+      const c10::StreamGuard guard(stream_of(*device, operation.queue));
+      finish();
+    };
+  }
+  // LibTorch may give memory that was given back while the stream still worked with it: what is
+  // written there by another one comes after that.
+  if (operation.make_result) {
+    operation.make_result = [device, &operation, stream = current_stream(*device),
+                             make = std::move(operation.make_result)](
+                                std::size_t index, const std::vector<std::int64_t>& rows) {
+      const c10::StreamGuard guard(stream);
+      void* const result = make(index, rows);
+      std::shared_ptr<DevicePoint> point;
+      throw_if_error(device->record(stream.native_handle(), point));
+      throw_if_error(device->wait(operation.queue, *point));
+      return result;
+    };
+  }
+}
+
+void wait_on_device(Device& device, const Operation& operation) {
+  throw_if_error(device.wait(current_stream(device).native_handle(), *operation.results()));
+}
+
+int local_device() {
+  int index = 0;
+  throw_if_error(session("local_device")->cuda_device().choose(index));
+  return index;
+}
+
+}  // namespace kolo

@@ -1,0 +1,44 @@
+// A GPU that is none: as much of CUDA's runtime and of NCCL as kolo uses, on the CPU, so that what
+// kolo does with streams, events, memory and communicators is tested where there is no GPU. Linked,
+// or preloaded, in place of the real libraries.
+//
+// It is stricter than a GPU: a stream is a thread, so what is not ordered races (and the thread
+// sanitizer sees it); the host cannot touch device memory; ranks that call NCCL in different order
+// are found out; a communicator is busy for a while after each call, and says no to others
+// meanwhile. It says nothing of speed, of memory models, or of what the real libraries do
+// otherwise.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+namespace fake_gpu {
+
+// Where the CPU finds what a device pointer points to; other pointers stay as they are.
+void* on_host(const void* pointer);
+template <typename T>
+T* on_host(T* pointer) {
+  return static_cast<T*>(on_host(static_cast<const void*>(pointer)));
+}
+
+// Device memory, 256 bytes aligned; null if there is none left. Freed memory is overwritten.
+void* allocate(std::size_t bytes);
+void release(void* pointer);
+std::size_t allocated_bytes();
+
+// Runs the task behind what is on the stream.
+void enqueue(cudaStream_t stream, std::function<void()> task);
+// Waits until all on the stream is done.
+void drain(cudaStream_t stream);
+
+// From now on allocations that would go beyond this fail.
+void limit_memory(std::size_t bytes);
+
+// What the next NCCL collectives do when a rank is gone: nothing, as the real one may, until they
+// are aborted; the communicator says so, or not.
+void tell_of_lost_ranks(bool tells);
+
+}  // namespace fake_gpu

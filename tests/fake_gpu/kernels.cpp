@@ -1,0 +1,167 @@
+// Starting kernels: what nvcc's host code calls. The bodies are those of the real ones, a thread
+// after the other.
+#include <cxxabi.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include "collectives/nccl/move.hpp"
+#include "fake_gpu/fake_gpu.hpp"
+
+namespace fake_gpu {
+namespace {
+
+using namespace kolo::nccl;
+
+struct Kernel {
+  std::string name;  // demangled
+};
+
+// Filled before main(), by what registers device code.
+struct Kernels {
+  std::mutex mutex;
+  std::map<const void*, Kernel> by_host_function;
+};
+Kernels& kernels() {
+  static auto* const all = new Kernels;
+  return *all;
+}
+
+// A launch, between its two calls.
+struct Configuration {
+  dim3 grid;
+  dim3 block;
+  std::size_t shared = 0;
+  cudaStream_t stream = nullptr;
+};
+thread_local Configuration pushed;
+
+template <typename Body>
+void run(const Body& body, dim3 grid, dim3 block) {
+  for (unsigned b = 0; b < grid.x; ++b) {
+    for (unsigned t = 0; t < block.x; ++t) body(Place{b, t, block.x});
+  }
+}
+
+MoveTable table_of(void** arguments) {
+  MoveTable table;
+  std::memcpy(&table, arguments[0], sizeof table);
+  for (int i = 0; i < table.count; ++i) {
+    table.moves[i].to = on_host(table.moves[i].to);
+    if (table.moves[i].from != nullptr) table.moves[i].from = on_host(table.moves[i].from);
+  }
+  return table;
+}
+
+template <typename T>
+T argument(void** arguments, int index) {
+  T value;
+  std::memcpy(&value, arguments[index], sizeof value);
+  return value;
+}
+
+using Task = std::function<void()>;
+
+template <typename T>
+Task scale_task(const MoveTable& table, double factor, dim3 grid, dim3 block) {
+  return [=] { run([&](Place place) { scale_elements<T>(table, factor, place); }, grid, block); };
+}
+template <typename T>
+Task divide_task(const MoveTable& table, std::int64_t divisor, dim3 grid, dim3 block) {
+  return [=] { run([&](Place place) { divide_elements<T>(table, divisor, place); }, grid, block); };
+}
+template <typename From, typename To>
+Task convert_task(const MoveTable& table, dim3 grid, dim3 block) {
+  return [=] { run([&](Place place) { convert_elements<From, To>(table, place); }, grid, block); };
+}
+
+Task task_of(const std::string& name, void** arguments, dim3 grid, dim3 block) {
+  const MoveTable table = table_of(arguments);
+  const auto is = [&](const char* text) { return name.find(text) != std::string::npos; };
+  if (is("move_kernel"))
+    return [=] { run([&](Place place) { move_bytes(table, place); }, grid, block); };
+  if (is("scale_kernel")) {
+    const auto factor = argument<double>(arguments, 1);
+    if (is("<unsigned char>")) return scale_task<std::uint8_t>(table, factor, grid, block);
+    if (is("<signed char>")) return scale_task<std::int8_t>(table, factor, grid, block);
+    if (is("<short>")) return scale_task<std::int16_t>(table, factor, grid, block);
+    if (is("<int>")) return scale_task<std::int32_t>(table, factor, grid, block);
+    if (is("<long>")) return scale_task<std::int64_t>(table, factor, grid, block);
+    if (is("<__half>")) return scale_task<__half>(table, factor, grid, block);
+    if (is("<__nv_bfloat16>")) return scale_task<__nv_bfloat16>(table, factor, grid, block);
+    if (is("<float>")) return scale_task<float>(table, factor, grid, block);
+    if (is("<double>")) return scale_task<double>(table, factor, grid, block);
+  }
+  if (is("divide_kernel")) {
+    const auto divisor = argument<std::int64_t>(arguments, 1);
+    if (is("<unsigned char>")) return divide_task<std::uint8_t>(table, divisor, grid, block);
+    if (is("<signed char>")) return divide_task<std::int8_t>(table, divisor, grid, block);
+    if (is("<short>")) return divide_task<std::int16_t>(table, divisor, grid, block);
+    if (is("<int>")) return divide_task<std::int32_t>(table, divisor, grid, block);
+    if (is("<long>")) return divide_task<std::int64_t>(table, divisor, grid, block);
+  }
+  if (is("convert_kernel<short, int>"))
+    return convert_task<std::int16_t, std::int32_t>(table, grid, block);
+  if (is("convert_kernel<int, short>"))
+    return convert_task<std::int32_t, std::int16_t>(table, grid, block);
+  throw std::runtime_error("fake GPU: does not know the kernel " + name);
+}
+
+}  // namespace
+}  // namespace fake_gpu
+
+using namespace fake_gpu;
+
+extern "C" {
+
+void** __cudaRegisterFatBinary(void* /*binary*/) {
+  static void* handle = nullptr;
+  return &handle;
+}
+void __cudaRegisterFatBinaryEnd(void** /*handle*/) {}
+void __cudaUnregisterFatBinary(void** /*handle*/) {}
+
+void __cudaRegisterFunction(void** /*handle*/, const char* host_function, char* /*device_function*/,
+                            const char* name, int /*thread_limit*/, uint3* /*tid*/, uint3* /*bid*/,
+                            dim3* /*block*/, dim3* /*grid*/, int* /*size*/) {
+  int status = 0;
+  char* const plain = abi::__cxa_demangle(name, nullptr, nullptr, &status);
+  Kernels& all = kernels();
+  const std::lock_guard lock(all.mutex);
+  all.by_host_function[host_function].name = status == 0 ? plain : name;
+  std::free(plain);
+}
+
+cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host_function) {
+  Kernels& all = kernels();
+  const std::lock_guard lock(all.mutex);
+  *kernel = reinterpret_cast<cudaKernel_t>(&all.by_host_function.at(host_function));
+  return cudaSuccess;
+}
+
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared,
+                                     CUstream_st* stream) {
+  pushed = {grid, block, shared, stream};
+  return 0;
+}
+cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, std::size_t* shared, void* stream) {
+  *grid = pushed.grid;
+  *block = pushed.block;
+  *shared = pushed.shared;
+  *static_cast<cudaStream_t*>(stream) = pushed.stream;
+  return cudaSuccess;
+}
+
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
+                               std::size_t /*shared*/, cudaStream_t stream) {
+  const auto& known = *reinterpret_cast<const Kernel*>(kernel);
+  enqueue(stream, task_of(known.name, arguments, grid, block));
+  return cudaSuccess;
+}
+
+}  // extern "C"

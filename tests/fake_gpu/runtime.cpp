@@ -1,0 +1,232 @@
+// CUDA's runtime: devices, streams and events.
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "fake_gpu/fake_gpu.hpp"
+
+namespace fake_gpu {
+namespace {
+
+int device_count() {
+  const char* const text = std::getenv("KOLO_FAKE_GPUS");
+  return text == nullptr ? 4 : std::atoi(text);
+}
+
+thread_local int current_device = 0;
+thread_local cudaError_t last_error = cudaSuccess;
+
+cudaError_t fail(cudaError_t error) {
+  return last_error = error;
+}
+
+class Stream {
+ public:
+  Stream() {
+    std::thread([this] { run(); }).detach();
+  }
+
+  void enqueue(std::function<void()> task) {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    changed_.notify_all();
+  }
+  void drain() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return tasks_.empty() && !busy_; });
+  }
+  // What is on it still ends. Deletes it.
+  void close() {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  void run() {
+    while (true) {
+      std::function<void()> task;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return closed_ || !tasks_.empty(); });
+        if (tasks_.empty()) break;
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+        busy_ = true;
+      }
+      task();
+      task = nullptr;
+      const std::lock_guard lock(mutex_);
+      busy_ = false;
+      changed_.notify_all();
+    }
+    delete this;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> tasks_;
+  bool busy_ = false;
+  bool closed_ = false;
+};
+
+// One time that an event was recorded.
+class Flag {
+ public:
+  void set() {
+    const std::lock_guard lock(mutex_);
+    set_ = true;
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return set_; });
+  }
+  bool is_set() {
+    const std::lock_guard lock(mutex_);
+    return set_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool set_ = false;
+};
+
+struct Event {
+  std::mutex mutex;
+  std::shared_ptr<Flag> flag;  // of the last time
+
+  std::shared_ptr<Flag> get() {
+    const std::lock_guard lock(mutex);
+    return flag;
+  }
+};
+
+Stream& stream_of(cudaStream_t stream) {
+  static auto* const initial = new Stream;
+  return stream == nullptr ? *initial : *reinterpret_cast<Stream*>(stream);
+}
+
+Event& event_of(cudaEvent_t event) {
+  return *reinterpret_cast<Event*>(event);
+}
+
+}  // namespace
+
+void enqueue(cudaStream_t stream, std::function<void()> task) {
+  stream_of(stream).enqueue(std::move(task));
+}
+void drain(cudaStream_t stream) {
+  stream_of(stream).drain();
+}
+
+}  // namespace fake_gpu
+
+using namespace fake_gpu;
+
+extern "C" {
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = device_count();
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = current_device;
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= device_count()) return fail(cudaErrorInvalidDevice);
+  current_device = device;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
+  if (device < 0 || device >= device_count()) return fail(cudaErrorInvalidDevice);
+  std::snprintf(text, static_cast<std::size_t>(length), "0000:%02x:00.0", device);
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+cudaError_t cudaGetLastError(void) {
+  return std::exchange(last_error, cudaSuccess);
+}
+const char* cudaGetErrorString(cudaError_t error) {
+  return error == cudaErrorMemoryAllocation ? "out of memory"
+         : error == cudaErrorInvalidDevice  ? "invalid device ordinal"
+                                            : "an error of the fake GPU";
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned /*flags*/,
+                                         int /*priority*/) {
+  *stream = reinterpret_cast<cudaStream_t>(new Stream);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  stream_of(stream).close();
+  return cudaSuccess;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t /*stream*/, cudaStreamCaptureStatus* status) {
+  *status = std::getenv("KOLO_FAKE_CAPTURE") != nullptr ? cudaStreamCaptureStatusActive
+                                                        : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  drain(stream);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
+  *event = reinterpret_cast<cudaEvent_t>(new Event);
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete &event_of(event);
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  auto flag = std::make_shared<Flag>();
+  {
+    Event& one = event_of(event);
+    const std::lock_guard lock(one.mutex);
+    one.flag = flag;
+  }
+  enqueue(stream, [flag] { flag->set(); });
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  const std::shared_ptr<Flag> flag = event_of(event).get();
+  return flag == nullptr || flag->is_set() ? cudaSuccess : fail(cudaErrorNotReady);
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
+  if (std::shared_ptr<Flag> flag = event_of(event).get())
+    enqueue(stream, [flag = std::move(flag)] { flag->wait(); });
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/,
+                            cudaStream_t stream) {
+  enqueue(stream, [=] { std::memcpy(on_host(to), on_host(from), bytes); });
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
+  enqueue(stream, [=] { std::memset(on_host(data), value, bytes); });
+  return cudaSuccess;
+}
+cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t /*stream*/) {
+  *data = allocate(bytes);
+  return *data != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
+  enqueue(stream, [=] { release(data); });
+  return cudaSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,163 @@
+// Engines of several ranks in one process, each with a device of the fake GPU.
+#pragma once
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "collectives/nccl/nccl.hpp"
+#include "coordinator/engine_fixture.hpp"
+#include "coordinator/holding.hpp"
+#include "fake_gpu/fake_gpu.hpp"
+
+namespace kolo {
+
+// A rank's program, as one that uses a GPU: it has a stream of its own, on which tensors get their
+// values late and are read.
+class DeviceProgram {
+ public:
+  DeviceProgram(Engine& engine, Device& device) : engine_(engine), device_(device) {
+    EXPECT_EQ(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, 0), cudaSuccess);
+  }
+  ~DeviceProgram() {
+    fake_gpu::drain(stream_);
+    cudaStreamDestroy(stream_);
+  }
+  DeviceProgram(const DeviceProgram&) = delete;
+  DeviceProgram& operator=(const DeviceProgram&) = delete;
+
+  Engine& engine() { return engine_; }
+  Device& device() { return device_; }
+  int rank() const { return engine_.rank(); }
+  int size() const { return engine_.size(); }
+
+  // Puts a task behind what is on the stream.
+  void put(std::function<void()> task) { fake_gpu::enqueue(stream_, std::move(task)); }
+
+  // Submits what is on the device when the stream will have come here.
+  std::shared_ptr<Operation> submit(std::shared_ptr<Operation> operation) {
+    operation->descriptor.device = DeviceKind::kCuda;
+    const Status recorded = device_.record(stream_, operation->ready);
+    EXPECT_TRUE(recorded.is_ok()) << recorded.message();
+    const Status status = engine_.submit(operation);
+    EXPECT_TRUE(status.is_ok()) << status.message();
+    return operation;
+  }
+
+  // The stream waits for the results; this thread only until they are enqueued.
+  Status wait(const std::shared_ptr<Operation>& operation) {
+    const Status status = engine_.wait(operation, std::chrono::seconds(30));
+    if (!status.is_ok() || operation->results() == nullptr) return status;
+    return device_.wait(stream_, *operation->results());
+  }
+
+ private:
+  Engine& engine_;
+  Device& device_;
+  cudaStream_t stream_ = nullptr;
+};
+
+// A tensor in device memory, which lives as long as it, tasks on streams and operations need it.
+template <typename T>
+class DeviceTensor {
+ public:
+  explicit DeviceTensor(std::size_t count)
+      : count_(count),
+        memory_(static_cast<T*>(fake_gpu::allocate(count * sizeof(T))), fake_gpu::release) {}
+
+  T* data() const { return memory_.get(); }
+  std::size_t size() const { return count_; }
+  const std::shared_ptr<T>& memory() const { return memory_; }
+
+  // On the program's stream, and late.
+  void fill_late(DeviceProgram& program, std::vector<T> values) {
+    program.put([memory = memory_, values = std::move(values)] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::copy(values.begin(), values.end(), fake_gpu::on_host(memory.get()));
+    });
+  }
+  // What is there when the program's stream comes here: filled by then.
+  std::shared_ptr<std::vector<T>> read(DeviceProgram& program) {
+    auto values = std::make_shared<std::vector<T>>();
+    program.put([memory = memory_, values, count = count_] {
+      const T* const begin = fake_gpu::on_host(memory.get());
+      values->assign(begin, begin + count);
+    });
+    return values;
+  }
+
+ private:
+  const std::size_t count_;
+  const std::shared_ptr<T> memory_;
+};
+
+template <typename T>
+struct DTypeOf;
+template <>
+struct DTypeOf<float> {
+  static constexpr DType kValue = DType::kFloat32;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType kValue = DType::kFloat64;
+};
+template <>
+struct DTypeOf<std::int16_t> {
+  static constexpr DType kValue = DType::kInt16;
+};
+template <>
+struct DTypeOf<std::int32_t> {
+  static constexpr DType kValue = DType::kInt32;
+};
+template <>
+struct DTypeOf<std::int64_t> {
+  static constexpr DType kValue = DType::kInt64;
+};
+
+template <typename T>
+std::shared_ptr<Operation> device_operation(OpKind kind, const std::string& name,
+                                            const DeviceTensor<T>& tensor,
+                                            ReduceOp op = ReduceOp::Sum) {
+  auto operation = std::make_shared<Operation>();
+  operation->name = name;
+  operation->descriptor.kind = kind;
+  operation->descriptor.op = op;
+  operation->descriptor.tensors = {
+      {DTypeOf<T>::kValue, {static_cast<std::int64_t>(tensor.size())}}};
+  operation->tensors = {{tensor.data(), 0}};
+  operation->holder = std::make_unique<Holding<T>>(tensor.memory());
+  return operation;
+}
+
+using RankDeviceProgram = std::function<void(DeviceProgram&)>;
+
+inline void on_all_devices(int size, const RankDeviceProgram& program,
+                           Engine::Options options = test_options()) {
+  std::vector<std::unique_ptr<Transport>> transports = make_local_transports(size);
+  const std::vector<std::shared_ptr<shm::Node>> nodes = make_nodes(size, options.group.nodes);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      const auto at = static_cast<std::size_t>(rank);
+      std::shared_ptr<Device> device;
+      const Status made = nccl::make_device(rank, {false, rank}, device);
+      ASSERT_TRUE(made.is_ok()) << made.message();
+      Engine::Options mine = options;
+      mine.group.find_device = [&device](std::shared_ptr<Device>& found) {
+        found = device;
+        return Status::ok();
+      };
+      Engine engine(std::move(transports[at]), nodes[at], mine);
+      DeviceProgram rank_program(engine, *device);
+      program(rank_program);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace kolo

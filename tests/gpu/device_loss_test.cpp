@@ -1,0 +1,143 @@
+// What happens when something goes wrong on a device, or with who shares a collective on it.
+#include <gmock/gmock.h>
+
+#include "gpu/device_fixture.hpp"
+
+namespace kolo {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A rank that dies within a collective: the others' devices wait for it, and their hosts do not.
+class DeviceLoss : public ::testing::TestWithParam<bool> {};
+
+TEST_P(DeviceLoss, EndsTheWorkOfTheSurvivorsAndTellsThem) {
+  fake_gpu::tell_of_lost_ranks(GetParam());
+  Engine::Options options = test_options();
+  options.group.collective_timeout = std::chrono::milliseconds(1500);
+  options.shutdown_timeout = std::chrono::milliseconds(200);
+  on_all_devices(
+      3,
+      [](DeviceProgram& program) {
+        DeviceTensor<float> tensor(1000);
+        tensor.fill_late(program, std::vector<float>(1000, 1));
+        ASSERT_TRUE(program.wait(program.submit(device_operation(OpKind::kAllreduce, "a", tensor)))
+                        .is_ok());
+
+        if (program.rank() == 2) return;  // leaves while others have more
+        auto late = program.submit(device_operation(OpKind::kAllreduce, "b", tensor));
+        const Status status = program.engine().wait(late, std::chrono::seconds(20));
+        EXPECT_EQ(status.code(), StatusCode::kPeerLost) << status.message();
+      },
+      options);
+  fake_gpu::tell_of_lost_ranks(false);
+}
+INSTANTIATE_TEST_SUITE_P(, DeviceLoss, ::testing::Values(false, true));
+
+// A program's stream that never comes to what was enqueued: after the timeout the work is aborted,
+// so that the device does not wait for ever, and all further calls say so.
+TEST(DeviceLosses, WhatIsEnqueuedAndDoesNotEndIsAborted) {
+  Engine::Options options = test_options();
+  options.group.collective_timeout = std::chrono::milliseconds(700);
+  options.shutdown_timeout = std::chrono::milliseconds(500);
+  std::atomic<bool> released{false};
+  on_all_devices(
+      2,
+      [&released](DeviceProgram& program) {
+        DeviceTensor<float> tensor(10);
+        tensor.fill_late(program, std::vector<float>(10, 1));
+        ASSERT_TRUE(program.wait(program.submit(device_operation(OpKind::kAllreduce, "a", tensor)))
+                        .is_ok());
+        // Rank 1's device is busy with something else for ever, so rank 0's waits for it.
+        if (program.rank() == 1) {
+          program.put([&released] {
+            while (!released) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          });
+        }
+        const auto operation = program.submit(device_operation(OpKind::kAllreduce, "b", tensor));
+        ASSERT_TRUE(program.wait(operation).is_ok());
+        const auto values = tensor.read(program);
+        const auto deadline = Clock::now() + std::chrono::seconds(15);
+        Status status;
+        while (status.is_ok() && Clock::now() < deadline) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          std::vector<float> data(4, 1);
+          const auto next = allreduce("next", data);
+          status = submit_and_wait(program.engine(), next);
+        }
+        EXPECT_EQ(status.code(), StatusCode::kPeerLost) << status.message();
+        released = true;
+      },
+      options);
+}
+
+TEST(DeviceLosses, TwoRanksOnOneDeviceAreNamed) {
+  std::vector<std::unique_ptr<Transport>> transports = make_local_transports(3);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::shared_ptr<Device> device;
+      ASSERT_TRUE(nccl::make_device(rank == 2 ? 0 : rank, {false, rank}, device).is_ok());
+      Engine::Options options = test_options();
+      options.group.find_device = [&device](std::shared_ptr<Device>& found) {
+        found = device;
+        return Status::ok();
+      };
+      Engine engine(std::move(transports[static_cast<std::size_t>(rank)]), nullptr, options);
+      DeviceProgram program(engine, *device);
+      DeviceTensor<float> tensor(4);
+      const auto operation = program.submit(device_operation(OpKind::kAllreduce, "x", tensor));
+      const Status status = engine.wait(operation, std::chrono::seconds(20));
+      EXPECT_FALSE(status.is_ok());
+      EXPECT_THAT(status.message(), HasSubstr("ranks 0 and 2"));
+      EXPECT_THAT(status.message(), HasSubstr("KOLO_SHARE_DEVICE"));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(DeviceLosses, WithoutADeviceItIsSaid) {
+  on_all_ranks(2, [](Engine& engine, Transport&) {
+    std::vector<float> data(4, 1);
+    auto operation = allreduce("x", data);
+    operation->descriptor.device = DeviceKind::kCuda;
+    const Status status = submit_and_wait(engine, operation);
+    EXPECT_THAT(status.message(), HasSubstr("no device"));
+  });
+}
+
+// A bucket for which there is no memory ends the job with the reason, on all ranks.
+TEST(DeviceLosses, OutOfMemory) {
+  Engine::Options options = test_options();
+  options.shutdown_timeout = std::chrono::milliseconds(500);
+  on_all_devices(
+      2,
+      [](DeviceProgram& program) {
+        DeviceTensor<float> one(100000);
+        DeviceTensor<float> other(100000);
+        Status status;
+        for (int step = 0; step < 6 && status.is_ok(); ++step) {
+          if (step == 1) fake_gpu::limit_memory(fake_gpu::allocated_bytes() + 1000);
+          std::vector<std::shared_ptr<Operation>> operations;
+          for (DeviceTensor<float>* tensor : {&one, &other}) {
+            const auto operation =
+                device_operation(OpKind::kAllreduce, tensor == &one ? "one" : "other", *tensor);
+            operation->descriptor.device = DeviceKind::kCuda;
+            ASSERT_TRUE(program.device().record(nullptr, operation->ready).is_ok());
+            status = program.engine().submit(operation);
+            if (status.is_ok()) operations.push_back(operation);
+          }
+          for (const auto& operation : operations) {
+            const Status one_status = program.engine().wait(operation, std::chrono::seconds(20));
+            if (status.is_ok()) status = one_status;
+          }
+        }
+        EXPECT_FALSE(status.is_ok());
+        EXPECT_THAT(status.message(), HasSubstr("ncclMemAlloc"));
+      },
+      options);
+  fake_gpu::limit_memory(std::size_t{1} << 36);
+}
+
+}  // namespace
+}  // namespace kolo

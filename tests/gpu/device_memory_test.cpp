@@ -1,0 +1,117 @@
+// Packing and unpacking, by the kernels' own code.
+#include <gmock/gmock.h>
+
+#include "collectives/nccl/device_memory.hpp"
+#include "collectives/reduce/reduce.hpp"
+#include "gpu/device_fixture.hpp"
+
+namespace kolo {
+namespace {
+
+using nccl::DeviceMemory;
+using nccl::Streams;
+
+class DeviceMemoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::unique_ptr<Streams> made;
+    ASSERT_TRUE(Streams::create(std::make_shared<nccl::Events>(0), made).is_ok());
+    streams_ = std::move(made);
+    memory_ = std::make_unique<DeviceMemory>(streams_);
+  }
+  void settle() {
+    fake_gpu::drain(streams_->packing());
+    fake_gpu::drain(streams_->reducing());
+  }
+
+  std::shared_ptr<Streams> streams_;
+  std::unique_ptr<DeviceMemory> memory_;
+};
+
+// Of any dtype, with and without a factor, at places that are aligned or not: what the host does.
+TEST_F(DeviceMemoryTest, PutsWhatTheHostPuts) {
+  constexpr std::size_t kBytes = 40000;
+  constexpr std::size_t kSecond = kBytes + 64;
+  for (int type = 0; type < kDTypeCount; ++type) {
+    const auto dtype = static_cast<DType>(type);
+    const std::size_t element = size_of(dtype);
+    for (const double factor : {1.0, 0.5, -3.0}) {
+      for (const std::size_t shift : {std::size_t{0}, element, std::size_t{16}}) {
+        DeviceTensor<std::byte> source(kBytes + 64);
+        DeviceTensor<std::byte> target(2 * kBytes + 64);
+        std::byte* const from = fake_gpu::on_host(source.data());
+        for (std::size_t i = 0; i < kBytes + 64; ++i) {
+          const std::size_t value = dtype == DType::kBool ? i % 2 : i * 7 % 64;
+          from[i] = static_cast<std::byte>(value);
+        }
+        const std::size_t count = kBytes / element - 3;
+        const Piece pieces[] = {
+            {target.data() + shift, source.data() + shift, nullptr, count},
+            {target.data() + kSecond, nullptr, nullptr, 1001},  // without values
+        };
+        ASSERT_TRUE(memory_->put(pieces, dtype, ReduceOp::Max, factor).is_ok());
+        settle();
+        std::vector<std::byte> wanted(2 * kBytes + 64);
+        const Piece on_host[] = {
+            {wanted.data() + shift, from + shift, nullptr, count},
+            {wanted.data() + kSecond, nullptr, nullptr, 1001},
+        };
+        ASSERT_TRUE(host_memory().put(on_host, dtype, ReduceOp::Max, factor).is_ok());
+        const std::byte* const got = fake_gpu::on_host(target.data());
+        EXPECT_TRUE(std::equal(got + shift, got + shift + count * element, wanted.data() + shift))
+            << name_of(dtype) << " times " << factor << " at " << shift;
+        EXPECT_TRUE(
+            std::equal(got + kSecond, got + kSecond + 1001 * element, wanted.data() + kSecond))
+            << name_of(dtype);
+      }
+    }
+  }
+}
+
+// More pieces than one kernel takes.
+TEST_F(DeviceMemoryTest, ManyPieces) {
+  constexpr std::size_t kPieces = 300;
+  DeviceTensor<float> tensors(kPieces * 10);
+  DeviceTensor<float> buffer(kPieces * 16);
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    fake_gpu::on_host(tensors.data())[i] = static_cast<float>(i);
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    auto* const tensor = reinterpret_cast<std::byte*>(tensors.data() + i * 10);
+    pieces.push_back({reinterpret_cast<std::byte*>(buffer.data() + i * 16), tensor, tensor, 10});
+  }
+  ASSERT_TRUE(memory_->put(pieces, DType::kFloat32, ReduceOp::Sum, 2.0).is_ok());
+  ASSERT_TRUE(streams_->join().is_ok());
+  ASSERT_TRUE(memory_->take(pieces, DType::kFloat32).is_ok());
+  settle();
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    ASSERT_EQ(fake_gpu::on_host(tensors.data())[i], 2 * static_cast<float>(i));
+}
+
+// What is put into a buffer waits for what was in it to be taken out.
+TEST_F(DeviceMemoryTest, ABufferIsNotFilledBeforeItWasUnpacked) {
+  DeviceTensor<float> buffer(16);
+  DeviceTensor<float> first(16);
+  DeviceTensor<float> second(16);
+  auto* const at = reinterpret_cast<std::byte*>(buffer.data());
+  const auto piece = [&](DeviceTensor<float>& tensor) {
+    auto* const bytes = reinterpret_cast<std::byte*>(tensor.data());
+    return Piece{at, bytes, bytes, 16};
+  };
+  std::fill_n(fake_gpu::on_host(first.data()), 16, 1.0F);
+  std::fill_n(fake_gpu::on_host(second.data()), 16, 2.0F);
+  const Piece one = piece(first);
+  const Piece two = piece(second);
+  ASSERT_TRUE(memory_->put({&one, 1}, DType::kFloat32, ReduceOp::Sum, 1.0).is_ok());
+  ASSERT_TRUE(streams_->join().is_ok());
+  fake_gpu::enqueue(streams_->reducing(),
+                    [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
+  ASSERT_TRUE(memory_->take({&one, 1}, DType::kFloat32).is_ok());
+  ASSERT_TRUE(memory_->put({&two, 1}, DType::kFloat32, ReduceOp::Sum, 1.0).is_ok());
+  settle();
+  EXPECT_EQ(fake_gpu::on_host(first.data())[3], 1.0F);
+  EXPECT_EQ(fake_gpu::on_host(buffer.data())[3], 2.0F);
+}
+
+}  // namespace
+}  // namespace kolo
