@@ -20,6 +20,7 @@
 #include "coordinator/launch.hpp"
 #include "coordinator/mailbox.hpp"
 #include "coordinator/operation.hpp"
+#include "coordinator/stall.hpp"
 #include "timeline/tracing.hpp"
 
 namespace kolo {
@@ -192,7 +193,7 @@ class Group {
   Clock::time_point next_look_at_ranks_;
   Clock::time_point next_look_at_stalls_;
   Clock::time_point next_measures_;
-  Clock::duration next_stall_report_ = Clock::duration::zero();  // how old the oldest is then
+  ToldStalls told_;
   Clock::time_point told_of_stalls_;  // by the coordinator, or of its silence, the last time
   std::uint64_t slow_told_ = 0;       // up to this sequence number, exclusive
   std::optional<int> seen_lost_;      // in the world, at the last look

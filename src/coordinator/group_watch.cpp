@@ -13,6 +13,11 @@ constexpr Clock::duration kSuspicious = std::chrono::seconds(1);
 
 constexpr Clock::duration kNever = Clock::duration::zero();
 
+// A join waits for as long as others work, and for the timeline's own nobody waits.
+bool may_stall(const Operation& operation) {
+  return operation.descriptor.kind != OpKind::kJoin && operation.descriptor.kind != OpKind::kClock;
+}
+
 }  // namespace
 
 Status Group::watch_timers() {
@@ -87,23 +92,18 @@ void Group::watch_held_tensors(Clock::time_point now) {
                "stay right, but another run may fuse differently");
 }
 
-// What ranks have not come with is the coordinator's to see. It is told at once, and again whenever
-// it has lasted twice as long.
+// What ranks have not come with is the coordinator's to see.
 Status Group::watch_stalls(Clock::time_point now) {
   if (options_.stall_check == kNever) return Status::ok();
   next_look_at_stalls_ = now + options_.stall_check / 8;
   watch_running(now);
   if (!control_.coordinates()) return watch_coordinator(now);
   const std::vector<Stall> stalls = control_.stalls(now - options_.stall_check);
-  if (stalls.empty()) {
-    next_stall_report_ = options_.stall_check;
-    return Status::ok();
-  }
-  const Clock::duration age = now - stalls.front().since;
+  if (!stalls.empty() && is_too_old(now - stalls.front().since))
+    return ended_by_stall(describe(stalls, now));
+  if (!told_.is_time(stalls, now)) return Status::ok();
+  told_.told(stalls, now);
   const std::string text = describe(stalls, now);
-  if (is_too_old(age)) return ended_by_stall(text);
-  if (age < next_stall_report_) return Status::ok();
-  next_stall_report_ = 2 * age;
   const bool ends = options_.stall_shutdown != kNever;
   log::warning("the job stalls: " + text +
                ". Ranks that submit other operations, or wait for them in another order, do this, "
@@ -152,17 +152,20 @@ void Group::watch_running(Clock::time_point now) {
 }
 
 // Where the coordinator is what hangs nobody tells who is missing. It speaks when a stall is as old
-// as it should be at most, and then whenever that has doubled.
+// as it should be at most, and then whenever that has doubled. It may know of an operation only
+// after that has waited for others of its bucket.
 Status Group::watch_coordinator(Clock::time_point now) {
   const std::shared_ptr<Operation>* oldest = nullptr;
   for (const std::shared_ptr<Operation>& pending : pending_) {
-    if (pending == nullptr) continue;
+    if (pending == nullptr || !may_stall(*pending)) continue;
     if (oldest == nullptr || pending->submitted < (*oldest)->submitted) oldest = &pending;
   }
   if (oldest == nullptr) return Status::ok();
+  const Clock::time_point known =
+      (*oldest)->submitted + std::min(options_.fusion_hold, options_.stall_check);
+  const Clock::duration silence = now - std::max(told_of_stalls_, known);
+  if (silence < (now - known + options_.stall_check) * 6 / 10) return Status::ok();
   const Clock::duration age = now - (*oldest)->submitted;
-  const Clock::duration silence = now - std::max(told_of_stalls_, (*oldest)->submitted);
-  if (silence < (age + options_.stall_check) * 6 / 10) return Status::ok();
   told_of_stalls_ = now;
   const std::string text =
       what_runs({{*oldest, false}}) + " was submitted " +

@@ -35,6 +35,8 @@ std::vector<Stall> Negotiator::stalls(Clock::time_point before) const {
   };
   for (const auto& [name, tensor] : tensors_) {
     if (tensor->arrivals == 0 || tensor->since > before) continue;
+    // The timeline's own: a rank whose disk hangs does not come, and nothing else waits for it.
+    if (meant(*tensor).kind == OpKind::kClock) continue;
     std::vector<int> missing;
     for (int rank = 0; rank < size(); ++rank) {
       if (!tensor->arrived[rank] && !joined_[rank] && needs(*tensor, rank)) missing.push_back(rank);

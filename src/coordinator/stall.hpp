@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/clock.hpp"
@@ -20,5 +22,17 @@ struct Stall {
 
 // In words: who is waited for, for what, and since when. Takes one stall at least.
 std::string describe(const std::vector<Stall>& stalls, Clock::time_point now);
+
+// When stalls are told: each as soon as it is one, whatever else lasts, and again whenever it has
+// lasted twice as long. Whenever one is told all are.
+class ToldStalls {
+ public:
+  bool is_time(const std::vector<Stall>& stalls, Clock::time_point now) const;
+  // Those that are not there any more are forgotten.
+  void told(const std::vector<Stall>& stalls, Clock::time_point now);
+
+ private:
+  std::map<std::pair<std::string, Clock::time_point>, Clock::duration> ages_;  // when told
+};
 
 }  // namespace kolo

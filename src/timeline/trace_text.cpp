@@ -41,8 +41,8 @@ std::string_view upper_name_of(OpKind kind) {
 }
 
 std::string_view prefix_of(Medium medium) {
-  static constexpr std::array<std::string_view, 4> kPrefixes = {"LOCAL_", "SHM_", "MPI_",
-                                                                "STAGED_"};
+  static constexpr std::array<std::string_view, 5> kPrefixes = {"LOCAL_", "SHM_", "MPI_", "STAGED_",
+                                                                "NCCL_"};
   return kPrefixes[static_cast<std::size_t>(medium)];
 }
 

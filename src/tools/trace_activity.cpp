@@ -141,6 +141,7 @@ RunActivity read_activity(const std::string& folder) {
   TraceRun run = read_run(folder);
   RunActivity all;
   all.missing = std::move(run.missing);
+  all.without_begin = std::move(run.without_begin);
   all.of_other_runs = std::move(run.of_other_runs);
   for (auto& [rank, trace] : run.ranks) {
     Activity& activity = all.ranks[rank];

@@ -79,6 +79,7 @@ struct RunActivity {
   NameTable names;
   std::map<int, Activity> ranks;
   std::vector<int> missing;
+  std::vector<std::string> without_begin;
   std::vector<std::string> of_other_runs;
   int size = 0;
 };

@@ -107,10 +107,13 @@ class Diagnostician {
 
   Diagnosis run() {
     for (const auto& [rank, flight] : flights_) {
+      members_[0].insert(rank);
       for (const FlightOperation& one : flight.operations) {
         members_[one.process_set].insert(rank);
         if (one.members > 0) continue;
-        if (one.state == State::kSubmitted) {
+        if (one.operation == "join") {  // gives nothing any more, and waits for all others
+          if (one.state == State::kSubmitted) joined_[one.process_set].insert(rank);
+        } else if (one.state == State::kSubmitted) {
           pending_[key_of(one)].emplace(rank, &one);
         } else {
           last_[key_of(one)][rank] = &one;
@@ -146,11 +149,22 @@ class Diagnostician {
 
   int size() const { return flights_.begin()->second.size; }
 
-  void tell_of_silent_ranks() {
+  bool has_joined(int process_set, int rank) const {
+    const auto found = joined_.find(process_set);
+    return found != joined_.end() && found->second.count(rank) > 0;
+  }
+
+  // Of all ranks, for who is in other process sets is not recorded.
+  std::set<int> silent_ranks() const {
     std::set<int> silent;
     for (int rank = 0; rank < size(); ++rank) {
       if (flights_.count(rank) == 0) silent.insert(rank);
     }
+    return silent;
+  }
+
+  void tell_of_silent_ranks() {
+    const std::set<int> silent = silent_ranks();
     for (const auto& [rank, flight] : flights_) {
       if (flight.frozen > 0) {
         tell("rank " + std::to_string(rank) + " did not run for " + seconds(flight.frozen) +
@@ -184,7 +198,8 @@ class Diagnostician {
     std::set<int> missing;
     if (std::get<1>(key) == "send") return missing;  // the others are no part of it
     for (const int rank : members_.at(std::get<0>(key))) {
-      if (there.count(rank) == 0 && !is_further(rank, key, *there.begin()->second))
+      if (there.count(rank) == 0 && !has_joined(std::get<0>(key), rank) &&
+          !is_further(rank, key, *there.begin()->second))
         missing.insert(rank);
     }
     return missing;
@@ -248,12 +263,23 @@ class Diagnostician {
     }
   }
 
-  // What all ranks had submitted at last.
+  // What all ranks that have left a record had submitted at last.
   void tell_of_undecided() {
+    const std::set<int> silent = silent_ranks();
     std::size_t told = 0;
     for (const auto& [key, there] : pending_) {
-      if (there.size() < 2 || there.size() != members_.at(std::get<0>(key)).size()) continue;
+      const bool others = std::get<0>(key) == 0 && !silent.empty();
+      if ((there.size() < 2 && !others) || !missing_for(key, there).empty() ||
+          std::get<1>(key) == "send")
+        continue;
       if (++told > kMostNames) return;
+      const FlightOperation& one = *there.begin()->second;
+      if (others) {
+        tell(described(one) + " in step " + std::to_string(one.step) +
+             " was submitted on all ranks that have left a record: it waits for " +
+             rank_list(ranks_of(silent)) + ".");
+        continue;
+      }
       const auto when = [&](const auto& entry) {
         const Flight& flight = flights_.at(entry.first);
         return flight.unix_time - (flight.now - entry.second->submitted);
@@ -354,7 +380,9 @@ class Diagnostician {
   }
 
   const Flights& flights_;
-  std::map<int, std::set<int>> members_;  // of process sets, as far as they did something
+  // Ranks that have left a record: of each process set those that did something in it.
+  std::map<int, std::set<int>> members_;
+  std::map<int, std::set<int>> joined_;                           // by process set
   std::map<Key, std::map<int, const FlightOperation*>> pending_;  // not agreed upon; by rank
   std::map<Key, std::map<int, const FlightOperation*>> last_;     // the last one that was
   std::vector<std::string> lines_;

@@ -45,14 +45,15 @@ timeline::ClockEvent clock_of(const json& args) {
 RankTrace read_rank(const std::string& path) {
   RankTrace trace;
   trace.path = path;
-  bool has_header = false;
+  bool is_empty = true;
   // Most lines are none of these, and reading them as JSON takes long. Elsewhere in a line these
   // may be names that a program has given.
   trace.cut_off = for_each_event(path, [&](const std::string& line) {
+    is_empty = false;
     const auto is = [&](const char* begin) { return line.rfind(begin, 0) == 0; };
     if (is(R"({"name":"kolo",)")) {
       trace.header = header_of(json::parse(line).at("args"));
-      has_header = true;
+      trace.has_begin = true;
     } else if (is(R"({"ph":"i","name":"clock",)")) {
       trace.clock.push_back(clock_of(json::parse(line).at("args")));
     } else if (is(R"({"ph":"i","name":"events were lost",)")) {
@@ -61,7 +62,8 @@ RankTrace read_rank(const std::string& path) {
       trace.complete = true;
     }
   });
-  if (!has_header) throw DataError(path + ": is no timeline of kolo's: it has no header");
+  if (!trace.has_begin && !is_empty)
+    throw DataError(path + ": is no timeline of kolo's: it has no header");
   return trace;
 }
 
@@ -113,11 +115,15 @@ TraceRun read_run(const std::string& folder) {
   std::int64_t newest = 0;
   for (const std::string& path : paths) {
     all.push_back(read_rank(path));
-    newest = std::max(newest, all.back().header.run);
+    if (all.back().has_begin) newest = std::max(newest, all.back().header.run);
   }
   TraceRun run;
   int size = 0;
   for (RankTrace& trace : all) {
+    if (!trace.has_begin) {
+      run.without_begin.push_back(trace.path);
+      continue;
+    }
     if (trace.header.run != newest) {
       run.of_other_runs.push_back(trace.path);
       continue;
@@ -126,6 +132,8 @@ TraceRun read_run(const std::string& folder) {
     const int rank = trace.header.rank;
     run.ranks.emplace(rank, std::move(trace));
   }
+  if (run.ranks.empty())
+    throw DataError(folder + ": all timelines here are empty: no rank came so far as to begin one");
   for (int rank = 0; rank < size; ++rank) {
     if (run.ranks.count(rank) == 0) run.missing.push_back(rank);
   }

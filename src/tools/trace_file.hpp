@@ -30,6 +30,7 @@ bool for_each_event(const std::string& path, const std::function<void(const std:
 
 struct RankTrace {
   std::string path;
+  bool has_begin = false;  // else there is nothing
   TraceHeader header;
   bool cut_off = false;
   bool complete = false;  // the timeline was ended, not killed
@@ -40,7 +41,8 @@ struct RankTrace {
 // The newest run that has files in the folder.
 struct TraceRun {
   std::map<int, RankTrace> ranks;
-  std::vector<int> missing;                // ranks without a file
+  std::vector<int> missing;                // ranks without a file, or with one of these:
+  std::vector<std::string> without_begin;  // files that end before a rank's header
   std::vector<std::string> of_other_runs;  // files that were left out
 };
 

@@ -160,6 +160,8 @@ std::vector<std::string> doubts(const RunActivity& run, const Analysis& analysis
   std::vector<std::string> doubts;
   if (!run.missing.empty())
     doubts.push_back("There is no timeline of " + rank_list(run.missing) + " in the folder.");
+  for (const std::string& path : run.without_begin)
+    doubts.push_back(path + " ends before it has begun: killed, or a full disk.");
   if (!run.of_other_runs.empty()) {
     doubts.push_back(std::to_string(run.of_other_runs.size()) +
                      " files of earlier runs were left out.");

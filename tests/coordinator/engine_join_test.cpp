@@ -10,6 +10,21 @@ namespace {
 
 // Rank 0 joins while its last step is in flight, so the join ends on rank 1 while that one still
 // stands in for it. What rank 1 submits then must not touch the memory of the bucket.
+// A rank that has joined waits for as long as the others work, and takes nobody for stopped.
+TEST(EngineJoin, ALongJoinIsNoStall) {
+  Engine::Options options = test_options();
+  options.group.stall_check = std::chrono::milliseconds(40);
+  options.group.stall_shutdown = std::chrono::milliseconds(300);
+  on_all_ranks(
+      2,
+      [](Engine& engine, Transport&) {
+        if (engine.rank() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(800));
+        const Status status = submit_and_wait(engine, plain(OpKind::kJoin, "join"));
+        EXPECT_TRUE(status.is_ok()) << status.message();
+      },
+      options);
+}
+
 TEST(EngineJoin, WhatIsSubmittedAfterwardsIsNotMixedWithAStandIn) {
   on_all_ranks(2, [](Engine& engine, Transport&) {
     std::vector<float> a;

@@ -47,6 +47,36 @@ TEST(Stalls, NameWhoIsMissingAndSinceWhen) {
   EXPECT_THAT(world.stalls(at(100)), IsEmpty());
 }
 
+// Of the timeline's own operations a rank whose disk hangs is not waited for.
+TEST(Stalls, ReadingsOfTheClockAreNone) {
+  World world(2);
+  world.set_now(at(0));
+  Descriptor clock;
+  clock.kind = OpKind::kClock;
+  world.submit(0, "kolo.clock.1", clock);
+  world.submit(0, "a");
+  world.deliver_all();
+  EXPECT_THAT(in_words(world.stalls(at(10))), ElementsAre(testing::HasSubstr("allreduce of 'a'")));
+}
+
+TEST(Stalls, AreToldAtOnceAndWhenTheyHaveLastedTwiceAsLong) {
+  const Stall old{"old", OpKind::kAllreduce, 0, at(0), {1}};
+  const Stall young{"young", OpKind::kAllreduce, 0, at(50), {2}};
+  ToldStalls told;
+  EXPECT_FALSE(told.is_time({}, at(9)));
+  EXPECT_TRUE(told.is_time({old}, at(10)));
+  told.told({old}, at(10));
+  EXPECT_FALSE(told.is_time({old}, at(19)));
+  EXPECT_TRUE(told.is_time({old}, at(20)));
+  told.told({old}, at(40));
+  EXPECT_TRUE(told.is_time({old, young}, at(60))) << "an older one hides none";
+  told.told({old, young}, at(60));
+  EXPECT_FALSE(told.is_time({old, young}, at(69)));
+  EXPECT_TRUE(told.is_time({young}, at(70))) << "the older one's end puts it off no longer";
+  const Stall again{"old", OpKind::kAllreduce, 0, at(80), {1}};
+  EXPECT_TRUE(told.is_time({again}, at(90))) << "another one of the same name";
+}
+
 TEST(Stalls, CountFromTheNextSubmission) {
   World world(2);
   for (const int now : {0, 20}) {

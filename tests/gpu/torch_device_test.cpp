@@ -16,13 +16,22 @@ class CudaTensors : public testing_support::WithKolo {
  protected:
   void SetUp() override {
     WithKolo::SetUp();
+#ifndef KOLO_FAKE_CUDA
+    try {
+      local_device();
+    } catch (const InvalidArgumentError& error) {
+      GTEST_SKIP() << "no GPU: " << error.what();
+    }
+#endif
     device_ = at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(local_device()));
   }
 
   at::TensorOptions on_device(at::ScalarType type = at::kFloat) const {
     return at::TensorOptions().device(*device_).dtype(type);
   }
-  at::Device device() const { return *device_; }
+  at::Device device() const {
+    return *device_;
+  }
   c10::Stream new_stream() const {
     return c10::impl::getDeviceGuardImpl(at::kCUDA)->getStreamFromGlobalPool(device(), false);
   }

@@ -103,6 +103,37 @@ TEST(Diagnose, NamesWaitsInAnotherOrder) {
                         "submitted; that one waits for allreduce of 'b', which rank 0 has not."));
 }
 
+TEST(Diagnose, ARankWithoutARecordIsNoneThatHasSubmitted) {
+  Flights flights = job(3);
+  flights.erase(2);
+  for (const int rank : {0, 1}) flights[rank].operations.push_back(pending("weight", 40, true));
+  const std::string text = diagnose(flights).text;
+  EXPECT_THAT(text, HasSubstr("rank 2 has left no record here"));
+  EXPECT_THAT(text, HasSubstr("allreduce of 'weight' in step 118 was submitted on all ranks that "
+                              "have left a record: it waits for rank 2."));
+}
+
+TEST(Diagnose, ARankThatHasDoneNothingIsNamed) {
+  Flights flights;
+  for (int rank = 0; rank < 3; ++rank) flights[rank] = flight(rank, 3);
+  for (const int rank : {0, 1}) flights[rank].operations.push_back(pending("first", 40, true));
+  const std::string text = diagnose(flights).text;
+  EXPECT_THAT(text, HasSubstr("rank 2 never submitted allreduce of 'first'"));
+  EXPECT_THAT(text, HasSubstr("Rank 2, in step 118: the last thing it did was nothing"));
+}
+
+TEST(Diagnose, ARankThatHasJoinedIsNotMissingAndItsJoinNotEither) {
+  Flights flights = job(3);
+  FlightOperation join = pending("kolo.join", 35, true);
+  join.operation = "join";
+  flights[2].operations.push_back(join);
+  EXPECT_FALSE(diagnose(flights).diverged);
+  flights[0].operations.push_back(pending("weight", 40, true));
+  const std::string text = diagnose(flights).text;
+  EXPECT_THAT(text, HasSubstr("rank 1 never submitted allreduce of 'weight'"));
+  EXPECT_THAT(text, Not(HasSubstr("never submitted join")));
+}
+
 // A rank that wrote later has done it in between.
 TEST(Diagnose, DoesNotBlameWhoIsFurther) {
   Flights flights = job(2);

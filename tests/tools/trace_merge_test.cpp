@@ -136,6 +136,18 @@ TEST_F(MergeTest, TakesWhatAKilledProcessLeaves) {
   EXPECT_THAT(notes_, HasSubstr("no timeline of rank 2 is in the folder"));
 }
 
+// Killed, or a full disk, before anything or half of the header was written.
+TEST_F(MergeTest, LeavesOutARankThatHasNotBegun) {
+  for (const char* left : {"", "[", "[\n", "[\n{\"name\":\"kolo\",\"ph\""}) {
+    write(0, 0);
+    write(2, 0);
+    std::ofstream(path(1)) << left;
+    EXPECT_EQ(merge().size(), 2U) << left;
+    EXPECT_THAT(notes_, HasSubstr("no timeline of rank 1 is in the folder"));
+    EXPECT_THAT(notes_, HasSubstr("timeline-rank-1.json: ends before it has begun"));
+  }
+}
+
 TEST_F(MergeTest, LeavesEarlierRunsOut) {
   write(0, 0, 8);
   write(1, 0, 8);
@@ -154,7 +166,9 @@ TEST_F(MergeTest, RefusesWhatIsNoTimeline) {
     return "";
   };
   EXPECT_THAT(message(), HasSubstr("there are no timelines here"));
-  std::ofstream(path(0)) << "[\n{}]\n";
+  std::ofstream(path(0)) << "[\n";
+  EXPECT_THAT(message(), HasSubstr("all timelines here are empty"));
+  std::ofstream(path(0)) << "[\n{},\n]\n";
   EXPECT_THAT(message(), HasSubstr("it has no header"));
   std::ofstream(path(0)) << "[\nhello\n{},\n]\n";
   EXPECT_THAT(message(), HasSubstr("line 2: is no event"));

@@ -116,10 +116,10 @@ bool are_equal(const std::vector<std::size_t>& boundaries) {
 
 class NcclBackend final : public DeviceBackend {
  public:
-  NcclBackend(std::shared_ptr<Streams> streams, Backend& host, bool may_share)
+  NcclBackend(std::shared_ptr<Streams> streams, Backend& host, const Options& options)
       : streams_(std::move(streams)),
         host_(host),
-        may_share_(may_share),
+        card_{streams_->device(), options.rank, options.may_share},
         memory_(streams_),
         communicator_(host.rank(), host.size(), streams_->device()) {}
 
@@ -137,7 +137,7 @@ class NcclBackend final : public DeviceBackend {
 
   std::unique_ptr<Work> preparation(Turn turn) override {
     if (ready_ || size() == 1) return nullptr;
-    return make_preparation(host_, turn, communicator_, streams_->device(), may_share_, ready_);
+    return make_preparation(host_, turn, communicator_, card_, ready_);
   }
 
   // Of the points on one stream the last one counts.
@@ -370,7 +370,7 @@ class NcclBackend final : public DeviceBackend {
 
   const std::shared_ptr<Streams> streams_;
   Backend& host_;  // outlives this
-  const bool may_share_;
+  const DeviceCard card_;
   DeviceMemory memory_;
   Communicator communicator_;
   bool ready_ = false;
@@ -379,8 +379,8 @@ class NcclBackend final : public DeviceBackend {
 }  // namespace
 
 std::unique_ptr<DeviceBackend> make_backend(std::shared_ptr<Streams> streams, Backend& host,
-                                            bool may_share) {
-  return std::make_unique<NcclBackend>(std::move(streams), host, may_share);
+                                            const Options& options) {
+  return std::make_unique<NcclBackend>(std::move(streams), host, options);
 }
 
 }  // namespace kolo::nccl

@@ -4,11 +4,12 @@
 #include <memory>
 
 #include "collectives/device.hpp"
+#include "collectives/nccl/nccl.hpp"
 #include "collectives/nccl/streams.hpp"
 
 namespace kolo::nccl {
 
 std::unique_ptr<DeviceBackend> make_backend(std::shared_ptr<Streams> streams, Backend& host,
-                                            bool may_share);
+                                            const Options& options);
 
 }  // namespace kolo::nccl

@@ -13,8 +13,8 @@ namespace {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int index, bool may_share)
-      : events_(std::make_shared<Events>(index)), may_share_(may_share) {}
+  CudaDevice(int index, const Options& options)
+      : events_(std::make_shared<Events>(index)), options_(options) {}
 
   int index() const override { return events_->device(); }
 
@@ -41,12 +41,12 @@ class CudaDevice final : public Device {
   std::unique_ptr<DeviceBackend> make_backend(Backend& host) override {
     std::unique_ptr<Streams> streams;
     throw_if_error(Streams::create(events_, streams));
-    return nccl::make_backend(std::move(streams), host, may_share_);
+    return nccl::make_backend(std::move(streams), host, options_);
   }
 
  private:
   const std::shared_ptr<Events> events_;
-  const bool may_share_;
+  const Options options_;
 };
 
 // NCCL refuses two ranks on one device. From 2.30 on it can be told to allow it; before, ranks that
@@ -73,7 +73,7 @@ Status make_device(int index, const Options& options, std::shared_ptr<Device>& d
   }
   const OnDevice here(index);  // it is there, and CUDA works on it
   if (!here.status().is_ok()) return here.status();
-  device = std::make_shared<CudaDevice>(index, options.may_share);
+  device = std::make_shared<CudaDevice>(index, options);
   return Status::ok();
 }
 

@@ -14,6 +14,7 @@ namespace {
 
 // What a rank tells of itself, byte by byte as it is in memory.
 struct Card {
+  int rank = 0;  // in the world
   char host[64] = {};
   char bus[32] = {};       // the device's address on the PCI bus of its host
   char failure[192] = {};  // why there is none; else empty
@@ -28,11 +29,10 @@ void set_text(char* field, std::size_t size, const std::string& text) {
 
 class Preparation final : public Work {
  public:
-  Preparation(Backend& host, Turn turn, Communicator& communicator, int device, bool may_share,
+  Preparation(Backend& host, Turn turn, Communicator& communicator, const DeviceCard& device,
               bool& ready)
       : communicator_(communicator),
         device_(device),
-        may_share_(may_share),
         ready_(ready),
         cards_(static_cast<std::size_t>(host.size())),
         exchange_(host.allgather(turn, cards_.data(), boundaries(host.size()))) {}
@@ -66,8 +66,9 @@ class Preparation final : public Work {
   // A failure is told to all, so that none waits for this rank.
   void write_own_card() {
     Card& card = cards_[static_cast<std::size_t>(communicator_.rank())];
+    card.rank = device_.rank;
     set_text(card.host, sizeof card.host, host_name());
-    Status status = cuda_status(cudaDeviceGetPCIBusId(card.bus, sizeof card.bus, device_),
+    Status status = cuda_status(cudaDeviceGetPCIBusId(card.bus, sizeof card.bus, device_.device),
                                 "cudaDeviceGetPCIBusId");
     if (status.is_ok() && communicator_.rank() == 0)
       status = nccl_status(ncclGetUniqueId(&card.id), "ncclGetUniqueId");
@@ -75,25 +76,25 @@ class Preparation final : public Work {
   }
 
   Status begin() const {
-    for (std::size_t rank = 0; rank < cards_.size(); ++rank) {
-      if (cards_[rank].failure[0] == '\0') continue;
-      return Status::internal("rank " + std::to_string(rank) +
-                              " of the group has no device to reduce on: " + cards_[rank].failure);
+    for (const Card& card : cards_) {
+      if (card.failure[0] == '\0') continue;
+      return Status::internal("rank " + std::to_string(card.rank) +
+                              " has no device to reduce on: " + card.failure);
     }
     if (Status s = find_shared(); !s.is_ok()) return s;
     return communicator_.begin(cards_[0].id);
   }
 
   Status find_shared() const {
-    for (std::size_t one = 0; one < cards_.size() && !may_share_; ++one) {
+    for (std::size_t one = 0; one < cards_.size() && !device_.may_share; ++one) {
       for (std::size_t other = one + 1; other < cards_.size(); ++other) {
         if (std::strcmp(cards_[one].host, cards_[other].host) != 0 ||
             std::strcmp(cards_[one].bus, cards_[other].bus) != 0)
           continue;
         return Status::invalid_argument(
-            "ranks " + std::to_string(one) + " and " + std::to_string(other) +
-            " of the group have their tensors on the same GPU (" + cards_[one].bus + " of " +
-            cards_[one].host +
+            "ranks " + std::to_string(cards_[one].rank) + " and " +
+            std::to_string(cards_[other].rank) + " have their tensors on the same GPU (" +
+            cards_[one].bus + " of " + cards_[one].host +
             "): put each rank's on a GPU of its own, that of kolo::local_device(), start fewer "
             "ranks a node, or set KOLO_SHARE_DEVICE=1, which is slow");
       }
@@ -102,8 +103,7 @@ class Preparation final : public Work {
   }
 
   Communicator& communicator_;
-  const int device_;
-  const bool may_share_;
+  const DeviceCard device_;
   bool& ready_;
   std::vector<Card> cards_;
   std::unique_ptr<Work> exchange_;  // null when it is done
@@ -112,8 +112,8 @@ class Preparation final : public Work {
 }  // namespace
 
 std::unique_ptr<Work> make_preparation(Backend& host, Turn turn, Communicator& communicator,
-                                       int device, bool may_share, bool& ready) {
-  return std::make_unique<Preparation>(host, turn, communicator, device, may_share, ready);
+                                       const DeviceCard& device, bool& ready) {
+  return std::make_unique<Preparation>(host, turn, communicator, device, ready);
 }
 
 }  // namespace kolo::nccl

@@ -8,10 +8,17 @@
 
 namespace kolo::nccl {
 
+// What a rank has, for the others.
+struct DeviceCard {
+  int device = 0;
+  int rank = 0;            // in the world
+  bool may_share = false;  // with another rank
+};
+
 // Over `host` the ranks tell each other which device each of them has, which must be different ones
-// unless `may_share`, and rank 0 what NCCL needs to meet; then the communicator begins, and is
+// unless they may share, and rank 0 what NCCL needs to meet; then the communicator begins, and is
 // waited for. Both outlive the work. `ready` is set at the end.
 std::unique_ptr<Work> make_preparation(Backend& host, Turn turn, Communicator& communicator,
-                                       int device, bool may_share, bool& ready);
+                                       const DeviceCard& device, bool& ready);
 
 }  // namespace kolo::nccl
