@@ -37,8 +37,10 @@ void drain(cudaStream_t stream);
 // From now on allocations that would go beyond this fail.
 void limit_memory(std::size_t bytes);
 
-// What the next NCCL collectives do when a rank is gone: nothing, as the real one may, until they
-// are aborted; the communicator says so, or not.
+// The communicators of this rank are cut off from the others', as if its process had died: what
+// waits for it ends when it is aborted.
+void cut_off(int rank);
+// Whether communicators say then that a rank is gone; the real ones may, or not.
 void tell_of_lost_ranks(bool tells);
 
 }  // namespace fake_gpu

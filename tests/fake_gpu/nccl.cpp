@@ -64,10 +64,14 @@ class Comm {
   }
 
   void abort() {
+    cut_off();
     const std::lock_guard lock(mutex_);
     aborted_ = true;
-    if (socket_ >= 0) shutdown(socket_, SHUT_RDWR);
     changed_.notify_all();
+  }
+  void cut_off() {
+    const std::lock_guard lock(mutex_);
+    if (socket_ >= 0) shutdown(socket_, SHUT_RDWR);
   }
 
   // On a stream. What does not end waits to be aborted, as on a GPU.
@@ -98,6 +102,15 @@ class Comm {
   bool aborted_ = false;
   ncclResult_t error_ = ncclSuccess;
 };
+
+struct Comms {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<Comm>> made;
+};
+Comms& comms() {
+  static auto* const all = new Comms;
+  return *all;
+}
 
 // What a call wants done.
 struct Call {
@@ -165,6 +178,15 @@ void tell_of_lost_ranks(bool to_tell) {
   tells = to_tell;
 }
 
+void cut_off(int rank) {
+  Comms& all = comms();
+  const std::lock_guard lock(all.mutex);
+  for (const std::weak_ptr<Comm>& one : all.made) {
+    const std::shared_ptr<Comm> comm = one.lock();
+    if (comm != nullptr && comm->rank() == rank) comm->cut_off();
+  }
+}
+
 }  // namespace fake_gpu
 
 using namespace fake_gpu;
@@ -203,6 +225,10 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
                                     ncclConfig_t* config) {
   if (config->blocking != 0) return ncclInvalidArgument;  // kolo never blocks
   auto made = std::make_shared<Comm>(rank, size);
+  {
+    const std::lock_guard lock(comms().mutex);
+    comms().made.push_back(made);
+  }
   *comm = reinterpret_cast<ncclComm_t>(new std::shared_ptr<Comm>(made));
   std::thread([made, name = std::string(id.internal)] { made->connect(name); }).detach();
   return ncclInProgress;
