@@ -33,7 +33,7 @@ std::optional<Options> parse(int argc, char** argv) {
   add("gamma", po::value(&o.gamma)->default_value(o.gamma),
       "the learning rate is multiplied by it after each epoch");
   add("seed", po::value(&o.seed)->default_value(o.seed), "of weights, dropout and shuffling");
-  add("device", po::value(&o.device)->default_value(o.device), "cpu");
+  add("device", po::value(&o.device)->default_value(o.device), "cpu, or cuda: this rank's GPU");
   add("threads", po::value(&o.threads)->default_value(o.threads),
       "threads a rank computes with; 0: automatic");
   add("log-interval", po::value(&o.log_interval)->default_value(o.log_interval),
@@ -64,10 +64,8 @@ std::optional<Options> parse(int argc, char** argv) {
   if (o.checkpoint.empty() && (o.resume || o.stop_after > 0)) {
     throw po::error("--resume and --stop-after need --checkpoint DIR");
   }
-  if (o.device != "cpu") {
-    throw po::error("--device " + o.device +
-                    ": this build of kolo works on CPUs; use --device cpu");
-  }
+  if (o.device != "cpu" && o.device != "cuda")
+    throw po::error("--device " + o.device + ": it is cpu or cuda");
   return o;
 }
 

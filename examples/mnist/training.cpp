@@ -11,9 +11,16 @@ constexpr double kDeviation = 0.3081;
 // Batches between rows of the metrics file.
 constexpr std::int64_t kMetricsInterval = 10;
 
-Net seeded_net(std::uint64_t seed) {
+torch::Device device_named(const std::string& name) {
+  if (name == "cpu") return torch::kCPU;
+  return {torch::kCUDA, static_cast<torch::DeviceIndex>(kolo::local_device())};
+}
+
+Net seeded_net(std::uint64_t seed, torch::Device device) {
   torch::manual_seed(seed);
-  return Net();
+  Net net;
+  net->to(device);
+  return net;
 }
 
 kolo::DistributedSampler make_sampler(std::size_t images, std::uint64_t seed) {
@@ -34,7 +41,8 @@ Training::Training(const Options& options)
       sampler_(make_sampler(*train_set_.size(), options.seed)),
       steps_per_epoch_((static_cast<std::int64_t>(sampler_.size()) + options.batch_size - 1) /
                        options.batch_size),
-      net_(seeded_net(options.seed)),
+      device_(device_named(options.device)),
+      net_(seeded_net(options.seed, device_)),
       optimizer_(net_->parameters(), kolo::optim::AdadeltaOptions(options.lr)),
       scheduler_(optimizer_, 1, options.gamma),
       metrics_(options.metrics, kolo::rank() == 0),
@@ -118,7 +126,8 @@ bool Training::train_epoch(std::int64_t epoch) {
 
 double Training::train_batch(const torch::data::Example<>& batch) {
   optimizer_.zero_grad();
-  const torch::Tensor loss = torch::nll_loss(net_(batch.data), batch.target);
+  const torch::Tensor loss =
+      torch::nll_loss(net_(batch.data.to(device_)), batch.target.to(device_));
   loss.backward();
   optimizer_.step();
   return loss.item<double>();
@@ -162,10 +171,11 @@ void Training::test(std::int64_t epoch) {
   torch::Tensor sums = torch::zeros({2}, torch::kDouble);  // loss, correct
   for (std::int64_t at = first; at < last; at += options_.test_batch_size) {
     const std::int64_t end = std::min(last, at + options_.test_batch_size);
-    const torch::Tensor output = net_((images.slice(0, at, end) - kMean) / kDeviation);
-    const torch::Tensor target = labels.slice(0, at, end);
-    sums[0] += torch::nll_loss(output, target, {}, torch::Reduction::Sum).to(torch::kDouble);
-    sums[1] += output.argmax(1).eq(target).sum().to(torch::kDouble);
+    const torch::Tensor output =
+        net_(((images.slice(0, at, end) - kMean) / kDeviation).to(device_));
+    const torch::Tensor target = labels.slice(0, at, end).to(device_);
+    sums[0] += torch::nll_loss(output, target, {}, torch::Reduction::Sum).item<double>();
+    sums[1] += output.argmax(1).eq(target).sum().item<double>();
   }
   kolo::allreduce_(sums, kolo::AllreduceOptions("test").op(kolo::ReduceOp::Sum));
   if (kolo::rank() != 0) return;
@@ -179,8 +189,11 @@ void Training::test(std::int64_t epoch) {
                 correct / static_cast<double>(count));
 }
 
+// From the CPU, so that machines without a GPU can load it.
 void Training::save() {
-  if (kolo::rank() == 0) torch::save(net_, options_.out);
+  if (kolo::rank() != 0) return;
+  net_->to(torch::kCPU);
+  torch::save(net_, options_.out);
 }
 
 }  // namespace mnist

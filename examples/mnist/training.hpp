@@ -35,6 +35,7 @@ class Training {
   kolo::data::MNIST test_set_;
   kolo::DistributedSampler sampler_;
   const std::int64_t steps_per_epoch_;
+  const torch::Device device_;
   Net net_;
   kolo::DistributedOptimizer<kolo::optim::Adadelta> optimizer_;
   torch::optim::StepLR scheduler_;

@@ -54,7 +54,7 @@ std::vector<HorovodRow> engine_flags() {
        "kolo needs MPI's threads."},
       {"flag", "--thread-affinity", "none",
        "kolo's thread runs on the cores of its rank: `--bind-to`."},
-      {"flag", "--num-nccl-streams", "not yet", "CPU tensors only."},
+      {"flag", "--num-nccl-streams", "none", "Each process set has two streams."},
       {"flag", "--hierarchical-allreduce, --no-hierarchical-allreduce", "none",
        "Where several nodes have ranks that share memory, allreduce always goes in stages."},
       {"flag",
@@ -146,9 +146,11 @@ std::vector<HorovodRow> engine_variables() {
       {"variable", "HOROVOD_HIERARCHICAL_ALLGATHER, HOROVOD_TORUS_ALLREDUCE", "not yet", ""},
       {"variable", "HOROVOD_ELASTIC, HOROVOD_ELASTIC_TIMEOUT", "not yet", ""},
       {"variable",
-       "HOROVOD_NUM_NCCL_STREAMS, HOROVOD_BATCH_D2D_MEMCOPIES, "
-       "HOROVOD_ENABLE_ASYNC_COMPLETION, NCCL_IB_DISABLE",
-       "not yet", "CPU tensors only."},
+       "HOROVOD_NUM_NCCL_STREAMS, HOROVOD_BATCH_D2D_MEMCOPIES, HOROVOD_ENABLE_ASYNC_COMPLETION",
+       "none",
+       "Each process set has two streams; one kernel packs a bucket; the host never waits for the "
+       "GPU."},
+      {"variable", "NCCL_IB_DISABLE", "the same", "NCCL reads its variables itself."},
   };
 }
 
@@ -186,13 +188,17 @@ HorovodSection build() {
            "none", "kolo is for LibTorch."},
           {"build", "HOROVOD_SKIP_COMPILE, HOROVOD_LOCAL_VERSION", "none",
            "They are for Python packages."},
+          {"build", "HOROVOD_GPU", "`KOLO_CUDA=ON`", "CUDA alone."},
+          {"build", "HOROVOD_CUDA_HOME, HOROVOD_BUILD_CUDA_CC_LIST",
+           "`CUDAToolkit_ROOT`, `CMAKE_CUDA_ARCHITECTURES`", "CMake's own."},
+          {"build", "HOROVOD_NCCL_HOME, HOROVOD_NCCL_INCLUDE, HOROVOD_NCCL_LIB, HOROVOD_NCCL_LINK",
+           "`NCCL_ROOT`", ""},
           {"build",
-           "HOROVOD_GPU, HOROVOD_GPU_OPERATIONS, HOROVOD_GPU_ALLREDUCE, HOROVOD_GPU_ALLGATHER, "
+           "HOROVOD_GPU_OPERATIONS, HOROVOD_GPU_ALLREDUCE, HOROVOD_GPU_ALLGATHER, "
            "HOROVOD_GPU_BROADCAST, HOROVOD_GPU_ALLTOALL, HOROVOD_GPU_REDUCESCATTER, "
-           "HOROVOD_ALLOW_MIXED_GPU_IMPL, HOROVOD_CUDA_HOME, HOROVOD_BUILD_CUDA_CC_LIST, "
-           "HOROVOD_ROCM_HOME, HOROVOD_NCCL_HOME, HOROVOD_NCCL_INCLUDE, HOROVOD_NCCL_LIB, "
-           "HOROVOD_NCCL_LINK",
-           "not yet", "CPU tensors only."},
+           "HOROVOD_ALLOW_MIXED_GPU_IMPL",
+           "not yet", "NCCL alone reduces CUDA tensors."},
+          {"build", "HOROVOD_ROCM_HOME", "not yet", "CPU and CUDA tensors only."},
       }};
 }
 

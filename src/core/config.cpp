@@ -93,6 +93,40 @@ void add_memory(std::vector<Row>& rows) {
                             "share of it if that is less."));
 }
 
+// NCCL, or MPI: then the host carries the operation out.
+Row cuda_row(const char* name, const char* horovod_name, OpKind kind, const char* initial) {
+  const std::string help = std::string("What carries out ") + name_of(kind) +
+                           " of CUDA tensors: NCCL, or MPI: the host, over shared memory and MPI. "
+                           "Rank 0's setting holds for all.";
+  return {{name, horovod_name, "library", initial, "NCCL or MPI", help},
+          [kind](const std::string& t, Config& c) {
+            if (t == "MPI") c.cuda_over_host.push_back(kind);
+            return t == "MPI" || t == "NCCL";
+          }};
+}
+
+void add_cuda(std::vector<Row>& rows) {
+  rows.push_back(number_row("KOLO_CUDA_FUSION_THRESHOLD", "", "bytes",
+                            &Config::cuda_fusion_threshold_bytes, 32 * kMiB, std::int64_t{0}, kGiB,
+                            "As KOLO_FUSION_THRESHOLD, for CUDA tensors, which are packed up to "
+                            "this size themselves; 0: each is reduced where it lies."));
+  rows.push_back(cuda_row("KOLO_GPU_ALLREDUCE", "HOROVOD_GPU_ALLREDUCE", OpKind::kAllreduce,
+                          KOLO_DEFAULT_GPU_ALLREDUCE));
+  rows.push_back(cuda_row("KOLO_GPU_BROADCAST", "HOROVOD_GPU_BROADCAST", OpKind::kBroadcast,
+                          KOLO_DEFAULT_GPU_BROADCAST));
+  rows.push_back(cuda_row("KOLO_GPU_ALLGATHER", "HOROVOD_GPU_ALLGATHER", OpKind::kAllgather,
+                          KOLO_DEFAULT_GPU_ALLGATHER));
+  rows.push_back(cuda_row("KOLO_GPU_ALLTOALL", "HOROVOD_GPU_ALLTOALL", OpKind::kAlltoall,
+                          KOLO_DEFAULT_GPU_ALLTOALL));
+  rows.push_back(cuda_row("KOLO_GPU_REDUCESCATTER", "HOROVOD_GPU_REDUCESCATTER",
+                          OpKind::kReducescatter, KOLO_DEFAULT_GPU_REDUCESCATTER));
+  rows.push_back(cuda_row("KOLO_GPU_SEND", "", OpKind::kSend, KOLO_DEFAULT_GPU_SEND));
+  rows.push_back(
+      {{"KOLO_SHARE_DEVICE", "", "boolean", "0", "0 or 1",
+        "Ranks may use the same GPU, which is slow, and for tests; 0: that is an error."},
+       [](const std::string& t, Config& c) { return parse_bool(t, c.share_device); }});
+}
+
 Row path_row(const char* name, std::string Config::*field, const char* range, const char* help) {
   return {{name, "", "path", "", range, help}, [field](const std::string& t, Config& c) {
             c.*field = t;
@@ -161,15 +195,6 @@ std::vector<Row> make_table() {
                  "Only tensors up to this size are packed; larger ones are reduced where "
                  "they lie, because copying them costs more than it saves."));
   rows.push_back(
-      number_row("KOLO_CUDA_FUSION_THRESHOLD", "", "bytes", &Config::cuda_fusion_threshold_bytes,
-                 32 * kMiB, std::int64_t{0}, kGiB,
-                 "The same for CUDA tensors, which are packed up to this size themselves; "
-                 "0: each is reduced where it lies."));
-  rows.push_back(
-      {{"KOLO_SHARE_DEVICE", "", "boolean", "0", "0 or 1",
-        "Ranks may use the same GPU, which is slow, and for tests; 0: that is an error."},
-       [](const std::string& t, Config& c) { return parse_bool(t, c.share_device); }});
-  rows.push_back(
       {{"KOLO_DISABLE_GROUP_FUSION", "HOROVOD_DISABLE_GROUP_FUSION", "boolean", "0", "0 or 1",
         "The tensors of a group travel one by one; still all of them or none."},
        [](const std::string& t, Config& c) { return parse_bool(t, c.disable_group_fusion); }});
@@ -197,6 +222,7 @@ std::vector<Row> make_table() {
                             "How long the engine polls at full speed before it yields and then "
                             "sleeps, where every thread has a core of its own."));
   add_memory(rows);
+  add_cuda(rows);
   add_recording(rows);
   return rows;
 }
@@ -222,6 +248,7 @@ Status read_row(const Row& row, const Config::Lookup& lookup, Config& config) {
 }  // namespace
 
 Status Config::read(const Lookup& lookup, Config& config) {
+  config.cuda_over_host.clear();
   for (const Row& row : table()) {
     if (Status status = read_row(row, lookup, config); !status.is_ok()) return status;
   }

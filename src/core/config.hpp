@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/status.hpp"
+#include "core/types.hpp"
 
 namespace kolo {
 
@@ -20,6 +21,7 @@ struct Config {
   std::int64_t fusion_tensor_limit_bytes = 0;
   std::int64_t cuda_fusion_threshold_bytes = 0;
   bool share_device = false;
+  std::vector<OpKind> cuda_over_host;  // in NCCL's place
   bool disable_group_fusion = false;
   double fusion_hold_seconds = 0;
   std::int64_t chunk_bytes = 0;

@@ -50,8 +50,6 @@ Descriptor describe_reduction(const Call& call, OpKind kind, at::TensorList tens
       refuse(call, std::string("Adasum is for floating point, not for ") +
                        c10::toString(tensor.scalar_type()));
     }
-    if (options.op() == ReduceOp::Adasum && tensor.is_cuda())
-      refuse(call, "Adasum is for CPU tensors; use tensor.cpu()");
     if (tensor.scalar_type() == at::kBool &&
         (options.prescale_factor() != 1.0 || options.postscale_factor() != 1.0)) {
       refuse(call, "a bool tensor cannot be scaled");

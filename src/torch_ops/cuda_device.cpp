@@ -10,7 +10,6 @@
 #include <string>
 #include <utility>
 
-#include "collectives/nccl/nccl.hpp"
 #include "core/log.hpp"
 #include "kolo/device.h"
 #include "kolo/init.h"
@@ -67,7 +66,7 @@ Status CudaDevice::choose(int& index) const {
     index = visible == 1 ? 0 : topology_.local_rank;
     return Status::ok();
   }
-  if (may_share_) {
+  if (options_.may_share) {
     index = topology_.local_rank % visible;
     return Status::ok();
   }
@@ -94,7 +93,7 @@ Status CudaDevice::find(std::optional<int> index, std::shared_ptr<Device>& devic
     } else if (Status s = choose(chosen); !s.is_ok()) {
       return s;
     }
-    Status status = nccl::make_device(chosen, {may_share_, topology_.rank}, device_);
+    Status status = nccl::make_device(chosen, options_, device_);
     if (!status.is_ok()) return status;
     // CUDA ends at exit, too, and what is registered last is called first.
     static const int registered = std::atexit(shutdown);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "collectives/device.hpp"
+#include "collectives/nccl/nccl.hpp"
 #include "coordinator/operation.hpp"
 #include "core/config.hpp"
 #include "core/thread_annotations.hpp"
@@ -18,7 +19,10 @@ namespace kolo {
 class CudaDevice {
  public:
   CudaDevice(const Config& config, const Topology& topology)
-      : may_share_(config.share_device), topology_(topology) {}
+      : options_{config.share_device,
+                 topology.rank,
+                 {config.cuda_over_host.begin(), config.cuda_over_host.end()}},
+        topology_(topology) {}
 
   // Its number by LibTorch's and CUDA's count: that of the local rank, or the only one that the
   // process sees.
@@ -29,7 +33,7 @@ class CudaDevice {
   Status find(std::optional<int> index, std::shared_ptr<Device>& device) KOLO_EXCLUDES(mutex_);
 
  private:
-  const bool may_share_;
+  const nccl::Options options_;
   const Topology topology_;
   Mutex mutex_;
   std::shared_ptr<Device> device_ KOLO_GUARDED_BY(mutex_);

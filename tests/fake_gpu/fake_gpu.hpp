@@ -24,6 +24,14 @@ T* on_host(T* pointer) {
   return static_cast<T*>(on_host(static_cast<const void*>(pointer)));
 }
 
+bool is_on_device(const void* pointer);
+// As on_host(), of what must be on the device: an illegal address ends the process.
+void* checked(const void* pointer);
+template <typename T>
+T* checked(T* pointer) {
+  return static_cast<T*>(checked(static_cast<const void*>(pointer)));
+}
+
 // Device memory, 256 bytes aligned; null if there is none left. Freed memory is overwritten.
 void* allocate(std::size_t bytes);
 void release(void* pointer);

@@ -52,8 +52,8 @@ MoveTable table_of(void** arguments) {
   MoveTable table;
   std::memcpy(&table, arguments[0], sizeof table);
   for (int i = 0; i < table.count; ++i) {
-    table.moves[i].to = on_host(table.moves[i].to);
-    if (table.moves[i].from != nullptr) table.moves[i].from = on_host(table.moves[i].from);
+    table.moves[i].to = checked(table.moves[i].to);
+    if (table.moves[i].from != nullptr) table.moves[i].from = checked(table.moves[i].from);
   }
   return table;
 }

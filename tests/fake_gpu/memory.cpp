@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -85,6 +87,14 @@ Memory& memory() {
 
 void* on_host(const void* pointer) {
   return memory().on_host(pointer);
+}
+bool is_on_device(const void* pointer) {
+  return memory().on_host(pointer) != pointer;
+}
+void* checked(const void* pointer) {
+  if (is_on_device(pointer)) return memory().on_host(pointer);
+  std::fputs("fake GPU: an illegal address\n", stderr);
+  std::abort();
 }
 void* allocate(std::size_t bytes) {
   return memory().allocate(bytes);

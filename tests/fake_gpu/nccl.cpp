@@ -79,12 +79,12 @@ class Comm {
     Reply reply;
     bool well = write_all(socket_, &request, sizeof request);
     if (request.kind != Kind::kReceive)
-      well = well && write_all(socket_, on_host(send), request.bytes);
+      well = well && write_all(socket_, checked(send), request.bytes);
     if (request.kind == Kind::kSend && well) return;
     well = well && read_all(socket_, &reply, sizeof reply);
     if (well && reply.state == Reply::State::kWell) {
       if (reply.bytes == 0) return;
-      if (read_all(socket_, on_host(receive), reply.bytes)) return;
+      if (read_all(socket_, checked(receive), reply.bytes)) return;
     }
     std::unique_lock lock(mutex_);
     if (well && reply.state == Reply::State::kDifferent) error_ = ncclInvalidUsage;

@@ -211,13 +211,25 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 
-cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/,
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
+  const bool to_device = kind != cudaMemcpyDeviceToHost;
+  const bool from_device = kind != cudaMemcpyHostToDevice;
+  if (is_on_device(to) != to_device || is_on_device(from) != from_device)
+    return fail(cudaErrorInvalidMemcpyDirection);
   enqueue(stream, [=] { std::memcpy(on_host(to), on_host(from), bytes); });
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
   enqueue(stream, [=] { std::memset(on_host(data), value, bytes); });
+  return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
+  *data = std::malloc(bytes);
+  return *data != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFreeHost(void* data) {
+  std::free(data);
   return cudaSuccess;
 }
 cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t /*stream*/) {

@@ -142,6 +142,7 @@ TEST(DeviceEngine, TensorsOnTheHostAndOnTheDeviceAtOnce) {
 
 // The handle's end is that all is enqueued: the host does not wait for values that come late.
 TEST(DeviceEngine, TheHostDoesNotWaitForTheDevice) {
+  if (!device_options(0).over_host.empty()) GTEST_SKIP() << "the host has to";
   on_all_devices(2, [](DeviceProgram& program) {
     DeviceTensor<float> tensor(10);
     // Found the others before.
@@ -158,6 +159,23 @@ TEST(DeviceEngine, TheHostDoesNotWaitForTheDevice) {
     EXPECT_TRUE(values->empty());
     *may_go_on = true;
     program.put([values] { EXPECT_THAT(*values, Each(4.0F)); });
+  });
+}
+
+// Also where nothing has to be moved the results come after the values.
+TEST(DeviceEngine, ResultsOfARankAloneComeAfterItsValues) {
+  on_all_devices(1, [](DeviceProgram& program) {
+    DeviceTensor<float> tensor(10);
+    const auto may_go_on = std::make_shared<std::atomic<bool>>(false);
+    program.put([may_go_on] {
+      while (!*may_go_on) std::this_thread::yield();
+    });
+    auto operation = device_operation(OpKind::kBroadcast, "alone", tensor);
+    ASSERT_TRUE(program.wait(program.submit(operation)).is_ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    Status status;
+    EXPECT_EQ(operation->results()->look(status), Progress::kWaiting);
+    *may_go_on = true;
   });
 }
 
@@ -327,6 +345,53 @@ TEST(DeviceEngine, AbsentAndJoinedRanks) {
       program.put([values] { EXPECT_THAT(*values, Each(2.0F)); });
     }
     ASSERT_TRUE(submit_and_wait(program.engine(), plain(OpKind::kJoin, "join")).is_ok());
+  });
+}
+
+// Through the host in several pieces, with Adasum whole.
+TEST(DeviceEngine, LargeTensors) {
+  on_all_devices(2, [](DeviceProgram& program) {
+    constexpr std::size_t kCount = 2'500'000;
+    DeviceTensor<float> tensor(kCount);
+    for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Adasum}) {
+      // Adasum averages what is the same.
+      const float wanted = op == ReduceOp::Sum ? 6.0F : 3.0F;
+      tensor.fill_late(program, std::vector<float>(kCount, 3));
+      ASSERT_TRUE(
+          program
+              .wait(program.submit(device_operation(OpKind::kAllreduce, name_of(op), tensor, op)))
+              .is_ok());
+      const auto values = tensor.read(program);
+      program.put([values, wanted] { EXPECT_THAT(*values, Each(wanted)); });
+    }
+    tensor.fill_late(program, std::vector<float>(kCount, static_cast<float>(program.rank())));
+    auto operation = device_operation(OpKind::kBroadcast, "large", tensor);
+    operation->descriptor.root = 1;
+    ASSERT_TRUE(program.wait(program.submit(operation)).is_ok());
+    const auto values = tensor.read(program);
+    program.put([values] { EXPECT_THAT(*values, Each(1.0F)); });
+  });
+}
+
+// The end waits for the device, which still works with what operations referred to.
+TEST(DeviceEngine, ShutDownWaitsForTheDevice) {
+  on_all_devices(2, [](DeviceProgram& program) {
+    DeviceTensor<float> tensor(10);
+    const auto may_go_on = std::make_shared<std::atomic<bool>>(false);
+    program.put([may_go_on] {
+      while (!*may_go_on) std::this_thread::yield();
+    });
+    auto operation = device_operation(OpKind::kBroadcast, "last", tensor);
+    program.submit(operation);
+    std::thread later([may_go_on] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      *may_go_on = true;
+    });
+    EXPECT_TRUE(program.wait(operation).is_ok());
+    EXPECT_TRUE(program.engine().shut_down());
+    Status status;
+    EXPECT_EQ(operation->results()->look(status), Progress::kDone);
+    later.join();
   });
 }
 

@@ -135,6 +135,17 @@ std::shared_ptr<Operation> device_operation(OpKind kind, const std::string& name
   return operation;
 }
 
+// With KOLO_TEST_OVER_HOST in the environment the host carries all out.
+inline nccl::Options device_options(int rank) {
+  nccl::Options options;
+  options.rank = rank;
+  if (std::getenv("KOLO_TEST_OVER_HOST") != nullptr) {
+    options.over_host = {OpKind::kAllreduce, OpKind::kBroadcast,     OpKind::kAllgather,
+                         OpKind::kAlltoall,  OpKind::kReducescatter, OpKind::kSend};
+  }
+  return options;
+}
+
 using RankDeviceProgram = std::function<void(DeviceProgram&)>;
 
 inline void on_all_devices(int size, const RankDeviceProgram& program,
@@ -146,7 +157,7 @@ inline void on_all_devices(int size, const RankDeviceProgram& program,
     threads.emplace_back([&, rank] {
       const auto at = static_cast<std::size_t>(rank);
       std::shared_ptr<Device> device;
-      const Status made = nccl::make_device(rank, {false, rank}, device);
+      const Status made = nccl::make_device(rank, device_options(rank), device);
       ASSERT_TRUE(made.is_ok()) << made.message();
       Engine::Options mine = options;
       mine.group.find_device = [&device](std::shared_ptr<Device>& found) {

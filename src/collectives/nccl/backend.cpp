@@ -9,6 +9,7 @@
 #include "collectives/nccl/device_memory.hpp"
 #include "collectives/nccl/kernels.hpp"
 #include "collectives/nccl/preparation.hpp"
+#include "collectives/nccl/staging.hpp"
 
 namespace kolo::nccl {
 namespace {
@@ -50,7 +51,7 @@ ncclRedOp_t operator_of(const Reduction& reduction) {
     case ReduceOp::Product:
       return reduction.dtype == DType::kBool ? ncclMin : ncclProd;
     case ReduceOp::Sum:
-    case ReduceOp::Adasum:  // refused before
+    case ReduceOp::Adasum:  // not here
       break;
   }
   return ncclSum;
@@ -114,12 +115,17 @@ bool are_equal(const std::vector<std::size_t>& boundaries) {
   return true;
 }
 
+// Operations for which there is a choice.
+constexpr std::size_t kChoices = 6;
+
 class NcclBackend final : public DeviceBackend {
  public:
   NcclBackend(std::shared_ptr<Streams> streams, Backend& host, const Options& options)
       : streams_(std::move(streams)),
         host_(host),
         card_{streams_->device(), options.rank, options.may_share},
+        over_host_(options.over_host),
+        staging_(streams_, host),
         memory_(streams_),
         communicator_(host.rank(), host.size(), streams_->device()) {}
 
@@ -130,13 +136,14 @@ class NcclBackend final : public DeviceBackend {
   std::shared_ptr<std::byte[]> make_buffer(std::size_t bytes) override {
     return memory_.allocate(bytes);
   }
-  timeline::Medium medium(OpKind /*kind*/, ReduceOp /*op*/) const override {
-    return size() == 1 ? timeline::Medium::kNone : timeline::Medium::kNccl;
+  timeline::Medium medium(OpKind kind, ReduceOp op) const override {
+    if (size() == 1) return timeline::Medium::kNone;
+    return is_over_host(kind, op) ? host_.medium(kind, op) : timeline::Medium::kNccl;
   }
   std::optional<int> lost_rank() const override { return host_.lost_rank(); }
 
   std::unique_ptr<Work> preparation(Turn turn) override {
-    if (ready_ || size() == 1) return nullptr;
+    if (ready_ || size() == 1 || over_host_.size() == kChoices) return nullptr;
     return make_preparation(host_, turn, communicator_, card_, ready_);
   }
 
@@ -170,8 +177,10 @@ class NcclBackend final : public DeviceBackend {
   Status check() override { return communicator_.check(); }
   void abort() override { communicator_.abort(); }
 
-  std::unique_ptr<Work> allreduce(Turn /*turn*/, void* data, std::size_t count,
+  std::unique_ptr<Work> allreduce(Turn turn, void* data, std::size_t count,
                                   const Reduction& reduction) override {
+    if (is_over_host(OpKind::kAllreduce, reduction.op))
+      return staging_.allreduce(turn, data, count, reduction);
     const auto finish = [this, data, count, reduction] {
       return scale_result(data, count, reduction);
     };
@@ -181,14 +190,17 @@ class NcclBackend final : public DeviceBackend {
         [this, data, count, reduction] { return call_allreduce(data, count, reduction); }, finish);
   }
 
-  std::unique_ptr<Work> broadcast(Turn /*turn*/, void* data, std::size_t bytes, int root) override {
+  std::unique_ptr<Work> broadcast(Turn turn, void* data, std::size_t bytes, int root) override {
     if (size() == 1 || bytes == 0) return std::make_unique<Nothing>();
+    if (is_over_host(OpKind::kBroadcast)) return staging_.broadcast(turn, data, bytes, root);
     return enqueue([this, data, bytes, root] { return call_broadcast(data, bytes, root); });
   }
 
-  std::unique_ptr<Work> allgather(Turn /*turn*/, void* data,
+  std::unique_ptr<Work> allgather(Turn turn, void* data,
                                   std::vector<std::size_t> boundaries) override {
     if (size() == 1) return std::make_unique<Nothing>();
+    if (is_over_host(OpKind::kAllgather))
+      return staging_.allgather(turn, data, std::move(boundaries));
     return enqueue([this, data = static_cast<std::byte*>(data), at = std::move(boundaries)] {
       if (are_equal(at)) {
         return status_of(
@@ -207,13 +219,16 @@ class NcclBackend final : public DeviceBackend {
     });
   }
 
-  std::unique_ptr<Work> alltoall(Turn /*turn*/, const AlltoallSide& from,
+  std::unique_ptr<Work> alltoall(Turn turn, const AlltoallSide& from,
                                  const AlltoallSide& to) override {
+    if (is_over_host(OpKind::kAlltoall)) return staging_.alltoall(turn, from, to);
     return enqueue([this, from, to] { return call_alltoall(from, to); });
   }
 
   std::unique_ptr<Work> reducescatter(Turn turn, void* data, std::vector<std::size_t> boundaries,
                                       const Reduction& reduction) override {
+    if (is_over_host(OpKind::kReducescatter))
+      return staging_.reducescatter(turn, data, std::move(boundaries), reduction);
     // Rare: every rank gets more than it needs.
     if (size() == 1 || reduction.dtype == DType::kInt16)
       return allreduce(turn, data, boundaries.back(), reduction);
@@ -227,10 +242,12 @@ class NcclBackend final : public DeviceBackend {
                    [this, mine, count, reduction] { return scale_result(mine, count, reduction); });
   }
 
-  std::unique_ptr<Work> transfer(Turn /*turn*/, void* data, std::size_t bytes, int source,
+  std::unique_ptr<Work> transfer(Turn turn, void* data, std::size_t bytes, int source,
                                  int destination) override {
     if (bytes == 0 || (rank() != source && rank() != destination))
       return std::make_unique<Nothing>();
+    if (is_over_host(OpKind::kSend))
+      return staging_.transfer(turn, data, bytes, source, destination);
     if (rank() == source) {
       return enqueue([this, data, bytes, destination] {
         return status_of(
@@ -249,6 +266,11 @@ class NcclBackend final : public DeviceBackend {
   }
 
  private:
+  // NCCL has no Adasum.
+  bool is_over_host(OpKind kind, ReduceOp op = ReduceOp::Sum) const {
+    return size() > 1 && (over_host_.count(kind) > 0 || op == ReduceOp::Adasum);
+  }
+
   cudaStream_t stream() const { return streams_->reducing(); }
 
   Status status_of(ncclResult_t code, const char* call) const {
@@ -371,6 +393,8 @@ class NcclBackend final : public DeviceBackend {
   const std::shared_ptr<Streams> streams_;
   Backend& host_;  // outlives this
   const DeviceCard card_;
+  const std::set<OpKind> over_host_;
+  Staging staging_;
   DeviceMemory memory_;
   Communicator communicator_;
   bool ready_ = false;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 
 #include "collectives/device.hpp"
 
@@ -12,6 +13,8 @@ struct Options {
   // Several ranks may have the same device.
   bool may_share = false;
   int rank = 0;  // in the world
+  // What the host carries out in NCCL's place, over shared memory and MPI; of all ranks alike.
+  std::set<OpKind> over_host;
 };
 
 // Whether kolo was built for this at all; else why not, and what to do.

@@ -1,0 +1,243 @@
+#include "collectives/nccl/staging.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "collectives/nccl/check.hpp"
+
+namespace kolo::nccl {
+namespace {
+
+// Large enough for the bus, small enough to begin early.
+constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
+
+// Bytes on the device, and their place in the host's memory.
+struct Span {
+  std::byte* device = nullptr;
+  std::size_t at = 0;
+  std::size_t bytes = 0;
+};
+
+// What one work of the host does, and what is copied for it.
+struct Part {
+  std::vector<Span> there;
+  std::vector<Span> back;
+  std::function<std::unique_ptr<Work>(std::byte* memory)> make;
+};
+
+class Staged final : public Work {
+ public:
+  Staged(std::shared_ptr<Streams> streams, std::shared_ptr<PinnedPool> pool, std::size_t bytes,
+         std::vector<Part> parts)
+      : streams_(std::move(streams)),
+        pool_(std::move(pool)),
+        bytes_(bytes),
+        parts_(std::move(parts)),
+        copied_(parts_.size()) {}
+
+  Status start() override {
+    const OnDevice here(streams_->device());
+    if (!here.status().is_ok()) return here.status();
+    if (Status s = pool_->take(bytes_, memory_); !s.is_ok()) return s;
+    if (Status s = streams_->join(); !s.is_ok()) return s;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      if (parts_[i].there.empty()) continue;
+      if (Status s = copy(parts_[i].there, cudaMemcpyDeviceToHost); !s.is_ok()) return s;
+      Status recorded = streams_->events()->record(streams_->reducing(), copied_[i]);
+      if (!recorded.is_ok()) return recorded;
+    }
+    return Status::ok();
+  }
+
+  Progress step(Status& status) override {
+    if (current_ == parts_.size()) return Progress::kDone;
+    if (work_ == nullptr) {
+      const Progress progress = begin_when_copied(status);
+      if (progress != Progress::kAdvanced) return progress;
+    }
+    const Progress progress = work_->step(status);
+    if (progress != Progress::kDone) return progress;
+    work_.reset();
+    const OnDevice here(streams_->device());
+    status = here.status();
+    if (status.is_ok()) status = copy(parts_[current_].back, cudaMemcpyHostToDevice);
+    if (!status.is_ok()) return Progress::kFailed;
+    return ++current_ == parts_.size() ? Progress::kDone : Progress::kAdvanced;
+  }
+
+ private:
+  Progress begin_when_copied(Status& status) {
+    if (copied_[current_] != nullptr) {
+      const Progress progress = copied_[current_]->look(status);
+      if (progress != Progress::kDone) return progress;
+    }
+    work_ = parts_[current_].make(memory_.get());
+    status = work_->start();
+    return status.is_ok() ? Progress::kAdvanced : Progress::kFailed;
+  }
+
+  Status copy(const std::vector<Span>& spans, cudaMemcpyKind kind) const {
+    for (const Span& span : spans) {
+      if (span.bytes == 0) continue;
+      std::byte* const host = memory_.get() + span.at;
+      const bool back = kind == cudaMemcpyHostToDevice;
+      Status status =
+          cuda_status(cudaMemcpyAsync(back ? span.device : host, back ? host : span.device,
+                                      span.bytes, kind, streams_->reducing()),
+                      "cudaMemcpyAsync");
+      if (!status.is_ok()) return status;
+    }
+    return Status::ok();
+  }
+
+  const std::shared_ptr<Streams> streams_;
+  const std::shared_ptr<PinnedPool> pool_;
+  const std::size_t bytes_;
+  const std::vector<Part> parts_;
+  std::vector<std::shared_ptr<Point>> copied_;  // by part; null: it needs nothing
+  std::size_t current_ = 0;
+  std::unique_ptr<Work> work_;           // of the current one, when it is under way
+  std::shared_ptr<std::byte[]> memory_;  // the device's until it has copied all back
+};
+
+// A part for each piece of so many bytes; at least one.
+template <typename Make>
+std::vector<Part> in_pieces(std::byte* data, std::size_t bytes, bool there, bool back,
+                            const Make& make) {
+  std::vector<Part> parts;
+  for (std::size_t begin = 0; begin < bytes || parts.empty(); begin += kPieceBytes) {
+    const Span span{data + begin, begin, std::min(kPieceBytes, bytes - begin)};
+    Part& part = parts.emplace_back();
+    if (there) part.there = {span};
+    if (back) part.back = {span};
+    part.make = [make, span](std::byte* memory) { return make(memory + span.at, span.bytes); };
+  }
+  return parts;
+}
+
+}  // namespace
+
+// --- memory ---
+
+PinnedPool::~PinnedPool() {
+  for (const auto& [bytes, memory] : free_) static_cast<void>(cudaFreeHost(memory));
+}
+
+// The smallest that is large enough.
+Status PinnedPool::take(std::size_t bytes, std::shared_ptr<std::byte[]>& memory) {
+  bytes = std::max<std::size_t>(bytes, 1);
+  std::byte* found = nullptr;
+  if (const auto free = free_.lower_bound(bytes); free != free_.end()) {
+    bytes = free->first;
+    found = free->second;
+    free_.erase(free);
+  } else {
+    void* made = nullptr;
+    Status status = cuda_status(cudaMallocHost(&made, bytes), "cudaMallocHost");
+    if (!status.is_ok()) return status;
+    found = static_cast<std::byte*>(made);
+  }
+  memory = {found, [pool = shared_from_this(), bytes](std::byte* returned) {
+              pool->free_.emplace(bytes, returned);
+            }};
+  return Status::ok();
+}
+
+// --- works ---
+
+Turn Staging::next(Turn turn) {
+  if (next_.sequence != turn.sequence || next_.part < turn.part) next_ = turn;
+  const Turn mine = next_;
+  ++next_.part;
+  return mine;
+}
+
+std::unique_ptr<Work> Staging::allreduce(Turn turn, void* data, std::size_t count,
+                                         const Reduction& reduction) {
+  auto* const bytes = static_cast<std::byte*>(data);
+  const std::size_t element = size_of(reduction.dtype);
+  const auto make = [this, turn, element, reduction](std::byte* memory, std::size_t size) {
+    return host_.allreduce(next(turn), memory, size / element, reduction);
+  };
+  std::vector<Part> parts;
+  if (reduction.op == ReduceOp::Adasum) {  // which looks at whole tensors
+    const Span all{bytes, 0, count * element};
+    parts.push_back(
+        {{all}, {all}, [make, all](std::byte* memory) { return make(memory, all.bytes); }});
+  } else {
+    parts = in_pieces(bytes, count * element, true, true, make);
+  }
+  return std::make_unique<Staged>(streams_, pool_, count * element, std::move(parts));
+}
+
+std::unique_ptr<Work> Staging::broadcast(Turn turn, void* data, std::size_t bytes, int root) {
+  const bool is_root = host_.rank() == root;
+  return std::make_unique<Staged>(
+      streams_, pool_, bytes,
+      in_pieces(static_cast<std::byte*>(data), bytes, is_root, !is_root,
+                [this, turn, root](std::byte* memory, std::size_t size) {
+                  return host_.broadcast(next(turn), memory, size, root);
+                }));
+}
+
+std::unique_ptr<Work> Staging::allgather(Turn turn, void* data,
+                                         std::vector<std::size_t> boundaries) {
+  auto* const bytes = static_cast<std::byte*>(data);
+  const auto own = static_cast<std::size_t>(host_.rank());
+  const std::size_t begin = boundaries[own];
+  const std::size_t end = boundaries[own + 1];
+  const std::size_t all = boundaries.back();
+  Part part;
+  part.there = {{bytes + begin, begin, end - begin}};
+  part.back = {{bytes, 0, begin}, {bytes + end, end, all - end}};
+  part.make = [this, turn, at = std::move(boundaries)](std::byte* memory) {
+    return host_.allgather(next(turn), memory, at);
+  };
+  return std::make_unique<Staged>(streams_, pool_, all, std::vector<Part>{std::move(part)});
+}
+
+std::unique_ptr<Work> Staging::alltoall(Turn turn, const AlltoallSide& from,
+                                        const AlltoallSide& to) {
+  const std::size_t sent = from.boundaries.back();
+  const std::size_t received = to.boundaries.back();
+  Part part;
+  part.there = {{static_cast<std::byte*>(from.data), 0, sent}};
+  part.back = {{static_cast<std::byte*>(to.data), sent, received}};
+  part.make = [this, turn, out = from.boundaries, in = to.boundaries, sent](std::byte* memory) {
+    return host_.alltoall(next(turn), {memory, out}, {memory + sent, in});
+  };
+  return std::make_unique<Staged>(streams_, pool_, sent + received,
+                                  std::vector<Part>{std::move(part)});
+}
+
+std::unique_ptr<Work> Staging::reducescatter(Turn turn, void* data,
+                                             std::vector<std::size_t> boundaries,
+                                             const Reduction& reduction) {
+  auto* const bytes = static_cast<std::byte*>(data);
+  const std::size_t element = size_of(reduction.dtype);
+  const auto own = static_cast<std::size_t>(host_.rank());
+  const std::size_t begin = boundaries[own] * element;
+  const std::size_t end = boundaries[own + 1] * element;
+  const std::size_t all = boundaries.back() * element;
+  Part part;
+  part.there = {{bytes, 0, all}};
+  part.back = {{bytes + begin, begin, end - begin}};
+  part.make = [this, turn, at = std::move(boundaries), reduction](std::byte* memory) {
+    return host_.reducescatter(next(turn), memory, at, reduction);
+  };
+  return std::make_unique<Staged>(streams_, pool_, all, std::vector<Part>{std::move(part)});
+}
+
+std::unique_ptr<Work> Staging::transfer(Turn turn, void* data, std::size_t bytes, int source,
+                                        int destination) {
+  return std::make_unique<Staged>(
+      streams_, pool_, bytes,
+      in_pieces(static_cast<std::byte*>(data), bytes, host_.rank() == source,
+                host_.rank() == destination,
+                [this, turn, source, destination](std::byte* memory, std::size_t size) {
+                  return host_.transfer(next(turn), memory, size, source, destination);
+                }));
+}
+
+}  // namespace kolo::nccl

@@ -1,0 +1,60 @@
+// Collectives of device tensors that the host carries out: copied to pinned memory in pieces, each
+// of which goes its way while the next ones are still being copied, and back.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "collectives/backend.hpp"
+#include "collectives/nccl/streams.hpp"
+
+namespace kolo::nccl {
+
+// Host memory that the device copies from and to by itself. It takes long to get, so it is kept.
+// Used by who drives the engine.
+class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
+ public:
+  PinnedPool() = default;
+  // Nobody refers to any of it.
+  ~PinnedPool();
+  PinnedPool(const PinnedPool&) = delete;
+  PinnedPool& operator=(const PinnedPool&) = delete;
+
+  // Goes back to the pool with the last who refers to it.
+  Status take(std::size_t bytes, std::shared_ptr<std::byte[]>& memory);
+
+ private:
+  std::multimap<std::size_t, std::byte*> free_;  // by size
+};
+
+// Makes the works that Backend describes, of data on the device. They are done when their results
+// are on their way back, on the reducing stream.
+class Staging {
+ public:
+  // Both outlive this; `host` is that of the same group.
+  Staging(std::shared_ptr<Streams> streams, Backend& host)
+      : streams_(std::move(streams)), host_(host), pool_(std::make_shared<PinnedPool>()) {}
+
+  std::unique_ptr<Work> allreduce(Turn turn, void* data, std::size_t count,
+                                  const Reduction& reduction);
+  std::unique_ptr<Work> broadcast(Turn turn, void* data, std::size_t bytes, int root);
+  std::unique_ptr<Work> allgather(Turn turn, void* data, std::vector<std::size_t> boundaries);
+  std::unique_ptr<Work> alltoall(Turn turn, const AlltoallSide& from, const AlltoallSide& to);
+  std::unique_ptr<Work> reducescatter(Turn turn, void* data, std::vector<std::size_t> boundaries,
+                                      const Reduction& reduction);
+  std::unique_ptr<Work> transfer(Turn turn, void* data, std::size_t bytes, int source,
+                                 int destination);
+
+  // The next turn on the host within the sequence: a work may take several.
+  Turn next(Turn turn);
+
+ private:
+  const std::shared_ptr<Streams> streams_;
+  Backend& host_;
+  const std::shared_ptr<PinnedPool> pool_;
+  Turn next_;
+};
+
+}  // namespace kolo::nccl

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The main job on a GPU that is none: as good as on the CPU, and its checkpoint and weights are the CPU's, too.
+#   mnist.sh BIN SOURCE FAKE_LIBRARY
+set -euo pipefail
+# shellcheck source=../jobs/job.sh
+. "$(dirname "$0")/../jobs/job.sh"
+fake=$3
+data=$source/.deps/data/mnist-5k
+if [[ ! -d $data ]]; then
+  echo "skipped: $data is missing; run scripts/setup"
+  exit 0
+fi
+on_fake() { kolo_run -np 2 --no-prefix -x "LD_PRELOAD=$fake" "$@"; }
+accuracy() { grep -oE 'Accuracy: [0-9]+' "$work/out" | grep -oE '[0-9]+' | tail -n 1; }
+
+kolo_run -np 2 --no-prefix "$bin/mnist" --data "$data" --epochs 2 --out "$work/cpu.pt"
+on_cpu=$(accuracy)
+on_fake "$bin/mnist" --data "$data" --epochs 2 --device cuda --out "$work/cuda.pt" --checkpoint "$work/saved"
+check "training ends well" test "$code" -eq 0
+on_cuda=$(accuracy)
+echo "accuracy of 1000: CPU $on_cpu, CUDA $on_cuda"
+check "it is as good as on the CPU" test $((on_cuda > on_cpu ? on_cuda - on_cpu : on_cpu - on_cuda)) -le 15
+check "the weights load on a machine without a GPU, and are as good" \
+  test "$("$bin/../tests/bin/load_weights" "$work/cuda.pt" "$data")" -eq "$on_cuda"
+
+# What was saved on one device goes on on the other.
+on_fake "$bin/mnist" --data "$data" --epochs 3 --device cuda --out "$work/cuda.pt" --checkpoint "$work/saved" --resume
+check "a checkpoint goes on" test "$code" -eq 0
+check "a checkpoint goes on: it says so" grep -q "^Resumed from" "$work/out"
+check "a checkpoint goes on: one epoch was left" test "$(grep -c '^Test set' "$work/out")" -eq 1
+
+kolo_run -np 2 --no-prefix "$bin/mnist" --data "$data" --epochs 1 --device cuda --out "$work/none.pt"
+check "no GPU: the job fails" test "$code" -ne 0
+check "no GPU: it says why" grep -q "sees no CUDA device" "$work/err"
+on_fake "$bin/mnist" --device tpu
+check "an unknown device is refused" grep -q "device tpu: it is cpu or cuda" "$work/err"
+finish
