@@ -211,6 +211,7 @@ int run_command(const Arguments& arguments) {
     return 0;
   }
   const Lookup environment = system_environment();
+  if (is_beside_a_terminal(environment)) return 0;
   const std::optional<StepTask> task = find_step_task(environment);
   if (!task) return run_job(options, environment, nullptr);
   if (options.dry_run) return task->task == 0 ? run_job(options, environment, nullptr) : 0;

@@ -143,7 +143,16 @@ Fd find_leader(const StepTask& task, double patience) {
   return {};
 }
 
+// A step of srun --pty, or what was started from its shell, which hands the variable on.
+bool has_terminal(const Lookup& environment) {
+  return environment("SLURM_PTY_PORT").has_value();
+}
+
 }  // namespace
+
+bool is_beside_a_terminal(const Lookup& environment) {
+  return has_terminal(environment) && parse_integer(environment("SLURM_PROCID").value_or("")) > 0;
+}
 
 std::optional<StepTask> find_step_task(const Lookup& environment) {
   const auto number = [&](const char* name) {
@@ -153,9 +162,8 @@ std::optional<StepTask> find_step_task(const Lookup& environment) {
   const std::optional<std::string> step = environment("SLURM_STEP_ID");
   const std::optional<long> count = number("SLURM_STEP_NUM_TASKS");
   const std::optional<long> task = number("SLURM_PROCID");
-  // Of `srun --pty SHELL` the shell of task 0 alone stays.
-  const bool is_shell = environment("SLURM_PTY_PORT").has_value();
-  if (!nodes || !step || !count || !task || *count < 2 || is_shell) return std::nullopt;
+  if (!nodes || !step || !count || !task || *count < 2) return std::nullopt;
+  if (has_terminal(environment)) return std::nullopt;
   const std::vector<int> tasks =
       slurm_counts(environment("SLURM_STEP_TASKS_PER_NODE").value_or(""));
   if (std::any_of(tasks.begin(), tasks.end(), [](int on_node) { return on_node > 1; })) {

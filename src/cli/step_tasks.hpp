@@ -19,9 +19,13 @@ struct StepTask {
   std::string first_host;  // where task 0 is
 };
 
-// Nothing outside a step of Slurm, in an interactive one, and in one of a single task. Throws
+// Nothing outside a step of Slurm, in one with a terminal, and in one of a single task. Throws
 // UsageError where tasks share a node: each would start all ranks.
 std::optional<StepTask> find_step_task(const Lookup& environment);
+
+// Of `srun --pty` task 0 alone has the terminal and its shell; srun runs the program on the other
+// tasks, too, where nothing is to be started.
+bool is_beside_a_terminal(const Lookup& environment);
 
 // What task 0 has. The others connect; they learn the exit code, or that this process has died.
 class StepLeader {

@@ -48,6 +48,18 @@ TEST(StepTask, IsNoneInABatchScriptAShellOrAlone) {
   EXPECT_FALSE(find_step_task(environment_of(shell)));
 }
 
+TEST(StepTask, IsBesideATerminalWhereTheFirstHasIt) {
+  auto shell = step();
+  EXPECT_FALSE(is_beside_a_terminal(environment_of(shell)));
+  shell.insert({{"SLURM_PTY_PORT", "17123"}});
+  EXPECT_TRUE(is_beside_a_terminal(environment_of(shell)));
+  EXPECT_FALSE(find_step_task(environment_of(shell))) << "nobody leads";
+  shell["SLURM_PROCID"] = "0";
+  EXPECT_FALSE(is_beside_a_terminal(environment_of(shell)));
+  shell.erase("SLURM_PROCID");
+  EXPECT_FALSE(is_beside_a_terminal(environment_of(shell)));
+}
+
 TEST(StepTask, IsRefusedWhereTasksShareANode) {
   auto several = step();
   several["SLURM_STEP_TASKS_PER_NODE"] = "1(x2),2";

@@ -153,6 +153,10 @@ slurm timeout 60 script -qec "srun -N 1 --ntasks-per-node=6 -p ml --time=08:00:0
   < "$work/typed" > "$log" 2>&1 || code=$?
 check "srun --pty bash: kolo run starts as many ranks as there are tasks" \
   is "$code $(printed "$log" | tr -d '\r' | grep -c 'rank . of 6')" "3 6"
+code=0
+slurm timeout 60 script -qec "srun --nodes=2 --ntasks-per-node=1 --pty kolo run mktemp $work/ran-XXXXXX" /dev/null \
+  < /dev/null > "$log" 2>&1 || code=$?
+check "srun --pty kolo run starts the ranks once" is "$code $(find "$work" -name 'ran-*' | wc -l)" "0 2"
 
 # Only some hosts of a job; more than the job has.
 job "$work/some.log" --nodes=2 --ntasks-per-node=2 --wrap "kolo run -H node2:2 $ranks; kolo run -H node3 $ranks; kolo run -np 5 $ranks"
