@@ -53,7 +53,8 @@ start() {
     srun)
       # A node that has lost its power keeps the sockets of the steps that ran there, and with PMIx starts no step of the
       # same number again. So steps of other numbers run kolo doctor and the program after each restart.
-      for ((i = 0; i < 2 * restarts; ++i)); do srun --nodes=1 --ntasks=1 --mpi=none true < /dev/null; done
+      # --gres=none, here and below: one node may not have all GPUs of a job that asked for a total (--gpus).
+      for ((i = 0; i < 2 * restarts; ++i)); do srun --nodes=1 --ntasks=1 --gres=none --mpi=none true < /dev/null; done
       tell_ranks
       # --wait: where one task has ended, the others have a minute. (--kill-on-bad-exit would kill those that still save.)
       exec srun --mpi="$KOLO_SRUN_MPI" --wait=60 --label "$@"
@@ -69,7 +70,7 @@ start() {
 # the ranks of mpirun a task listens that does nothing else.
 listen() {
   local code=0
-  srun --overlap --nodes=1 --ntasks=1 --nodelist="$SLURMD_NODENAME" --mpi=none --quiet \
+  srun --overlap --nodes=1 --ntasks=1 --nodelist="$SLURMD_NODENAME" --gres=none --mpi=none --quiet \
     bash -c 'trap "exit 76" TERM; sleep infinity & wait' < /dev/null > /dev/null 2>&1 || code=$?
   if ((code == 76)); then kill -TERM $$ 2> /dev/null; fi
 }
@@ -86,7 +87,7 @@ preempted() {
 
 # probe NODE: whether it starts a process within half a minute.
 probe() {
-  timeout -k 5 30 srun --overlap --nodes=1 --ntasks=1 --nodelist="$1" --mpi=none true < /dev/null > /dev/null 2>&1
+  timeout -k 5 30 srun --overlap --nodes=1 --ntasks=1 --nodelist="$1" --gres=none --mpi=none true < /dev/null > /dev/null 2>&1
 }
 
 # The nodes of the job that start no process, while this one does, or have been started anew since the job was.

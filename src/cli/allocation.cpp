@@ -38,6 +38,10 @@ std::optional<Allocation> find_slurm(const Lookup& environment) {
   if (!cpus.empty()) found.cpus_per_host = *std::min_element(cpus.begin(), cpus.end());
   found.cpus_per_rank = number_of(environment, "SLURM_CPUS_PER_TASK");
   found.gpus_per_host = number_of(environment, "SLURM_GPUS_ON_NODE");
+  // --gpus: Slurm gives each node as many as it likes.
+  found.gpus_may_differ = names.size() > 1 && environment("SLURM_GPUS") &&
+                          !environment("SLURM_GPUS_PER_NODE") &&
+                          !environment("SLURM_GPUS_PER_TASK");
   return found;
 }
 

@@ -17,11 +17,12 @@ const char* name_of(BatchSystem system);
 
 struct Allocation {
   BatchSystem system = BatchSystem::kNone;
-  std::vector<Host> hosts;  // with the ranks (Slurm: tasks) that each is to take
-  int cpus_per_host = 0;    // CPUs given on the host that has fewest; 0: not told
-  int cpus_per_rank = 0;    // --cpus-per-task; 0: not told
-  int gpus_per_host = 0;    // 0: none, or not told
-  bool in_step = false;     // started by srun, so that Slurm holds the step's CPUs for it
+  std::vector<Host> hosts;       // with the ranks (Slurm: tasks) that each is to take
+  int cpus_per_host = 0;         // CPUs given on the host that has fewest; 0: not told
+  int cpus_per_rank = 0;         // --cpus-per-task; 0: not told
+  int gpus_per_host = 0;         // 0: none, or not told
+  bool gpus_may_differ = false;  // a total was asked for, and gpus_per_host is this host's alone
+  bool in_step = false;          // started by srun, so that Slurm holds the step's CPUs for it
 };
 
 // The whole file, or nothing where it cannot be read.

@@ -67,13 +67,23 @@ int threads_on(const std::vector<Host>& hosts, const Allocation& allocation) {
   return least;
 }
 
+int gpus_of_each(const Allocation& allocation) {
+  if (allocation.gpus_may_differ) {
+    throw UsageError(
+        "the job asked for a total of GPUs (--gpus), so how many each host has is not known; ask "
+        "Slurm for --gpus-per-node, or give -np, or --gpus with --gpus-per-host");
+  }
+  return allocation.gpus_per_host;
+}
+
 JobSize size_by_gpus(const SizeRequest& request, const Allocation& allocation,
                      std::vector<Host> hosts) {
   if (request.size)
     throw UsageError("-np and --gpus exclude each other: --gpus starts a rank a GPU");
   const int gpus = checked("--gpus", *request.gpus);
-  int each = allocation.gpus_per_host > 0 ? allocation.gpus_per_host : kUsualGpusPerHost;
-  if (request.gpus_per_host) each = checked("--gpus-per-host", *request.gpus_per_host);
+  int each = request.gpus_per_host ? checked("--gpus-per-host", *request.gpus_per_host)
+                                   : gpus_of_each(allocation);
+  if (each == 0) each = kUsualGpusPerHost;
   const bool is_this_host_alone = hosts.empty();
   if (is_this_host_alone) hosts = {{"localhost", 1, false}};
   for (Host& host : hosts) {
@@ -111,7 +121,7 @@ JobSize choose_job_size(const SizeRequest& request, const Allocation& allocation
   if (is_of_batch_job && has_one_slot_each(hosts)) {
     const int count = static_cast<int>(hosts.size());
     const int each =
-        asked > 0 ? (asked + count - 1) / count : std::max(1, allocation.gpus_per_host);
+        asked > 0 ? (asked + count - 1) / count : std::max(1, gpus_of_each(allocation));
     for (Host& host : hosts) host.slots = each;
   }
   const int slots = total_slots(hosts);

@@ -28,7 +28,8 @@ struct JobSize {
 // job take the ranks that it has asked for; where that is one for each node, which is how a
 // launcher is started, they take a rank for each GPU, or equal shares of -np. With --gpus a host
 // takes --gpus-per-host ranks (else as many as the batch job has GPUs a node, else 8). Throws
-// UsageError when no number is known, or there are too few hosts, which it counts and names.
+// UsageError when no number is known, hosts may have different numbers of GPUs, or there are too
+// few hosts, which it counts and names.
 JobSize choose_job_size(const SizeRequest& request, const Allocation& allocation);
 
 }  // namespace kolo::cli

@@ -57,6 +57,19 @@ TEST(Allocation, OfAStepOfSlurmIsTheSteps) {
   EXPECT_TRUE(allocation_of(variables).in_step);
 }
 
+TEST(Allocation, OfATotalOfGpusDoesNotKnowThoseOfEachHost) {
+  std::map<std::string, std::string> variables = {
+      {"SLURM_JOB_NODELIST", "node[1-2]"}, {"SLURM_GPUS", "h100:6"}, {"SLURM_GPUS_ON_NODE", "5"}};
+  EXPECT_TRUE(allocation_of(variables).gpus_may_differ);
+  for (const char* name : {"SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK"}) {
+    auto each = variables;
+    each[name] = "3";
+    EXPECT_FALSE(allocation_of(each).gpus_may_differ) << name;
+  }
+  variables["SLURM_JOB_NODELIST"] = "node1";
+  EXPECT_FALSE(allocation_of(variables).gpus_may_differ);
+}
+
 TEST(Allocation, HasARankOnEachHostAtLeast) {
   EXPECT_EQ(
       hosts_of(allocation_of({{"SLURM_JOB_NODELIST", "a,b"}, {"SLURM_TASKS_PER_NODE", "0,2"}})),

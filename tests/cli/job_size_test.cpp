@@ -111,5 +111,16 @@ TEST(JobSize, ByGpusNamesTheHostsThatAreLacking) {
   EXPECT_THAT(size_of({4, {}, 4, {}}), HasSubstr("--gpus-per-host is for --gpus"));
 }
 
+TEST(JobSize, IsNotGuessedWhereHostsMayHaveDifferentGpus) {
+  Allocation job = slurm({{"n1", 1}, {"n2", 1}}, 5);
+  job.gpus_may_differ = true;
+  EXPECT_THAT(size_of({}, job), HasSubstr("ask Slurm for --gpus-per-node"));
+  EXPECT_THAT(size_of(gpus(6), job), HasSubstr("ask Slurm for --gpus-per-node"));
+  EXPECT_EQ(size_of(ranks(6), job), "6 on n1:3,n2:3");
+  EXPECT_EQ(size_of(gpus(6, {}, 3), job), "6 on n1:3,n2:3");
+  job.hosts = {{"n1", 2}, {"n2", 4}};
+  EXPECT_EQ(size_of({}, job), "6 on n1:2,n2:4");
+}
+
 }  // namespace
 }  // namespace kolo::cli

@@ -60,6 +60,12 @@ check "array.sbatch on two nodes" is "$end $(printed "$log")" "COMPLETED 0 $(exp
 job "$work/no-line.log" --array=3 "$source/slurm/array.sbatch" "$work/settings.txt" echo words
 check "a line that is not there is named" grep -q "settings.txt has no line 3" "$log"
 
+# A total of GPUs, of which one node cannot have all.
+job "$work/total.log" --nodes=2 --ntasks-per-node=1 --cpus-per-task=1 --gpus=8 "$source/slurm/cpu.sbatch" \
+  sh -c '[ "$SLURM_RESTART_COUNT" ] || exit 75; exec kolo run true'
+check "a job of a total of GPUs starts again" is "${end#* } $(grep -c 'Invalid generic resource' "$log")" "1 0"
+check "and kolo run does not guess how many each node has" grep -q 'the job asked for a total of GPUs' "$log"
+
 # One task a node: kolo run starts a rank for each GPU, or as many as it is told, on all nodes, once.
 at_prompt() {
   slurm timeout 60 "$@" > "$log" 2>&1 < /dev/null || code=$?
