@@ -48,9 +48,9 @@ tell_ranks() {
 start() {
   local i
   export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}
-  export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$SRUN_CPUS_PER_TASK}
   case $KOLO_LAUNCHER in
     srun)
+      export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$SRUN_CPUS_PER_TASK}  # kolo run shares a task's CPUs among its ranks
       # A node that has lost its power keeps the sockets of the steps that ran there, and with PMIx starts no step of the
       # same number again. So steps of other numbers run kolo doctor and the program after each restart.
       # --gres=none, here and below: one node may not have all GPUs of a job that asked for a total (--gpus).

@@ -40,6 +40,8 @@ $(expected "$nodes" "$each" "$threads" "$devices")"
     check "the log says which nodes" grep -qE "^kolo job $id, start 1, .*: node.*, tasks a node: 4.*, CPUs a task: 8: " "$log"
   done
 done
+KOLO_LAUNCHER=mpirun job "$work/one-task.log" --nodes=2 --ntasks-per-node=1 --cpus-per-task=6 --gres=gpu:3 "$source/slurm/gpu2.sbatch" "$ranks"
+check "one task a node, mpirun: the ranks share its CPUs" is "$end $(printed "$log")" "COMPLETED 0 $(expected 2 3 2 0,1,2)"
 export OMP_NUM_THREADS=1
 
 printf -- '--lr 0.5\n--lr 1.0 --name {}' > "$work/settings.txt"  # no newline at the end
