@@ -75,13 +75,13 @@ std::string output_of(const std::vector<std::string>& command) {
   throw UsageError(text);
 }
 
-void check_against_cluster(const SlurmRequest& request) {
-  const auto partitions =
-      slurm_partitions(output_of({"scontrol", "show", "partition", "--oneliner"}));
+std::vector<SlurmPartition> check_against_cluster(const SlurmRequest& request) {
+  auto partitions = slurm_partitions(output_of({"scontrol", "show", "partition", "--oneliner"}));
   const auto nodes = slurm_nodes(
       output_of({"sinfo", "--noheader", "--Node", std::string("--format=") + kSlurmNodeFormat}));
   const std::vector<std::string> refusals = refusals_of(request, partitions, nodes);
   if (!refusals.empty()) refuse(refusals);
+  return partitions;
 }
 
 // A file that is removed again.
@@ -106,10 +106,11 @@ class TemporaryScript {
 
 int run_slurm(bool submits, const SlurmRequest& request, const Lookup& environment) {
   if (request.program.empty()) throw UsageError("kolo slurm: no program given; see --help");
-  const std::string script = slurm_script(request, scripts_folder(environment));
+  const std::string folder = scripts_folder(environment);
   const std::string path = environment("PATH").value_or("/usr/bin:/bin");
+  std::vector<SlurmPartition> partitions;
   try {
-    check_against_cluster(request);
+    partitions = check_against_cluster(request);
   } catch (const UsageError&) {
     throw;
   } catch (const std::exception& error) {  // there is no Slurm, or it does not answer
@@ -120,6 +121,7 @@ int run_slurm(bool submits, const SlurmRequest& request, const Lookup& environme
     std::cerr << "kolo: " << request.program.front()
               << " is not here; it must be on the nodes, on PATH or at that place\n";
   }
+  const std::string script = slurm_script(request, folder, partitions);
   if (!submits) {
     std::cout << script;
     return 0;

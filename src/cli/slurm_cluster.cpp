@@ -122,6 +122,7 @@ std::vector<SlurmPartition> slurm_partitions(const std::string& output) {
     partition.is_up = fields.count("State") == 0 || fields["State"] == "UP";
     const std::optional<std::int64_t> seconds = slurm_seconds(fields["MaxTime"]);
     if (seconds != kUnlimitedSeconds) partition.most_seconds = seconds;
+    partition.usual_seconds = slurm_seconds(fields["DefaultTime"]);
     partition.most_nodes = number_of(fields["MaxNodes"]);
     partition.least_nodes = number_of(fields["MinNodes"]).value_or(0);
     partition.most_cpus_per_node = number_of(fields["MaxCPUsPerNode"]);

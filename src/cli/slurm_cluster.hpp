@@ -12,8 +12,9 @@ struct SlurmPartition {
   std::string name;
   bool is_default = false;
   bool is_up = true;
-  std::optional<std::int64_t> most_seconds;  // of a job; nothing: no limit
-  std::optional<long> most_nodes;            // likewise
+  std::optional<std::int64_t> most_seconds;   // of a job; nothing: no limit
+  std::optional<std::int64_t> usual_seconds;  // of a job that gives no --time; nothing: the most
+  std::optional<long> most_nodes;             // likewise
   long least_nodes = 0;
   std::optional<long> most_cpus_per_node;  // that jobs may have, whatever the nodes have
   std::optional<long> most_mebibytes_per_node;

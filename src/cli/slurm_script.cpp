@@ -25,12 +25,6 @@ std::string names_of(const std::vector<SlurmPartition>& partitions) {
   return names;
 }
 
-// A job of four hours has five minutes to save its state, one of ten minutes two.
-std::int64_t notice_of(const SlurmRequest& request) {
-  const std::optional<std::int64_t> seconds = slurm_seconds(request.time);
-  return seconds ? std::min(kUsualNotice, *seconds / 5) : kUsualNotice;
-}
-
 long cpus_of(const SlurmRequest& request) {
   return tasks_per_node(request) * request.cpus_per_task.value_or(1);
 }
@@ -116,6 +110,37 @@ Texts partitions_of(const SlurmRequest& request) {
   return names;
 }
 
+// "": the cluster's default.
+const SlurmPartition* find_partition(const std::vector<SlurmPartition>& partitions,
+                                     const std::string& name) {
+  const auto is_it = [&](const SlurmPartition& partition) {
+    return name.empty() ? partition.is_default : partition.name == name;
+  };
+  const auto found = std::find_if(partitions.begin(), partitions.end(), is_it);
+  return found == partitions.end() ? nullptr : &*found;
+}
+
+// What the job may run; of several partitions the least. Nothing where that is not known.
+std::optional<std::int64_t> seconds_of(const SlurmRequest& request,
+                                       const std::vector<SlurmPartition>& partitions) {
+  if (!request.time.empty()) return slurm_seconds(request.time);
+  std::optional<std::int64_t> least;
+  for (const std::string& name : partitions_of(request)) {
+    const SlurmPartition* const found = find_partition(partitions, name);
+    if (found == nullptr) continue;
+    const std::int64_t most = found->most_seconds.value_or(kUnlimitedSeconds);
+    const std::int64_t seconds = std::min(most, found->usual_seconds.value_or(most));
+    least = std::min(seconds, least.value_or(seconds));
+  }
+  return least;
+}
+
+// A job of four hours has five minutes to save its state, one of ten minutes two.
+std::int64_t notice_of(const SlurmRequest& request, const std::vector<SlurmPartition>& partitions) {
+  const std::optional<std::int64_t> seconds = seconds_of(request, partitions);
+  return seconds ? std::min(kUsualNotice, *seconds / 5) : kUsualNotice;
+}
+
 // A word of a line of #SBATCH, where a # would begin a comment.
 std::string sbatch_quoted(const std::string& word) {
   if (!word.empty() && shell_quoted(word) == word) return word;
@@ -173,11 +198,8 @@ Texts refusals_of(const SlurmRequest& request, const std::vector<SlurmPartition>
   Texts all;
   // Of several partitions Slurm takes one.
   for (const std::string& name : partitions_of(request)) {
-    const auto is_it = [&](const SlurmPartition& partition) {
-      return name.empty() ? partition.is_default : partition.name == name;
-    };
-    const auto found = std::find_if(partitions.begin(), partitions.end(), is_it);
-    if (found == partitions.end()) {
+    const SlurmPartition* const found = find_partition(partitions, name);
+    if (found == nullptr) {
       return {(name.empty() ? "no --partition is given, and the cluster has no default; it has "
                             : "there is no partition " + name + "; the cluster has ") +
               names_of(partitions)};
@@ -189,7 +211,8 @@ Texts refusals_of(const SlurmRequest& request, const std::vector<SlurmPartition>
   return all;
 }
 
-std::string slurm_script(const SlurmRequest& request, const std::string& folder) {
+std::string slurm_script(const SlurmRequest& request, const std::string& folder,
+                         const std::vector<SlurmPartition>& partitions) {
   std::ostringstream text;
   text << "#!/bin/bash\n# Written by kolo slurm. It can be changed, and is submitted by sbatch.\n";
   const auto line = [&](const char* option, const std::string& value) {
@@ -212,7 +235,7 @@ std::string slurm_script(const SlurmRequest& request, const std::string& folder)
   line("time", request.time);
   line("output", request.output);
   text << "#SBATCH --open-mode=append\n#SBATCH --requeue\n";
-  line("signal", "B:USR1@" + std::to_string(notice_of(request)));
+  line("signal", "B:USR1@" + std::to_string(notice_of(request, partitions)));
   for (const std::string& more : request.more) text << "#SBATCH " << more << "\n";
   text << ". " << shell_quoted(folder + "/job.sh") << " || exit 2\njob";
   for (const std::string& word : request.program) text << " " << shell_quoted(word);

@@ -34,7 +34,9 @@ std::vector<std::string> refusals_of(const SlurmRequest& request,
                                      const std::vector<SlurmPartition>& partitions,
                                      const std::vector<SlurmNode>& nodes);
 
-// Like the scripts of slurm/, with whose job.sh in `folder` it works.
-std::string slurm_script(const SlurmRequest& request, const std::string& folder);
+// Like the scripts of slurm/, with whose job.sh in `folder` it works. Without --time the partition
+// says how long the job may run, where partitions are known.
+std::string slurm_script(const SlurmRequest& request, const std::string& folder,
+                         const std::vector<SlurmPartition>& partitions);
 
 }  // namespace kolo::cli

@@ -256,7 +256,7 @@ TEST(SlurmScript, HasWhatWasAskedFor) {
   made.memory = "250000";
   made.time = "08:00:00";
   made.more = {"--account=physics"};
-  EXPECT_EQ(slurm_script(made, "/opt/kolo/share/kolo/slurm"),
+  EXPECT_EQ(slurm_script(made, "/opt/kolo/share/kolo/slurm", {}),
             "#!/bin/bash\n"
             "# Written by kolo slurm. It can be changed, and is submitted by sbatch.\n"
             "#SBATCH --job-name=mnist\n"
@@ -277,7 +277,7 @@ TEST(SlurmScript, HasWhatWasAskedFor) {
 }
 
 TEST(SlurmScript, LeavesOutWhatWasNotAskedFor) {
-  const std::string script = slurm_script(request(), "/a folder");
+  const std::string script = slurm_script(request(), "/a folder", {});
   for (const char* option : {"--partition", "--gres", "--mem", "--time", "--cpus-per-task"}) {
     EXPECT_THAT(script, Not(HasSubstr(option)));
   }
@@ -288,7 +288,7 @@ TEST(SlurmScript, QuotesWhatSlurmWouldSplit) {
   SlurmRequest made = request();
   made.job_name = "a \"job\" #1 \\o/";
   made.output = "my logs/%j.log";
-  const std::string script = slurm_script(made, "/f");
+  const std::string script = slurm_script(made, "/f", {});
   EXPECT_THAT(script, HasSubstr("#SBATCH --job-name=\"a \\\"job\\\" #1 \\\\o/\"\n"));
   EXPECT_THAT(script, HasSubstr("#SBATCH --output=\"my logs/%j.log\"\n"));
   made.job_name = "";
@@ -299,9 +299,27 @@ TEST(SlurmScript, QuotesWhatSlurmWouldSplit) {
 TEST(SlurmScript, AsksEarlierToStopInLongerJobs) {
   SlurmRequest made = request();
   made.time = "10";
-  EXPECT_THAT(slurm_script(made, "/f"), HasSubstr("--signal=B:USR1@120\n"));
+  EXPECT_THAT(slurm_script(made, "/f", {}), HasSubstr("--signal=B:USR1@120\n"));
   made.time = "UNLIMITED";
-  EXPECT_THAT(slurm_script(made, "/f"), HasSubstr("--signal=B:USR1@300\n"));
+  EXPECT_THAT(slurm_script(made, "/f", {}), HasSubstr("--signal=B:USR1@300\n"));
+}
+
+// --time is not given, and the partition's times hold.
+TEST(SlurmScript, AsksToStopInTheTimeOfThePartition) {
+  const auto partitions = slurm_partitions(
+      "PartitionName=brief Default=YES DefaultTime=00:02:00 MaxTime=UNLIMITED State=UP\n"
+      "PartitionName=short Default=NO DefaultTime=NONE MaxTime=00:10:00 State=UP\n"
+      "PartitionName=long Default=NO DefaultTime=NONE MaxTime=UNLIMITED State=UP\n");
+  SlurmRequest made = request();
+  EXPECT_THAT(slurm_script(made, "/f", partitions), HasSubstr("--signal=B:USR1@24\n"));
+  made.partition = "short";
+  EXPECT_THAT(slurm_script(made, "/f", partitions), HasSubstr("--signal=B:USR1@120\n"));
+  made.partition = "long";
+  EXPECT_THAT(slurm_script(made, "/f", partitions), HasSubstr("--signal=B:USR1@300\n"));
+  made.partition = "long,short";
+  EXPECT_THAT(slurm_script(made, "/f", partitions), HasSubstr("--signal=B:USR1@120\n"));
+  made.time = "05:00";
+  EXPECT_THAT(slurm_script(made, "/f", partitions), HasSubstr("--signal=B:USR1@60\n"));
 }
 
 }  // namespace
