@@ -56,22 +56,26 @@ std::vector<Host> hosts_in_lines(const std::string& variable, const std::string&
   return parse_hostfile(*text, variable + " (" + name + ")");
 }
 
+int least_slots(const std::vector<Host>& hosts) {
+  const auto has_less = [](const Host& a, const Host& b) { return a.slots < b.slots; };
+  return std::min_element(hosts.begin(), hosts.end(), has_less)->slots;
+}
+
+// PBS has a line for each CPU of a host, or for each of its processes; NCPUS are this host's CPUs.
 std::optional<Allocation> find_pbs(const Lookup& environment, const ReadFile& read) {
   const std::optional<std::string> file = environment("PBS_NODEFILE");
   if (!file) return std::nullopt;
   Allocation found;
   found.system = BatchSystem::kPbs;
   found.hosts = hosts_in_lines("PBS_NODEFILE", *file, read);
+  found.cpus_per_host = std::max(least_slots(found.hosts), number_of(environment, "NCPUS"));
   return found;
 }
 
 // LSB_MCPU_HOSTS: "hostA 4 hostB 2"; LSB_HOSTS, in small jobs only: "hostA hostA hostB".
-std::optional<Allocation> find_lsf(const Lookup& environment, const ReadFile& read) {
-  Allocation found;
-  found.system = BatchSystem::kLsf;
+std::vector<Host> lsf_hosts(const Lookup& environment, const ReadFile& read) {
   if (const auto file = environment("LSB_DJOB_HOSTFILE")) {
-    found.hosts = hosts_in_lines("LSB_DJOB_HOSTFILE", *file, read);
-    return found;
+    return hosts_in_lines("LSB_DJOB_HOSTFILE", *file, read);
   }
   std::string list;
   std::string name;
@@ -88,8 +92,15 @@ std::optional<Allocation> find_lsf(const Lookup& environment, const ReadFile& re
     std::istringstream words(*names);
     while (words >> name) list.append(list.empty() ? "" : ",").append(name);
   }
-  if (list.empty()) return std::nullopt;
-  found.hosts = parse_host_list(list);
+  return list.empty() ? std::vector<Host>() : parse_host_list(list);
+}
+
+std::optional<Allocation> find_lsf(const Lookup& environment, const ReadFile& read) {
+  Allocation found;
+  found.system = BatchSystem::kLsf;
+  found.hosts = lsf_hosts(environment, read);
+  if (found.hosts.empty()) return std::nullopt;
+  found.cpus_per_host = least_slots(found.hosts);
   return found;
 }
 

@@ -93,6 +93,17 @@ TEST(Allocation, OfPbs) {
   EXPECT_THROW((void)allocation_of({{"PBS_NODEFILE", "/gone"}}, read), UsageError);
 }
 
+// Jobs that share a machine would otherwise all bind to its first cores.
+TEST(Allocation, OfPbsAndLsfTellsCpus) {
+  const ReadFile read = [](const std::string&) { return std::optional<std::string>("a\na\nb\n"); };
+  std::map<std::string, std::string> pbs = {{"PBS_NODEFILE", "nodes"}};
+  EXPECT_EQ(allocation_of(pbs, read).cpus_per_host, 1);
+  pbs["NCPUS"] = "8";
+  EXPECT_EQ(allocation_of(pbs, read).cpus_per_host, 8) << "a line for each process";
+  EXPECT_EQ(allocation_of({{"LSB_DJOB_HOSTFILE", "hosts"}}, read).cpus_per_host, 1);
+  EXPECT_EQ(allocation_of({{"LSB_MCPU_HOSTS", "e 4 f 2"}}).cpus_per_host, 2);
+}
+
 TEST(Allocation, OfLsf) {
   const ReadFile read = [](const std::string&) { return std::optional<std::string>("a\na\nb\n"); };
   std::map<std::string, std::string> variables = {{"LSB_HOSTS", "c c d"}};
