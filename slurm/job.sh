@@ -75,7 +75,8 @@ listen() {
   if ((code == 76)); then kill -TERM $$ 2> /dev/null; fi
 }
 
-# when_of NAME TEXT: a time of what scontrol shows. Times are written so that text compares.
+# when_of NAME TEXT: a time of what scontrol shows. Times are written so that text compares, whatever the user likes.
+export SLURM_TIME_FORMAT=standard
 when_of() { grep -oP "(^|\s)$1=\K[0-9T:-]+" <<< "$2" | tail -n 1; }
 
 # Whether Slurm has told this run of the job that it is preempted.

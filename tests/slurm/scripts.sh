@@ -62,6 +62,11 @@ check "array.sbatch on two nodes" is "$end $(printed "$log")" "COMPLETED 0 $(exp
 job "$work/no-line.log" --array=3 "$source/slurm/array.sbatch" "$work/settings.txt" echo words
 check "a line that is not there is named" grep -q "settings.txt has no line 3" "$log"
 
+# It compares times of jobs and nodes; a year alone would always be the same.
+log=$work/times.log id=none end=none
+SLURM_TIME_FORMAT=%Y slurm bash -c ". $source/slurm/job.sh; when_of SlurmdStartTime \"\$(scontrol show node node1)\"" > "$log" 2>&1
+check "job.sh reads times whatever SLURM_TIME_FORMAT is" grep -qxE '[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}' "$log"
+
 # A total of GPUs, of which one node cannot have all.
 job "$work/total.log" --nodes=2 --ntasks-per-node=1 --cpus-per-task=1 --gpus=8 "$source/slurm/cpu.sbatch" \
   sh -c '[ "$SLURM_RESTART_COUNT" ] || exit 75; exec kolo run true'
