@@ -1,4 +1,5 @@
 // `kolo doctor`: what was built in, what was found, what is wrong.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <boost/program_options.hpp>
@@ -160,14 +161,30 @@ int examine(const DoctorOptions& options) {
   return has_problem(findings) ? 1 : 0;
 }
 
+// The shell of srun --pty has PMIx's variables, too, where that is the cluster's default, and hands
+// Slurm's variable for it on to what it starts; but it alone has a terminal.
+bool is_rank(const Lookup& environment) {
+  const auto has = [&](const char* name) { return environment(name).has_value(); };
+  if (has("OMPI_COMM_WORLD_RANK") || has("PMI_RANK")) return true;
+  const auto has_terminal = [] { return Fd(::open("/dev/tty", O_RDWR | O_CLOEXEC)).is_open(); };
+  return has("PMIX_RANK") && !(has("SLURM_PTY_PORT") && has_terminal());
+}
+
+// The ranks have the time of a trial, and so has the launcher.
+Arguments launch_options(const DoctorOptions& options) {
+  Arguments words = {"--no-prefix", "--timeout", std::to_string(2 * options.timeout_seconds)};
+  if (!options.mpirun.empty()) words.insert(words.end(), {"--mpirun", options.mpirun});
+  words.emplace_back("--");
+  return words;
+}
+
 // As a rank of a job this becomes the program that all ranks run; else it has them started as kolo
 // run starts any program.
 int examine_job(const DoctorOptions& options) {
   const Lookup environment = system_environment();
   Arguments command = {own_directory() + "/kolo-doctor", "job",
                        std::to_string(options.timeout_seconds), options.json};
-  const auto has = [&](const char* name) { return environment(name).has_value(); };
-  if (has("OMPI_COMM_WORLD_RANK") || has("PMIX_RANK") || has("PMI_RANK")) {
+  if (is_rank(environment)) {
     std::vector<char*> words;
     for (std::string& word : command) words.push_back(word.data());
     words.push_back(nullptr);
@@ -179,7 +196,8 @@ int examine_job(const DoctorOptions& options) {
         "kolo doctor --job looks at the ranks of a job: start it as you start them, kolo run -np N "
         "kolo doctor --job");
   }
-  command.insert(command.begin(), {"--no-prefix", "--"});
+  const Arguments start = launch_options(options);
+  command.insert(command.begin(), start.begin(), start.end());
   return run_command(command);
 }
 

@@ -380,6 +380,9 @@ check "it says when that cannot be written" is "$code $(grep -c "cannot write '/
 kolo run -np 2 sh -c "[ \$RANK = 1 ] && sleep 20; exec $bin/kolo doctor --job --timeout 2"
 check "and says where it waits in vain" has "$err" "is not done after 2 s, but still in MPI_Init_thread"
 check "not for long" [ "$took" -le 10 ]
+launcher "exec sleep 30"
+LSB_HOSTS=$host kolo doctor --job --mpirun ./mpirun --timeout 0.5
+check "in a batch job it takes the launcher that it is given, and does not wait for ever" is "$code $((took <= 15))" "124 1"
 kolo doctor --job
 check "it wants a job" is "$code $(grep -c 'kolo run -np N kolo doctor --job' err.txt)" "2 1"
 

@@ -166,6 +166,12 @@ slurm timeout 60 script -qec "srun -N 1 --ntasks-per-node=6 -p ml --time=08:00:0
   < "$work/typed" > "$log" 2>&1 || code=$?
 check "srun --pty bash: kolo run starts as many ranks as there are tasks" \
   is "$code $(printed "$log" | tr -d '\r' | grep -c 'rank . of 6')" "3 6"
+printf 'kolo doctor --job < /dev/null\nsrun --overlap --mpi=pmix kolo doctor --job < /dev/null\nexit 3\n' > "$work/typed"
+code=0
+slurm timeout 60 script -qec "srun --nodes=1 --ntasks-per-node=2 --mpi=pmix --pty bash" /dev/null \
+  < "$work/typed" > "$log" 2>&1 || code=$?
+check "srun --pty bash with PMIx: kolo doctor --job starts the ranks, and is one in a step" \
+  is "$code $(tr -d '\r' < "$log" | grep -cE '^[01]     node[12]  [01] ')" "3 4"
 code=0
 slurm timeout 60 script -qec "srun --nodes=2 --ntasks-per-node=1 --pty kolo run mktemp $work/ran-XXXXXX" /dev/null \
   < /dev/null > "$log" 2>&1 || code=$?
