@@ -121,6 +121,16 @@ std::vector<Finding> judge_torch(const Probe& probe) {
   return {};
 }
 
+std::vector<std::string> listed_devices(const std::string& visible) {
+  std::vector<std::string> names;
+  std::istringstream words(visible);
+  for (std::string word; std::getline(words, word, ',');) {
+    if (word == "-1" || word == "NoDevFiles") break;
+    names.push_back(word);
+  }
+  return names;
+}
+
 std::vector<Finding> judge_cuda(const Probe& probe, const Lookup& environment) {
   const std::string visible = environment("CUDA_VISIBLE_DEVICES").value_or("");
   const std::string count = value(probe, "cuda.devices");
@@ -128,7 +138,7 @@ std::vector<Finding> judge_cuda(const Probe& probe, const Lookup& environment) {
     return {{true, "the CUDA driver does not answer: " + probe.failure,
              "GPUs of this machine cannot be used", "nvidia-smi; reload the driver or reboot"}};
   }
-  if (!visible.empty() && (count.empty() || count == "0")) {
+  if (!listed_devices(visible).empty() && (count.empty() || count == "0")) {
     return {{true, "CUDA_VISIBLE_DEVICES=" + visible + " is set, but no device is seen",
              "a program that asks for a GPU fails",
              "unset it, or correct the numbers (nvidia-smi -L)"}};

@@ -28,6 +28,8 @@ std::map<std::string, std::string> parse_probe(const std::string& output);
 std::vector<Finding> judge_machine(const Machine& machine, const Lookup& environment);
 std::vector<Finding> judge_mpi(const Probe& probe);
 std::vector<Finding> judge_torch(const Probe& probe);
+// The GPUs that CUDA_VISIBLE_DEVICES names, as CUDA takes it: up to a -1, or Slurm's NoDevFiles.
+std::vector<std::string> listed_devices(const std::string& visible);
 std::vector<Finding> judge_cuda(const Probe& probe, const Lookup& environment);
 
 bool has_problem(const std::vector<Finding>& findings);

@@ -3,8 +3,8 @@
 
 #include <array>
 #include <cstdio>
-#include <sstream>
 
+#include "cli/findings.hpp"
 #include "cli/probe.hpp"
 
 namespace kolo::cli {
@@ -43,18 +43,16 @@ std::string name_of(void* driver, int device) {
 }  // namespace
 
 std::vector<std::string> visible_devices(const Lookup& environment) {
-  std::vector<std::string> names;
   if (void* driver = ::dlopen("libcuda.so.1", RTLD_NOW); driver != nullptr) {
     const auto init = load<int (*)(unsigned)>(driver, "cuInit");
     const auto count = load<int (*)(int*)>(driver, "cuDeviceGetCount");
     int devices = 0;
+    std::vector<std::string> names;
     if (init == nullptr || count == nullptr || init(0) != 0 || count(&devices) != 0) return {};
     for (int device = 0; device < devices; ++device) names.push_back(name_of(driver, device));
     return names;
   }
-  std::istringstream words(environment("CUDA_VISIBLE_DEVICES").value_or(""));
-  for (std::string word; std::getline(words, word, ',');) names.push_back(word);
-  return names;
+  return listed_devices(environment("CUDA_VISIBLE_DEVICES").value_or(""));
 }
 
 int probe_cuda() {

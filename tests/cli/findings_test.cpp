@@ -88,6 +88,20 @@ TEST(JudgeCuda, WantsTheDevicesThatAreAskedFor) {
   EXPECT_FALSE(has_problem(judge_cuda(probe({{"cuda.driver", "none"}}), environment_of({}))));
 }
 
+TEST(JudgeCuda, WantsNoDevicesWhereNoneAreAskedFor) {
+  for (const char* none : {"", "-1", "NoDevFiles", "-1,0"}) {
+    const Lookup asked = environment_of({{"CUDA_VISIBLE_DEVICES", none}});
+    EXPECT_FALSE(has_problem(judge_cuda(probe({{"cuda.driver", "none"}}), asked))) << none;
+  }
+}
+
+TEST(ListedDevices, EndAtTheFirstThatIsNone) {
+  EXPECT_THAT(listed_devices("1,0"), testing::ElementsAre("1", "0"));
+  EXPECT_THAT(listed_devices("1,-1,0"), testing::ElementsAre("1"));
+  EXPECT_THAT(listed_devices("NoDevFiles"), testing::IsEmpty());
+  EXPECT_THAT(listed_devices(""), testing::IsEmpty());
+}
+
 TEST(ParseProbe, TakesItsOwnLinesOnly) {
   const auto values = parse_probe("noise=1\nkolo-doctor: a=b=c\r\nkolo-doctor: broken\n");
   EXPECT_THAT(values, testing::ElementsAre(std::pair{"a", "b=c"}));
