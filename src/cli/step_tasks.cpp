@@ -88,6 +88,13 @@ Fd connect_to(const std::string& host, int port) {
   return {};
 }
 
+// Connections of a kolo run that was in this step before linger at its port.
+bool bind_to(const Fd& fd, const void* address, socklen_t length) {
+  const int yes = 1;
+  check(::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), "setsockopt");
+  return ::bind(fd.get(), static_cast<const sockaddr*>(address), length) == 0;
+}
+
 // At all addresses of this host. Not open if another program has the port.
 Fd listen_at(int port) {
   const auto number = htons(static_cast<std::uint16_t>(port));
@@ -101,15 +108,15 @@ Fd listen_at(int port) {
   four.sin_port = number;
   const int no = 0;
   Fd fd(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  int bound = -1;
+  bool is_bound = false;
   if (fd.is_open() && ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) == 0) {
-    bound = ::bind(fd.get(), reinterpret_cast<sockaddr*>(&six), sizeof six);
+    is_bound = bind_to(fd, &six, sizeof six);
   } else {
     fd = Fd(check(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), "socket"));
-    bound = ::bind(fd.get(), reinterpret_cast<sockaddr*>(&four), sizeof four);
+    is_bound = bind_to(fd, &four, sizeof four);
   }
-  if (bound != 0) return {};
-  check(::listen(fd.get(), SOMAXCONN), "listen");
+  // Two may be bound to a port at the same moment; one listens.
+  if (!is_bound || ::listen(fd.get(), SOMAXCONN) != 0) return {};
   return fd;
 }
 

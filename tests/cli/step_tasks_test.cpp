@@ -139,6 +139,17 @@ TEST(StepLeader, IsNotWaitedForWithoutEnd) {
   EXPECT_EQ(end_of(follower), 1);
 }
 
+// The connections of those before linger at all of its ports.
+TEST(StepLeader, MayFollowManyOthersInAStep) {
+  const std::string id = own_id("loop");
+  for (int turn = 0; turn < 20; ++turn) {
+    StepLeader leader({0, 2, id, "localhost"});
+    const pid_t follower = start([&] { return follow_leader(task_of(id, 1), 20); });
+    leader.finish(turn);
+    ASSERT_EQ(end_of(follower), turn);
+  }
+}
+
 // Another program has the first port, and says nothing or something else.
 TEST(StepLeader, IsFoundBesideAStranger) {
   const std::string id = own_id("stranger");
