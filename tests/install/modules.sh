@@ -30,8 +30,9 @@ try() { # try NAME INIT
   check "$1: CMAKE_PREFIX_PATH" says "CMAKE_PREFIX_PATH=$work/prefix"
   check "$1: MANPATH" grep -q "^MANPATH=$work/prefix/share/man" "$work/out"
   if command -v man > /dev/null; then
-    fresh "$2" "module use '$work/prefix/share/modulefiles'; module load kolo; man -w kolo-run; man kolorun | cat" || true
+    fresh "$2" "module use '$work/prefix/share/modulefiles'; module load kolo; man -w kolo-run; man -w ls; man kolorun | cat" || true
     check "$1: man finds the pages" says "$work/prefix/share/man/man1/kolo-run.1"
+    if page=$(env -u MANPATH man -w ls 2> /dev/null); then check "$1: and the system's" says "$page"; fi
     check "$1: and shows them" grep -q 'threads-per-rank T' "$work/out"
   else
     echo "$1: man pages are not tried, man is not installed (apt-get install man-db)"
