@@ -76,9 +76,11 @@ std::string output_of(const std::vector<std::string>& command) {
 }
 
 std::vector<SlurmPartition> check_against_cluster(const SlurmRequest& request) {
-  auto partitions = slurm_partitions(output_of({"scontrol", "show", "partition", "--oneliner"}));
-  const auto nodes = slurm_nodes(
-      output_of({"sinfo", "--noheader", "--Node", std::string("--format=") + kSlurmNodeFormat}));
+  // --all: hidden partitions can be used, too.
+  auto partitions =
+      slurm_partitions(output_of({"scontrol", "show", "partition", "--all", "--oneliner"}));
+  const auto nodes = slurm_nodes(output_of(
+      {"sinfo", "--noheader", "--all", "--Node", std::string("--format=") + kSlurmNodeFormat}));
   const std::vector<std::string> refusals = refusals_of(request, partitions, nodes);
   if (!refusals.empty()) refuse(refusals);
   return partitions;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A Slurm of its own: slurmctld on the virtual host head, slurmd on node1, node2, ... (see ../hosts/hosts.sh), on one
 # machine, as root, without systemd. Nothing outside DIR is written, and no address of the machine is used.
-#   cluster.sh up DIR N          N nodes that claim 48 CPUs and 6 "GPUs" each; partitions ml, gpu2, short, preemptor
+#   cluster.sh up DIR N          N nodes that claim 48 CPUs and 6 "GPUs" each; partitions ml, gpu2, short, preemptor, hidden
 #   cluster.sh on DIR CMD..      runs CMD on the head, in the present folder: sbatch, squeue, ...
 #   cluster.sh cut DIR NODE      a power cut;  cluster.sh mend DIR NODE
 #   cluster.sh down DIR
@@ -67,6 +67,7 @@ PartitionName=ml Nodes=ALL Default=YES MaxTime=7-00:00:00 PriorityTier=1 GraceTi
 PartitionName=gpu2 Nodes=ALL MaxTime=7-00:00:00 PriorityTier=1 GraceTime=20
 PartitionName=short Nodes=ALL MaxTime=30 MaxNodes=1 PriorityTier=1 GraceTime=20
 PartitionName=preemptor Nodes=ALL MaxTime=30 PriorityTier=9 PreemptMode=OFF
+PartitionName=hidden Nodes=node1 MaxTime=30 PriorityTier=1 Hidden=YES
 END
   printf 'AutoDetect=off\nNodeName=node[1-%s] Name=gpu File=%s/devices/nvidia[0-%s]\n' "$1" "$dir" $((gpus - 1)) \
     > "$dir/etc/gres.conf"

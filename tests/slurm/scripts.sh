@@ -123,8 +123,13 @@ refused "8 GPUs a node, but the nodes of partition ml have 6 at most" --gpus-per
 refused "54 CPUs a node, but the nodes of partition ml have 48 at most" --cpus-per-task 9 --gpus-per-node 6
 refused "--time 31, but partition short allows 30 minutes at most" --partition short --time 31
 refused "--mem and --mem-per-cpu exclude each other: the one is of a node, the other of a CPU" --mem 1G --mem-per-cpu 1G
-refused "there is no partition big; the cluster has ml, gpu2, short, preemptor" --partition big
+refused "there is no partition big; the cluster has ml, gpu2, short, preemptor, hidden" --partition big
 refused "3 nodes, but partition ml has 2" --nodes 3
+# Slurm hides nothing from root.
+mkdir "$work/user" && install -m 755 "$build/bin/kolo" "$work/user/kolo" && cp -r "$source/slurm" "$work/user/slurm"
+code=0
+KOLO_SLURM=$work/user/slurm slurm setpriv --reuid=65534 --clear-groups "$work/user/kolo" slurm script --partition hidden true > "$log" 2>&1 || code=$?
+check "kolo slurm knows a hidden partition" is "$code $(grep -c -- '--partition=hidden' "$log")" "0 1"
 unset KOLO_SLURM
 
 # The module of an installed kolo, with both programs that load modules.
