@@ -60,8 +60,9 @@ std::string scripts_folder(const Lookup& environment) {
   return whole;
 }
 
-std::string output_of(const std::vector<std::string>& command) {
-  const CommandResult result = run_captured(command, {}, kPatience);
+std::string output_of(const std::vector<std::string>& command,
+                      const std::vector<std::string>& unset = {}) {
+  const CommandResult result = run_captured(command, {}, kPatience, unset);
   if (result.code == 0) return result.output;
   throw std::runtime_error(command.front() + " " + command[1] +
                            (result.code == -1 ? " does not answer. "
@@ -129,7 +130,7 @@ int run_slurm(bool submits, const SlurmRequest& request, const Lookup& environme
     return 0;
   }
   const TemporaryScript file(script);  // sbatch takes a copy
-  std::cout << output_of({"sbatch", file.name()});
+  std::cout << output_of({"sbatch", file.name()}, overruling_variables(script));
   return 0;
 }
 

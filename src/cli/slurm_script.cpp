@@ -1,7 +1,9 @@
 #include "cli/slurm_script.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <map>
 #include <sstream>
 
 #include "cli/launch_plan.hpp"
@@ -209,6 +211,31 @@ Texts refusals_of(const SlurmRequest& request, const std::vector<SlurmPartition>
     all.insert(all.end(), refusals.begin(), refusals.end());
   }
   return all;
+}
+
+Texts overruling_variables(const std::string& script) {
+  const std::string start = "#SBATCH --";
+  const std::map<std::string, Texts> others = {
+      {"ARRAY", {"ARRAY_INX"}},
+      {"GRES", {"GPUS", "GPUS_PER_NODE", "GPUS_PER_TASK"}},
+      {"MEM", {"MEM_PER_NODE", "MEM_PER_CPU", "MEM_PER_GPU"}},
+      {"MEM_PER_CPU", {"MEM_PER_NODE", "MEM_PER_GPU"}},
+      {"REQUEUE", {"NO_REQUEUE"}},
+      {"TIME", {"TIMELIMIT"}}};
+  Texts variables;
+  std::istringstream lines(script);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind(start, 0) != 0) continue;
+    std::string name = line.substr(start.size());
+    name.resize(std::min(name.size(), name.find_first_of("= ")));
+    for (char& c : name)
+      c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    variables.push_back("SBATCH_" + name);
+    const auto more = others.find(name);
+    if (more == others.end()) continue;
+    for (const std::string& other : more->second) variables.push_back("SBATCH_" + other);
+  }
+  return variables;
 }
 
 std::string slurm_script(const SlurmRequest& request, const std::string& folder,

@@ -39,4 +39,8 @@ std::vector<std::string> refusals_of(const SlurmRequest& request,
 std::string slurm_script(const SlurmRequest& request, const std::string& folder,
                          const std::vector<SlurmPartition>& partitions);
 
+// sbatch takes variables of the environment (SBATCH_PARTITION) for more than what the script says:
+// those that would overrule this script, which is what was asked for, and checked.
+std::vector<std::string> overruling_variables(const std::string& script);
+
 }  // namespace kolo::cli

@@ -6,9 +6,11 @@
 namespace kolo::cli {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::IsSupersetOf;
 using testing::Not;
 using testing::Optional;
 using testing::SizeIs;
@@ -320,6 +322,21 @@ TEST(SlurmScript, AsksToStopInTheTimeOfThePartition) {
   EXPECT_THAT(slurm_script(made, "/f", partitions), HasSubstr("--signal=B:USR1@120\n"));
   made.time = "05:00";
   EXPECT_THAT(slurm_script(made, "/f", partitions), HasSubstr("--signal=B:USR1@60\n"));
+}
+
+TEST(SlurmScript, IsNotOverruledByVariables) {
+  EXPECT_THAT(overruling_variables("#!/bin/bash\n#SBATCH --time=10\n#SBATCH --job-name=a\n"
+                                   "#SBATCH --requeue\n#SBATCH --gres=gpu:2\njob a\n"),
+              UnorderedElementsAre("SBATCH_TIME", "SBATCH_TIMELIMIT", "SBATCH_JOB_NAME",
+                                   "SBATCH_REQUEUE", "SBATCH_NO_REQUEUE", "SBATCH_GRES",
+                                   "SBATCH_GPUS", "SBATCH_GPUS_PER_NODE", "SBATCH_GPUS_PER_TASK"));
+  SlurmRequest made = request();
+  made.memory = "1G";
+  made.more = {"--account physics"};
+  const auto variables = overruling_variables(slurm_script(made, "/f", {}));
+  EXPECT_THAT(variables, IsSupersetOf({"SBATCH_MEM_PER_NODE", "SBATCH_MEM_PER_CPU",
+                                       "SBATCH_ACCOUNT", "SBATCH_SIGNAL", "SBATCH_OUTPUT"}));
+  EXPECT_THAT(variables, Not(Contains("SBATCH_PARTITION"))) << "which was not given";
 }
 
 }  // namespace

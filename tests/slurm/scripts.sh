@@ -104,12 +104,14 @@ check "several tasks on a node are refused" grep -q 'srun has started kolo run s
 # kolo slurm writes such scripts, and knows what the cluster has.
 export KOLO_SLURM=$source/slurm
 code=0
-at_prompt kolo slurm submit --partition ml --nodes 2 --gpus-per-node 3 --cpus-per-task 2 --mem 4G --time 10 \
+at_prompt env SBATCH_PARTITION=short SBATCH_TIMELIMIT=1 SBATCH_GPUS_PER_NODE=1 kolo slurm submit --partition ml --nodes 2 --gpus-per-node 3 --cpus-per-task 2 --mem 4G --time 10 \
   --output "$work/submitted.log" --job-name 'a "job" #1' --sbatch --comment=tried "$ranks"
 id=$(grep -oP 'Submitted batch job \K\d+' "$log") || id=none
 await 60
 log=$work/submitted.log
 check "kolo slurm submit" is "$code $end $(printed "$log")" "0 COMPLETED 0 $(expected 2 3 1 0,1,2)"
+check "what it was given wins over variables for sbatch" \
+  is "$(slurm scontrol show job "$id" | grep -oP '(Partition|TimeLimit)=\K\S+' | sort | paste -sd' ')" "00:10:00 ml"
 check "with its name" is "$(slurm scontrol show job "$id" | grep -oP 'JobName=\K.*')" 'a "job" #1'
 log=$work/prompt.log
 # refused WHY OPTION...
