@@ -56,8 +56,9 @@ start() {
       # --gres=none, here and below: one node may not have all GPUs of a job that asked for a total (--gpus).
       for ((i = 0; i < 2 * restarts; ++i)); do srun --nodes=1 --ntasks=1 --gres=none --mpi=none true < /dev/null; done
       tell_ranks
-      # --wait: where one task has ended, the others have a minute. (--kill-on-bad-exit would kill those that still save.)
-      exec srun --mpi="$KOLO_SRUN_MPI" --wait=60 --label "$@"
+      # A rank that has ended ends no others (--wait=0, whatever srun's default is): one may still write or evaluate, and
+      # --kill-on-bad-exit would kill those that still save. kolo's waits for a rank that is gone end by themselves.
+      exec srun --mpi="$KOLO_SRUN_MPI" --wait=0 --label "$@"
       ;;
     mpirun)
       tell_ranks

@@ -134,6 +134,11 @@ KOLO_SLURM=$work/user/slurm slurm setpriv --reuid=65534 --clear-groups "$work/us
 check "kolo slurm knows a hidden partition" is "$code $(grep -c -- '--partition=hidden' "$log")" "0 1"
 unset KOLO_SLURM
 
+# Awaited in the end: the second rank works on for more than a minute after the first has ended.
+submit "$work/long.log" --nodes=1 --ntasks-per-node=2 --cpus-per-task=1 --mem-per-cpu=100 "$source/slurm/cpu.sbatch" \
+  sh -c '[ "$SLURM_PROCID" = 0 ] || { sleep 65 && echo has worked; }'
+long=$id long_log=$log
+
 # The module of an installed kolo, with both programs that load modules.
 cmake --install "$build" --prefix "$work/prefix" > /dev/null
 # try_module NAME HOME: HOME/init/bash is what a shell sources.
@@ -189,4 +194,8 @@ job "$work/some.log" --nodes=2 --ntasks-per-node=2 --wrap "kolo run -H node2:2 $
 check "-H takes some of the job's hosts" is "$(printed "$log" | grep -c 'on node2')" 2
 check "but no others" grep -q "host node3 does not belong to this job of Slurm, which has node1:2,node2:2" "$log"
 check "and no more ranks than tasks" grep -q "have 4: node1:2,node2:2; ask Slurm for more tasks" "$log"
+
+id=$long log=$long_log
+await 90
+check "a rank may work on after another has ended" is "$end $(grep -c '1: has worked' "$log")" "COMPLETED 0 1"
 finish
