@@ -62,6 +62,15 @@ check "array.sbatch on two nodes" is "$end $(printed "$log")" "COMPLETED 0 $(exp
 job "$work/no-line.log" --array=3 "$source/slurm/array.sbatch" "$work/settings.txt" echo words
 check "a line that is not there is named" grep -q "settings.txt has no line 3" "$log"
 
+# Scripts whose path has a blank, with arguments that have one, a slash and a line's end.
+cp -r "$source/slurm" "$work/own scripts"
+for script in ml gpu2 cpu; do
+  job "$work/blank-$script.log" --ntasks-per-node=1 --cpus-per-task=1 "$work/own scripts/$script.sbatch" /bin/sh -c $'echo a/b "$@"\ntrue' sh "c  d/e" ''
+  check "$script.sbatch in a folder whose name has a blank" is "$end $(grep -c '^0: a/b c  d/e' "$log")" "COMPLETED 0 1"
+done
+job "$work/blank-array.log" --array=1 "$work/own scripts/array.sbatch" "$work/settings.txt" echo words
+check "array.sbatch, too" grep -q '^0: words --lr 0.5' "$log"
+
 # It compares times of jobs and nodes; a year alone would always be the same.
 log=$work/times.log id=none end=none
 SLURM_TIME_FORMAT=%Y slurm bash -c ". $source/slurm/job.sh; when_of SlurmdStartTime \"\$(scontrol show node node1)\"" > "$log" 2>&1
