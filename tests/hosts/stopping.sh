@@ -61,6 +61,7 @@ done
 # Programs that take no notice have no more time.
 for signal in INT TERM; do
   begin "trap '' INT TERM HUP USR1;"
+  check "four ranks run that take no notice of SIG$signal" is "$(ranks)" 4
   kill "-$signal" "$launched"
   [[ $signal == INT ]] || { sleep 1 && kill "-$signal" "$launched"; }  # the first asks ranks to save their state
   ended "SIG$signal, which the ranks ignore" 6

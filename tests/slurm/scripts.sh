@@ -164,12 +164,12 @@ try_module() {
 if [[ -f /usr/share/modules/init/bash ]]; then
   try_module "Environment Modules" /usr/share/modules
 else
-  echo "skipped: module load kolo in a batch job, Environment Modules (apt-get install environment-modules)"
+  missing "module load kolo in a batch job" "no Environment Modules (apt-get install environment-modules)"
 fi
 if init=$("$source/tests/install/lmod.sh" "$work/lmod"); then
   try_module Lmod "${init%/init/bash}"
 else
-  echo "skipped: module load kolo in a batch job, Lmod (apt-get download does not give it)"
+  missing "module load kolo in a batch job" "no Lmod (apt-get download does not give it)"
 fi
 
 # A shell on a node, as a user has it.
