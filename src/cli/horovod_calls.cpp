@@ -40,8 +40,7 @@ HorovodSection built() {
               {"call", "mpi_threads_supported", "none",
                "`init()` refuses an MPI that kolo's thread cannot call."},
               {"call", "cuda_built, nccl_built", "none",
-               "`local_device()` throws, with the reason, where no GPU can be used (`KOLO_CUDA=ON` "
-               "builds for them)."},
+               "`local_device()` throws, with the reason, where no GPU can be used."},
               {"call", "rocm_built", "not yet", "CPU and CUDA tensors only."},
               {"call", "gloo_built, gloo_enabled, ddl_built, ccl_built", "none",
                "MPI alone moves data."},

@@ -150,7 +150,7 @@ std::vector<HorovodRow> engine_variables() {
        "none",
        "Each process set has two streams; one kernel packs a bucket; the host never waits for the "
        "GPU."},
-      {"variable", "NCCL_IB_DISABLE", "the same", "NCCL reads its variables itself."},
+      {"variable", "NCCL_IB_DISABLE", "none", "NCCL reads its variables itself."},
   };
 }
 
@@ -188,16 +188,18 @@ HorovodSection build() {
            "none", "kolo is for LibTorch."},
           {"build", "HOROVOD_SKIP_COMPILE, HOROVOD_LOCAL_VERSION", "none",
            "They are for Python packages."},
-          {"build", "HOROVOD_GPU", "`KOLO_CUDA=ON`", "CUDA alone."},
-          {"build", "HOROVOD_CUDA_HOME, HOROVOD_BUILD_CUDA_CC_LIST",
-           "`CUDAToolkit_ROOT`, `CMAKE_CUDA_ARCHITECTURES`", "CMake's own."},
+          {"build", "HOROVOD_GPU", "`KOLO_CUDA`", "ON, OFF or AUTO; CUDA alone."},
+          {"build", "HOROVOD_CUDA_HOME, HOROVOD_BUILD_CUDA_CC_LIST", "none",
+           "CMake's own CUDAToolkit_ROOT and CMAKE_CUDA_ARCHITECTURES."},
           {"build", "HOROVOD_NCCL_HOME, HOROVOD_NCCL_INCLUDE, HOROVOD_NCCL_LIB, HOROVOD_NCCL_LINK",
-           "`NCCL_ROOT`", ""},
+           "none", "NCCL_ROOT is its prefix."},
           {"build",
-           "HOROVOD_GPU_OPERATIONS, HOROVOD_GPU_ALLREDUCE, HOROVOD_GPU_ALLGATHER, "
-           "HOROVOD_GPU_BROADCAST, HOROVOD_GPU_ALLTOALL, HOROVOD_GPU_REDUCESCATTER, "
-           "HOROVOD_ALLOW_MIXED_GPU_IMPL",
-           "not yet", "NCCL alone reduces CUDA tensors."},
+           "HOROVOD_GPU_ALLREDUCE, HOROVOD_GPU_ALLGATHER, HOROVOD_GPU_BROADCAST, "
+           "HOROVOD_GPU_ALLTOALL, HOROVOD_GPU_REDUCESCATTER",
+           "none",
+           "Options of CMake, and variables, that begin with KOLO_GPU instead take NCCL or MPI."},
+          {"build", "HOROVOD_GPU_OPERATIONS, HOROVOD_ALLOW_MIXED_GPU_IMPL", "none",
+           "Each operation has a setting of its own; all mixtures work."},
           {"build", "HOROVOD_ROCM_HOME", "not yet", "CPU and CUDA tensors only."},
       }};
 }

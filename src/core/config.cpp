@@ -94,11 +94,11 @@ void add_memory(std::vector<Row>& rows) {
 }
 
 // NCCL, or MPI: then the host carries the operation out.
-Row cuda_row(const char* name, const char* horovod_name, OpKind kind, const char* initial) {
+Row cuda_row(const char* name, OpKind kind, const char* initial) {
   const std::string help = std::string("What carries out ") + name_of(kind) +
                            " of CUDA tensors: NCCL, or MPI: the host, over shared memory and MPI. "
                            "Rank 0's setting holds for all.";
-  return {{name, horovod_name, "library", initial, "NCCL or MPI", help},
+  return {{name, "", "library", initial, "NCCL or MPI", help},
           [kind](const std::string& t, Config& c) {
             if (t == "MPI") c.cuda_over_host.push_back(kind);
             return t == "MPI" || t == "NCCL";
@@ -110,17 +110,13 @@ void add_cuda(std::vector<Row>& rows) {
                             &Config::cuda_fusion_threshold_bytes, 32 * kMiB, std::int64_t{0}, kGiB,
                             "As KOLO_FUSION_THRESHOLD, for CUDA tensors, which are packed up to "
                             "this size themselves; 0: each is reduced where it lies."));
-  rows.push_back(cuda_row("KOLO_GPU_ALLREDUCE", "HOROVOD_GPU_ALLREDUCE", OpKind::kAllreduce,
-                          KOLO_DEFAULT_GPU_ALLREDUCE));
-  rows.push_back(cuda_row("KOLO_GPU_BROADCAST", "HOROVOD_GPU_BROADCAST", OpKind::kBroadcast,
-                          KOLO_DEFAULT_GPU_BROADCAST));
-  rows.push_back(cuda_row("KOLO_GPU_ALLGATHER", "HOROVOD_GPU_ALLGATHER", OpKind::kAllgather,
-                          KOLO_DEFAULT_GPU_ALLGATHER));
-  rows.push_back(cuda_row("KOLO_GPU_ALLTOALL", "HOROVOD_GPU_ALLTOALL", OpKind::kAlltoall,
-                          KOLO_DEFAULT_GPU_ALLTOALL));
-  rows.push_back(cuda_row("KOLO_GPU_REDUCESCATTER", "HOROVOD_GPU_REDUCESCATTER",
-                          OpKind::kReducescatter, KOLO_DEFAULT_GPU_REDUCESCATTER));
-  rows.push_back(cuda_row("KOLO_GPU_SEND", "", OpKind::kSend, KOLO_DEFAULT_GPU_SEND));
+  rows.push_back(cuda_row("KOLO_GPU_ALLREDUCE", OpKind::kAllreduce, KOLO_DEFAULT_GPU_ALLREDUCE));
+  rows.push_back(cuda_row("KOLO_GPU_BROADCAST", OpKind::kBroadcast, KOLO_DEFAULT_GPU_BROADCAST));
+  rows.push_back(cuda_row("KOLO_GPU_ALLGATHER", OpKind::kAllgather, KOLO_DEFAULT_GPU_ALLGATHER));
+  rows.push_back(cuda_row("KOLO_GPU_ALLTOALL", OpKind::kAlltoall, KOLO_DEFAULT_GPU_ALLTOALL));
+  rows.push_back(
+      cuda_row("KOLO_GPU_REDUCESCATTER", OpKind::kReducescatter, KOLO_DEFAULT_GPU_REDUCESCATTER));
+  rows.push_back(cuda_row("KOLO_GPU_SEND", OpKind::kSend, KOLO_DEFAULT_GPU_SEND));
   rows.push_back(
       {{"KOLO_SHARE_DEVICE", "", "boolean", "0", "0 or 1",
         "Ranks may use the same GPU, which is slow, and for tests; 0: that is an error."},

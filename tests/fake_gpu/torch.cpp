@@ -259,6 +259,22 @@ at::Tensor& set_source(at::Tensor& self, at::Storage source, std::int64_t offset
   return at::cpu::set_(self, std::move(source), offset, size, stride);
 }
 
+// It changes the running statistics, which its schema does not say.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(
+    const at::Tensor& input, const std::optional<at::Tensor>& weight,
+    const std::optional<at::Tensor>& bias, const std::optional<at::Tensor>& mean,
+    const std::optional<at::Tensor>& variance, bool training, double momentum, double epsilon) {
+  const auto alias = [](const std::optional<at::Tensor>& one) {
+    return one && one->defined() ? std::optional(alias_of(*one)) : std::nullopt;
+  };
+  drain(native(current_stream(input.device().index())));
+  const auto [output, saved_mean, saved_deviation] =
+      at::native_batch_norm(alias_of(input), alias(weight), alias(bias), alias(mean),
+                            alias(variance), training, momentum, epsilon);
+  const at::Device device = input.device();
+  return {output.to(device), saved_mean.to(device), saved_deviation.to(device)};
+}
+
 void compute_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   at::native::cpu_fallback(op, stack);
 }
@@ -296,6 +312,7 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("set_.source_Storage_storage_offset", &fake_gpu::set_source);
   m.impl("resize_", &fake_gpu::resize_storage);
   m.impl("copy_", &fake_gpu::copy);
+  m.impl("native_batch_norm", &fake_gpu::batch_norm);
   m.impl("_copy_from", &fake_gpu::copy_from);
   m.impl("_copy_from_and_resize", &fake_gpu::copy_from_and_resize);
 }
