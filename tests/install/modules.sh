@@ -11,11 +11,17 @@ show_failure() { [[ ! -f $work/out ]] || tail -n 20 "$work/out"; }
 mkdir -p "$work/site/kolo"
 version=$("$work/prefix/bin/kolo" --version)
 ln -s "$work/prefix/share/modulefiles/kolo/${version#kolo }" "$work/site/kolo/linked"
+# One that demands others.
+"$cmake" -S "$source" -B "$work/configured" "-DKOLO_MODULE_PREREQS=first/1;second/2" -DKOLO_BUILD_TESTS=OFF > "$work/out" 2>&1
+mkdir -p "$work/wants/kolo" "$work/wants/first" "$work/wants/second"
+cp "$work/configured/modulefile" "$work/wants/kolo/0"
+printf '#%%Module\n' | tee "$work/wants/first/1" > "$work/wants/second/2"
 
 fresh() { # fresh INIT COMMANDS: a shell without this one's variables
   env -i HOME="$work" PATH=/usr/bin:/bin bash --norc --noprofile -c ". '$1'; $2" > "$work/out" 2>&1
 }
 says() { grep -qxF -- "$1" "$work/out"; }
+loaded_with_its_own() { lacks "KOLO_ROOT=" || grep -qE '^LOADEDMODULES=.*second/2' "$work/out"; }
 lacks() { ! grep -qF -- "$1" "$work/out"; }
 
 try() { # try NAME INIT
@@ -43,6 +49,11 @@ try() { # try NAME INIT
   check "$1: unloading leaves nothing" lacks "=$work/prefix/lib"
   fresh "$2" "module use '$work/prefix/share/modulefiles' '$work/site'; module load kolo/linked; module load kolo/${version#kolo }; module -t list" || true
   check "$1: one version at a time" is "$(grep -c '^kolo/' "$work/out")" 1
+  fresh "$2" "module use '$work/wants'; module load first; module load kolo; env" || true
+  check "$1: a module that it demands is named" grep -q 'second/2' "$work/out"
+  check "$1: without it nothing is loaded, or it is, too" loaded_with_its_own
+  fresh "$2" "module use '$work/wants'; module load first second; module load kolo; env" || true
+  check "$1: with it everything is" grep -q '^KOLO_ROOT=' "$work/out"
   fresh "$2" "module use '$work/prefix/share/modulefiles'; module help kolo; module whatis kolo" || true
   check "$1: help" grep -q 'Built with LibTorch' "$work/out"
   mv "$work/prefix" "$work/elsewhere"
