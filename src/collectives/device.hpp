@@ -33,8 +33,8 @@ class DeviceBackend : public Backend {
   // own: ranks may come to the collectives of two groups in different order.
   virtual void* queue() const = 0;
 
-  // What has to be done before the first collective: to find the others. Null afterwards. It uses
-  // the turn's part on the host.
+  // What has to be done before the first collective: to find the others. Null after that was asked
+  // for once. It uses the turn's part on the host.
   virtual std::unique_ptr<Work> preparation(Turn turn) = 0;
 
   // Before a work starts: what it enqueues comes after these points.

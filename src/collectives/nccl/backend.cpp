@@ -143,8 +143,9 @@ class NcclBackend final : public DeviceBackend {
   std::optional<int> lost_rank() const override { return host_.lost_rank(); }
 
   std::unique_ptr<Work> preparation(Turn turn) override {
-    if (ready_ || size() == 1 || over_host_.size() == kChoices) return nullptr;
-    return make_preparation(host_, turn, communicator_, card_, ready_);
+    if (prepared_ || size() == 1 || over_host_.size() == kChoices) return nullptr;
+    prepared_ = true;  // what comes next is started when this is done
+    return make_preparation(host_, turn, communicator_, card_);
   }
 
   // Of the points on one stream the last one counts.
@@ -397,7 +398,7 @@ class NcclBackend final : public DeviceBackend {
   Staging staging_;
   DeviceMemory memory_;
   Communicator communicator_;
-  bool ready_ = false;
+  bool prepared_ = false;
 };
 
 }  // namespace

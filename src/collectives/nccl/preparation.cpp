@@ -29,11 +29,9 @@ void set_text(char* field, std::size_t size, const std::string& text) {
 
 class Preparation final : public Work {
  public:
-  Preparation(Backend& host, Turn turn, Communicator& communicator, const DeviceCard& device,
-              bool& ready)
+  Preparation(Backend& host, Turn turn, Communicator& communicator, const DeviceCard& device)
       : communicator_(communicator),
         device_(device),
-        ready_(ready),
         cards_(static_cast<std::size_t>(host.size())),
         exchange_(host.allgather(turn, cards_.data(), boundaries(host.size()))) {}
 
@@ -50,9 +48,7 @@ class Preparation final : public Work {
       status = begin();
       return status.is_ok() ? Progress::kAdvanced : Progress::kFailed;
     }
-    const Progress progress = communicator_.settle(status);
-    ready_ = progress == Progress::kDone;
-    return progress;
+    return communicator_.settle(status);
   }
 
  private:
@@ -104,7 +100,6 @@ class Preparation final : public Work {
 
   Communicator& communicator_;
   const DeviceCard device_;
-  bool& ready_;
   std::vector<Card> cards_;
   std::unique_ptr<Work> exchange_;  // null when it is done
 };
@@ -112,8 +107,8 @@ class Preparation final : public Work {
 }  // namespace
 
 std::unique_ptr<Work> make_preparation(Backend& host, Turn turn, Communicator& communicator,
-                                       const DeviceCard& device, bool& ready) {
-  return std::make_unique<Preparation>(host, turn, communicator, device, ready);
+                                       const DeviceCard& device) {
+  return std::make_unique<Preparation>(host, turn, communicator, device);
 }
 
 }  // namespace kolo::nccl

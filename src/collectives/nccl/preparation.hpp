@@ -17,8 +17,8 @@ struct DeviceCard {
 
 // Over `host` the ranks tell each other which device each of them has, which must be different ones
 // unless they may share, and rank 0 what NCCL needs to meet; then the communicator begins, and is
-// waited for. Both outlive the work. `ready` is set at the end.
+// waited for. Both outlive the work.
 std::unique_ptr<Work> make_preparation(Backend& host, Turn turn, Communicator& communicator,
-                                       const DeviceCard& device, bool& ready);
+                                       const DeviceCard& device);
 
 }  // namespace kolo::nccl
