@@ -49,6 +49,7 @@ std::vector<std::string> visible_devices(const Lookup& environment) {
     int devices = 0;
     std::vector<std::string> names;
     if (init == nullptr || count == nullptr || init(0) != 0 || count(&devices) != 0) return {};
+    names.reserve(static_cast<std::size_t>(devices));
     for (int device = 0; device < devices; ++device) names.push_back(name_of(driver, device));
     return names;
   }

@@ -43,9 +43,10 @@ bool BasicHandle<Result>::ready() {
 template <typename Result>
 bool BasicHandle<Result>::absent_everywhere() const {
   const Operation& operation = *checked(state_).operation;
-  if (!operation.done())
+  if (!operation.done()) {
     throw InvalidArgumentError(
         "absent_everywhere() is not known before the end: call wait() first");
+  }
   return operation.absent_everywhere();
 }
 

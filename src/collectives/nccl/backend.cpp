@@ -170,7 +170,7 @@ class NcclBackend final : public DeviceBackend {
   Status leave(std::shared_ptr<DevicePoint>& results) override {
     if (Status s = streams_->join(); !s.is_ok()) return s;
     std::shared_ptr<Point> point;
-    const Status status = streams_->events()->record(streams_->reducing(), point);
+    Status status = streams_->events()->record(streams_->reducing(), point);
     results = std::move(point);
     return status;
   }

@@ -55,9 +55,11 @@ Status allow_sharing(int rank) {
   int version = 0;
   if (Status s = nccl_status(ncclGetVersion(&version), "ncclGetVersion"); !s.is_ok()) return s;
   const std::string host = host_name() + "-kolo-" + std::to_string(rank);
+  const bool can_be_told = version >= 23000;
+  const char* const name = can_be_told ? "NCCL_MULTI_RANK_GPU_ENABLE" : "NCCL_HOSTID";
+  const std::string value = can_be_told ? "1" : host;
   // NOLINTNEXTLINE(concurrency-mt-unsafe): before NCCL has threads
-  const int failed = version >= 23000 ? setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0)
-                                      : setenv("NCCL_HOSTID", host.c_str(), 0);
+  const int failed = setenv(name, value.c_str(), 0);
   return failed == 0 ? Status::ok() : Status::internal("setenv failed for KOLO_SHARE_DEVICE");
 }
 
