@@ -45,6 +45,9 @@ void drain(cudaStream_t stream);
 // From now on allocations that would go beyond this fail.
 void limit_memory(std::size_t bytes);
 
+// All streams are as if they were being captured into a graph, in the strictest mode.
+void capture(bool captures);
+
 // The communicators of this rank are cut off from the others', as if its process had died: what
 // waits for it ends when it is aborted.
 void cut_off(int rank);

@@ -1,4 +1,5 @@
 // CUDA's runtime: devices, streams and events.
+#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +21,8 @@ int device_count() {
 
 thread_local int current_device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
+thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
+std::atomic<bool> captures{false};
 
 cudaError_t fail(cudaError_t error) {
   return last_error = error;
@@ -125,6 +128,9 @@ void enqueue(cudaStream_t stream, std::function<void()> task) {
 void drain(cudaStream_t stream) {
   stream_of(stream).drain();
 }
+void capture(bool now) {
+  captures = now;
+}
 
 }  // namespace fake_gpu
 
@@ -174,8 +180,11 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t /*stream*/, cudaStreamCaptureStatus* status) {
-  *status = std::getenv("KOLO_FAKE_CAPTURE") != nullptr ? cudaStreamCaptureStatusActive
-                                                        : cudaStreamCaptureStatusNone;
+  *status = captures ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  std::swap(*mode, capture_mode);
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
@@ -202,6 +211,8 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (captures && capture_mode != cudaStreamCaptureModeRelaxed)
+    return fail(cudaErrorStreamCaptureUnsupported);
   const std::shared_ptr<Flag> flag = event_of(event).get();
   return flag == nullptr || flag->is_set() ? cudaSuccess : fail(cudaErrorNotReady);
 }

@@ -149,10 +149,7 @@ TEST(DeviceEngine, TheHostDoesNotWaitForTheDevice) {
     tensor.fill_late(program, std::vector<float>(10, 1));
     ASSERT_TRUE(
         program.wait(program.submit(device_operation(OpKind::kAllreduce, "a", tensor))).is_ok());
-    const auto may_go_on = std::make_shared<std::atomic<bool>>(false);
-    program.put([may_go_on] {
-      while (!*may_go_on) std::this_thread::yield();
-    });
+    const auto may_go_on = program.block();
     const auto operation = program.submit(device_operation(OpKind::kAllreduce, "b", tensor));
     ASSERT_TRUE(program.wait(operation).is_ok());
     const auto values = tensor.read(program);
@@ -166,10 +163,7 @@ TEST(DeviceEngine, TheHostDoesNotWaitForTheDevice) {
 TEST(DeviceEngine, ResultsOfARankAloneComeAfterItsValues) {
   on_all_devices(1, [](DeviceProgram& program) {
     DeviceTensor<float> tensor(10);
-    const auto may_go_on = std::make_shared<std::atomic<bool>>(false);
-    program.put([may_go_on] {
-      while (!*may_go_on) std::this_thread::yield();
-    });
+    const auto may_go_on = program.block();
     auto operation = device_operation(OpKind::kBroadcast, "alone", tensor);
     ASSERT_TRUE(program.wait(program.submit(operation)).is_ok());
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -377,10 +371,7 @@ TEST(DeviceEngine, LargeTensors) {
 TEST(DeviceEngine, ShutDownWaitsForTheDevice) {
   on_all_devices(2, [](DeviceProgram& program) {
     DeviceTensor<float> tensor(10);
-    const auto may_go_on = std::make_shared<std::atomic<bool>>(false);
-    program.put([may_go_on] {
-      while (!*may_go_on) std::this_thread::yield();
-    });
+    const auto may_go_on = program.block();
     auto operation = device_operation(OpKind::kBroadcast, "last", tensor);
     program.submit(operation);
     std::thread later([may_go_on] {
@@ -418,12 +409,35 @@ TEST(DeviceEngine, AMismatchOfDevicesIsAnErrorOfThatTensor) {
 TEST(DeviceEngine, ACapturedStreamIsRefused) {
   std::shared_ptr<Device> device;
   ASSERT_TRUE(nccl::make_device(0, {}, device).is_ok());
-  setenv("KOLO_FAKE_CAPTURE", "1", 1);
+  fake_gpu::capture(true);
   std::shared_ptr<DevicePoint> point;
   const Status status = device->record(nullptr, point);
-  unsetenv("KOLO_FAKE_CAPTURE");
+  fake_gpu::capture(false);
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("no_sync()"));
+}
+
+// What was enqueued before goes on while the program captures, and does not look at streams in a
+// way that would break the capture.
+TEST(DeviceEngine, ACaptureBesideWhatIsUnderWay) {
+  std::atomic<int> enqueued{0};
+  on_all_devices(2, [&enqueued](DeviceProgram& program) {
+    DeviceTensor<float> tensor(10);
+    const auto may_go_on = program.block();
+    const auto operation = program.submit(device_operation(OpKind::kBroadcast, "x", tensor));
+    if (device_options(0).over_host.empty()) {
+      ASSERT_TRUE(program.wait(operation).is_ok());
+      ++enqueued;
+      while (enqueued < 2) std::this_thread::yield();
+      fake_gpu::capture(true);
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    *may_go_on = true;
+    std::vector<float> on_host(4, 1);
+    EXPECT_TRUE(submit_and_wait(program.engine(), allreduce("y", on_host)).is_ok());
+    EXPECT_TRUE(program.engine().shut_down());
+  });
+  fake_gpu::capture(false);
 }
 
 // Memory that works referred to is given back when the device has done with it.

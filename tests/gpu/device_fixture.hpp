@@ -1,6 +1,7 @@
 // Engines of several ranks in one process, each with a device of the fake GPU.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -38,6 +39,15 @@ class DeviceProgram {
 
   // Puts a task behind what is on the stream.
   void put(std::function<void()> task) { fake_gpu::enqueue(stream_, std::move(task)); }
+
+  // Holds the stream up until the value is true.
+  std::shared_ptr<std::atomic<bool>> block() {
+    auto may_go_on = std::make_shared<std::atomic<bool>>(false);
+    put([may_go_on] {
+      while (!*may_go_on) std::this_thread::yield();
+    });
+    return may_go_on;
+  }
 
   // Submits what is on the device when the stream will have come here.
   std::shared_ptr<Operation> submit(std::shared_ptr<Operation> operation) {

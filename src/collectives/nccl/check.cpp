@@ -28,7 +28,9 @@ Status nccl_status(ncclResult_t code, const char* call, ncclComm_t comm) {
 
 OnDevice::OnDevice(int index) {
   int now = -1;
-  status_ = cuda_status(cudaGetDevice(&now), "cudaGetDevice");
+  status_ = cuda_status(cudaThreadExchangeStreamCaptureMode(&capture_),
+                        "cudaThreadExchangeStreamCaptureMode");
+  if (status_.is_ok()) status_ = cuda_status(cudaGetDevice(&now), "cudaGetDevice");
   if (!status_.is_ok() || now == index) return;
   status_ = cuda_status(cudaSetDevice(index), "cudaSetDevice");
   if (status_.is_ok()) before_ = now;
@@ -37,6 +39,7 @@ OnDevice::OnDevice(int index) {
 // What fails here fails again at the next call, which looks.
 OnDevice::~OnDevice() {
   if (before_ >= 0 && cudaSetDevice(before_) != cudaSuccess) static_cast<void>(cudaGetLastError());
+  static_cast<void>(cudaThreadExchangeStreamCaptureMode(&capture_));
 }
 
 }  // namespace kolo::nccl

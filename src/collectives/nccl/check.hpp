@@ -14,7 +14,8 @@ Status cuda_status(cudaError_t code, const char* call);
 // ncclInProgress is no failure: see Communicator. `comm` may be null.
 Status nccl_status(ncclResult_t code, const char* call, ncclComm_t comm = nullptr);
 
-// Makes a device the thread's current one, as long as this lives.
+// Makes a device the thread's current one, as long as this lives. What is called meanwhile does not
+// break the capture of a graph, which the program may have begun on a stream of its own.
 class OnDevice {
  public:
   explicit OnDevice(int index);
@@ -26,6 +27,8 @@ class OnDevice {
 
  private:
   int before_ = -1;  // -1: is to stay
+  cudaStreamCaptureMode capture_ =
+      cudaStreamCaptureModeRelaxed;  // after the constructor: before it
   Status status_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "collectives/nccl/check.hpp"
 #include "collectives/nccl/move.hpp"
+#include "collectives/reduce/visit.hpp"
 
 namespace kolo::nccl {
 namespace {
@@ -60,32 +61,6 @@ Status in_tables(const std::vector<Transfer>& transfers, std::size_t unit, std::
   return send();
 }
 
-// Calls visitor with a value of the type that belongs to dtype.
-template <typename Visitor>
-void visit(DType dtype, const Visitor& visitor) {
-  switch (dtype) {
-    case DType::kUint8:
-    case DType::kBool:
-      return visitor(std::uint8_t{});
-    case DType::kInt8:
-      return visitor(std::int8_t{});
-    case DType::kInt16:
-      return visitor(std::int16_t{});
-    case DType::kInt32:
-      return visitor(std::int32_t{});
-    case DType::kInt64:
-      return visitor(std::int64_t{});
-    case DType::kFloat16:
-      return visitor(__half{});
-    case DType::kBfloat16:
-      return visitor(__nv_bfloat16{});
-    case DType::kFloat32:
-      return visitor(float{});
-    case DType::kFloat64:
-      return visitor(double{});
-  }
-}
-
 template <typename From, typename To>
 Status enqueue_conversion(To* to, const From* from, std::size_t count, cudaStream_t stream) {
   const Transfer all{reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
@@ -108,7 +83,7 @@ Status enqueue_moves(const std::vector<Transfer>& transfers, DType dtype, const 
 Status enqueue_scaled(const std::vector<Transfer>& transfers, DType dtype, double factor,
                       cudaStream_t stream) {
   return in_tables(transfers, 1, kElementsABlock, {}, [&](const MoveTable& table, unsigned blocks) {
-    visit(dtype, [&](auto type) {
+    visit<__half, __nv_bfloat16>(dtype, [&](auto type) {
       scale_kernel<decltype(type)><<<blocks, kThreads, 0, stream>>>(table, factor);
     });
   });
@@ -119,7 +94,7 @@ Status enqueue_division(void* data, std::size_t count, DType dtype, std::int64_t
   auto* const bytes = static_cast<std::byte*>(data);
   const Transfer all{bytes, bytes, count};
   return in_tables({all}, 1, kElementsABlock, {}, [&](const MoveTable& table, unsigned blocks) {
-    visit(dtype, [&](auto type) {
+    visit<__half, __nv_bfloat16>(dtype, [&](auto type) {
       if constexpr (std::is_integral_v<decltype(type)>) {
         divide_kernel<decltype(type)><<<blocks, kThreads, 0, stream>>>(table, divisor);
       }

@@ -17,6 +17,9 @@ Point::~Point() {
 }
 
 Progress Point::look(Status& status) const {
+  const OnDevice here(events_->device());
+  status = here.status();
+  if (!status.is_ok()) return Progress::kFailed;
   const cudaError_t code = cudaEventQuery(event_);
   if (code == cudaSuccess) return Progress::kDone;
   if (code == cudaErrorNotReady) {

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "collectives/reduce/half.hpp"
+#include "collectives/reduce/visit.hpp"
 
 namespace kolo {
 namespace {
@@ -148,32 +149,6 @@ void divide_loop(void* values, std::size_t count, std::int64_t divisor) {
   }
 }
 
-// Calls visitor with a value of the C++ type that belongs to dtype. bool is stored as uint8.
-template <typename Visitor>
-void visit(DType dtype, Visitor&& visitor) {
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kUint8:
-      return visitor(std::uint8_t{});
-    case DType::kInt8:
-      return visitor(std::int8_t{});
-    case DType::kInt16:
-      return visitor(std::int16_t{});
-    case DType::kInt32:
-      return visitor(std::int32_t{});
-    case DType::kInt64:
-      return visitor(std::int64_t{});
-    case DType::kFloat16:
-      return visitor(Float16{});
-    case DType::kBfloat16:
-      return visitor(Bfloat16{});
-    case DType::kFloat32:
-      return visitor(float{});
-    case DType::kFloat64:
-      return visitor(double{});
-  }
-}
-
 }  // namespace
 
 bool reduction_supported(DType dtype, ReduceOp op) {
@@ -184,7 +159,7 @@ bool reduction_supported(DType dtype, ReduceOp op) {
 
 void reduce_integers(void* accumulator, const void* values, std::size_t count, DType dtype,
                      ReduceOp op) {
-  visit(dtype, [&](auto type) {
+  visit<Float16, Bfloat16>(dtype, [&](auto type) {
     using T = decltype(type);
     if constexpr (std::is_integral_v<T>) {
       T* into = static_cast<T*>(accumulator);
@@ -195,14 +170,14 @@ void reduce_integers(void* accumulator, const void* values, std::size_t count, D
 }
 
 void adasum(void* first, const void* second, std::size_t count, DType dtype) {
-  visit(dtype, [&](auto type) {
+  visit<Float16, Bfloat16>(dtype, [&](auto type) {
     using T = decltype(type);
     if constexpr (!std::is_integral_v<T>) adasum_typed<T>(first, second, count);
   });
 }
 
 void fill_with_identity(void* values, std::size_t count, DType dtype, ReduceOp op) {
-  visit(dtype, [&](auto type) {
+  visit<Float16, Bfloat16>(dtype, [&](auto type) {
     using T = decltype(type);
     T* data = static_cast<T*>(values);
     if constexpr (kIsHalf<T>) {
@@ -217,12 +192,14 @@ void fill_with_identity(void* values, std::size_t count, DType dtype, ReduceOp o
 
 void scale(void* values, std::size_t count, DType dtype, double factor) {
   if (dtype == DType::kBool || factor == 1.0) return;
-  visit(dtype, [&](auto type) { scale_loop<decltype(type)>(values, count, factor); });
+  visit<Float16, Bfloat16>(dtype,
+                           [&](auto type) { scale_loop<decltype(type)>(values, count, factor); });
 }
 
 void divide(void* values, std::size_t count, DType dtype, std::int64_t divisor) {
   if (dtype == DType::kBool || divisor == 1) return;
-  visit(dtype, [&](auto type) { divide_loop<decltype(type)>(values, count, divisor); });
+  visit<Float16, Bfloat16>(dtype,
+                           [&](auto type) { divide_loop<decltype(type)>(values, count, divisor); });
 }
 
 }  // namespace kolo
