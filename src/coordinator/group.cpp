@@ -359,7 +359,7 @@ void Group::end(const Running& running) {
   const std::span<const LaunchMember> members(running.members);
   for (std::size_t begin = 0; begin < members.size(); begin += kEndTogether) {
     const auto part = members.subspan(begin, std::min(kEndTogether, members.size() - begin));
-    tell(part, finish_all(part), nullptr);
+    tell(part, finish_all(part));
   }
 }
 
@@ -377,8 +377,7 @@ Group::Unfinished Group::finish_all(std::span<const LaunchMember> members) {
 
 // A result is finished before its name is free, and that before anyone is told. The mailbox's lock
 // is taken once for all.
-void Group::tell(std::span<const LaunchMember> members, const Unfinished& unfinished,
-                 const std::shared_ptr<DevicePoint>& results) {
+void Group::tell(std::span<const LaunchMember> members, const Unfinished& unfinished) {
   over_.clear();
   for (const LaunchMember& member : members) {
     if (!member.operation->stand_in) over_.push_back(member.operation.get());
@@ -390,7 +389,7 @@ void Group::tell(std::span<const LaunchMember> members, const Unfinished& unfini
     const auto failed = unfinished.find(operation);
     count_end(member, failed == unfinished.end());
     operation->complete(failed == unfinished.end() ? Status::ok() : failed->second,
-                        member.absent_everywhere, results);
+                        member.absent_everywhere);
   }
 }
 

@@ -153,8 +153,7 @@ class Group {
   void record_end(Operation& operation, const Status& status);
   void record_arrivals();
   Status record_measures();
-  void tell(std::span<const LaunchMember> members, const Unfinished& unfinished,
-            const std::shared_ptr<DevicePoint>& results);
+  void tell(std::span<const LaunchMember> members, const Unfinished& unfinished);
   void watch_held_tensors(Clock::time_point now);
   void tell_measures(Clock::time_point now);
   Status watch_lost_ranks(Clock::time_point now);

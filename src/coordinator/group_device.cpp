@@ -27,8 +27,10 @@ Status Group::start(Running& running) {
     std::vector<std::shared_ptr<DevicePoint>> ready;
     ready.reserve(running.members.size());
     for (const LaunchMember& member : running.members) {
-      member.operation->queue = device_backend_->queue();
-      if (member.operation->ready != nullptr) ready.push_back(member.operation->ready);
+      const auto& on_device = member.operation->on_device;
+      if (on_device == nullptr) continue;  // a stand-in
+      on_device->queue = device_backend_->queue();
+      ready.push_back(on_device->ready);
     }
     if (Status s = device_backend_->enter(ready); !s.is_ok()) return s;
   }
@@ -42,7 +44,10 @@ Status Group::end_on_device(Running& running) {
   std::shared_ptr<DevicePoint> results;
   if (Status s = device_backend_->leave(results); !s.is_ok()) return s;
   record_end(running);
-  tell(running.members, unfinished, results);
+  for (const LaunchMember& member : running.members) {
+    if (member.operation->on_device != nullptr) member.operation->on_device->results = results;
+  }
+  tell(running.members, unfinished);
   if (enqueued_.empty()) device_moved_ = Clock::now();
   enqueued_.push_back({std::move(running.work), std::move(running.members), std::move(results)});
   return Status::ok();

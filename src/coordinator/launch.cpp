@@ -21,7 +21,7 @@ Reduction reduction_of(const Descriptor& descriptor, DType dtype, int size) {
 }
 
 // How a tensor of an operation comes to the place where it is worked on, and back.
-Piece piece_of(const LaunchMember& member, std::size_t index, std::byte* at, bool in_bytes) {
+Piece piece_of(const LaunchMember& member, std::size_t index, std::byte* at, std::size_t bytes) {
   const Operation& operation = *member.operation;
   auto* const data = static_cast<std::byte*>(operation.tensors[index].data);
   Piece piece;
@@ -29,8 +29,7 @@ Piece piece_of(const LaunchMember& member, std::size_t index, std::byte* at, boo
   // Packed when it was submitted: here, or in the place of a bucket that has ended since.
   piece.from = operation.absent ? nullptr : operation.slot ? operation.slot->data() : data;
   piece.to = member.absent_everywhere ? nullptr : data;
-  const TensorSpec& spec = operation.descriptor.tensors[index];
-  piece.count = in_bytes ? spec.bytes() : spec.count();
+  piece.bytes = bytes;
   return piece;
 }
 
@@ -44,8 +43,6 @@ struct Together {
 
 class AllreduceLaunch final : public Work {
  public:
-  static constexpr bool kInBytes = false;
-
   AllreduceLaunch(Backend& backend, Turn turn, const LaunchMember& first, Together together,
                   DType dtype, const LaunchOptions& /*options*/)
       : memory_(backend.memory()),
@@ -67,7 +64,7 @@ class AllreduceLaunch final : public Work {
     const Progress progress = inner_->step(status);
     if (progress != Progress::kDone) return progress;
     if (together_.buffer != nullptr) times_.ready = Clock::now();
-    status = memory_.take(together_.pieces, dtype_);
+    status = memory_.take(together_.pieces);
     return status.is_ok() ? Progress::kDone : Progress::kFailed;
   }
 
@@ -86,8 +83,6 @@ class AllreduceLaunch final : public Work {
 // Of bytes, whatever they are.
 class BroadcastLaunch final : public Work {
  public:
-  static constexpr bool kInBytes = true;
-
   BroadcastLaunch(Backend& backend, Turn turn, const LaunchMember& first, Together together,
                   DType /*dtype*/, const LaunchOptions& options)
       : memory_(backend.memory()),
@@ -107,7 +102,7 @@ class BroadcastLaunch final : public Work {
   Progress step(Status& status) override {
     const Progress progress = inner_->step(status);
     if (progress != Progress::kDone || is_root_) return progress;
-    status = memory_.take(together_.pieces, DType::kUint8);
+    status = memory_.take(together_.pieces);
     return status.is_ok() ? Progress::kDone : Progress::kFailed;
   }
 
@@ -211,7 +206,7 @@ std::unique_ptr<Work> launch_part(Backend& backend, Turn turn, const LaunchMembe
     together.data = operation.slot ? operation.slot->data()
                                    : static_cast<std::byte*>(operation.tensors[part[0]].data);
     together.bytes = specs[part[0]].bytes();
-    together.pieces = {piece_of(member, part[0], together.data, Launch::kInBytes)};
+    together.pieces = {piece_of(member, part[0], together.data, together.bytes)};
   } else {
     std::vector<std::size_t> sizes;
     sizes.reserve(part.size());
@@ -222,7 +217,7 @@ std::unique_ptr<Work> launch_part(Backend& backend, Turn turn, const LaunchMembe
     together.bytes = layout.bytes;
     for (std::size_t k = 0; k < part.size(); ++k) {
       together.pieces.push_back(
-          piece_of(member, part[k], together.data + layout.offsets[k], Launch::kInBytes));
+          piece_of(member, part[k], together.data + layout.offsets[k], sizes[k]));
     }
   }
   return std::make_unique<Launch>(backend, turn, member, std::move(together), specs[part[0]].dtype,
@@ -320,7 +315,7 @@ std::unique_ptr<Work> launch_reducescatter(Backend& backend, Turn turn,
       const Operation& operation = *member.operation;
       const TensorSpec& spec = operation.descriptor.tensors[i];
       auto* const data = static_cast<std::byte*>(operation.tensors[i].data);
-      const Piece piece{data, operation.absent ? nullptr : data, data, spec.count()};
+      const Piece piece{data, operation.absent ? nullptr : data, data, spec.bytes()};
       throw_if_error(backend.memory().put({&piece, 1}, spec.dtype, operation.descriptor.op,
                                           operation.descriptor.prescale));
       const std::int64_t rows = spec.shape[0];
@@ -398,7 +393,8 @@ std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
   together.buffer = data;
   together.pieces.reserve(members.size());
   for (std::size_t i = 0; i < members.size(); ++i)
-    together.pieces.push_back(piece_of(members[i], 0, data.get() + buffer.offsets[i], false));
+    together.pieces.push_back(
+        piece_of(members[i], 0, data.get() + buffer.offsets[i], buffer.sizes[i]));
   const DType dtype = members.front().operation->descriptor.tensors[0].dtype;
   return std::make_unique<AllreduceLaunch>(backend, turn, members.front(), std::move(together),
                                            dtype, options);

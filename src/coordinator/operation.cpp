@@ -50,7 +50,7 @@ void Operation::start_over() {
   booked = nullptr;
   recorded = timeline::Recorder::kNowhere;
   status_ = Status::ok();
-  results_.reset();
+  on_device.reset();
   absent_everywhere_ = false;
   awaited_.store(false, std::memory_order_relaxed);
   done_.store(false, std::memory_order_relaxed);
@@ -61,13 +61,11 @@ void Operation::let_go() {
   if (finish) finish = nullptr;
   if (make_result) make_result = nullptr;
   slot.reset();
-  ready.reset();
+  if (on_device != nullptr) on_device->ready.reset();
 }
 
-void Operation::complete(Status status, bool absent_everywhere,
-                         std::shared_ptr<DevicePoint> results) {
-  if (status.is_ok() && results == nullptr) let_go();
-  results_ = std::move(results);
+void Operation::complete(Status status, bool absent_everywhere) {
+  if (status.is_ok() && results() == nullptr) let_go();
   status_ = std::move(status);
   absent_everywhere_ = absent_everywhere;
   // Either this sees that somebody waits, or who waits sees the end. (Both sequentially

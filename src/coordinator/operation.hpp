@@ -40,6 +40,17 @@ struct OperationTensor {
   std::int64_t rows = 0;  // of gathers: the extent of dimension 0 here
 };
 
+// What an operation on a device has besides. Few have it, and what each step looks at of all others
+// stays short.
+struct OperationOnDevice {
+  // When its tensors have their values. Constant after submission.
+  std::shared_ptr<DevicePoint> ready;
+  // The engine's, before it calls make_result and finish: on what it is worked on.
+  void* queue = nullptr;
+  // When its results are there: from the end on.
+  std::shared_ptr<DevicePoint> results;
+};
+
 // Owns what the tensors of an operation point to.
 class Holder {
  public:
@@ -75,10 +86,7 @@ class Operation {
   std::vector<OperationTensor> tensors;  // as descriptor.tensors
   std::unique_ptr<Holder> holder;
   std::optional<Slot> slot;  // set by the mailbox if the data were packed on submission
-  // On a device: when its tensors have their values, and (the engine's, before it calls make_result
-  // and finish) the queue on which it is worked on.
-  std::shared_ptr<DevicePoint> ready;
-  void* queue = nullptr;
+  std::unique_ptr<OperationOnDevice> on_device;  // null on the host
 
   // The engine's, on submission.
   Clock::time_point submitted;
@@ -103,9 +111,8 @@ class Operation {
 
   // Engine, which holds a reference: the end. Called once. After a success nothing that was given
   // is referred to any more; after a failure messages may still be under way. On a device the end
-  // is that all is enqueued: `results` says when it is done, and who calls this lets go then.
-  void complete(Status status, bool absent_everywhere,
-                std::shared_ptr<DevicePoint> results = nullptr) KOLO_EXCLUDES(mutex_);
+  // is that all is enqueued: its results say when it is done, and who calls this lets go then.
+  void complete(Status status, bool absent_everywhere) KOLO_EXCLUDES(mutex_);
 
   // Any thread.
   bool done() const { return done_.load(std::memory_order_acquire); }
@@ -115,7 +122,9 @@ class Operation {
   // Only after the end, which the caller has seen.
   const Status& status() const { return status_; }
   // Null where the end was the end.
-  const std::shared_ptr<DevicePoint>& results() const { return results_; }
+  const DevicePoint* results() const {
+    return on_device == nullptr ? nullptr : on_device->results.get();
+  }
   // No rank had values; data is untouched.
   bool absent_everywhere() const { return absent_everywhere_; }
 
@@ -127,7 +136,6 @@ class Operation {
   // Constant from the end on, which whoever reads them has seen.
   bool absent_everywhere_ = false;
   Status status_;
-  std::shared_ptr<DevicePoint> results_;
   mutable Mutex mutex_;
   mutable CondVar condition_;
 };

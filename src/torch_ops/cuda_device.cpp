@@ -105,14 +105,15 @@ Status CudaDevice::find(std::optional<int> index, std::shared_ptr<Device>& devic
 }
 
 void put_on_device(Device& device, Operation& operation) {
-  throw_if_error(device.record(current_stream(device).native_handle(), operation.ready));
+  operation.on_device = std::make_unique<OperationOnDevice>();
+  throw_if_error(device.record(current_stream(device).native_handle(), operation.on_device->ready));
 }
 
 // The operation owns these functions, and calls them while it lives.
 void finish_on_device(const std::shared_ptr<Device>& device, Operation& operation) {
   if (operation.finish) {
     operation.finish = [device, &operation, finish = std::move(operation.finish)] {
-      const c10::StreamGuard guard(stream_of(*device, operation.queue));
+      const c10::StreamGuard guard(stream_of(*device, operation.on_device->queue));
       finish();
     };
   }
@@ -126,7 +127,7 @@ void finish_on_device(const std::shared_ptr<Device>& device, Operation& operatio
       void* const result = make(index, rows);
       std::shared_ptr<DevicePoint> point;
       throw_if_error(device->record(stream.native_handle(), point));
-      throw_if_error(device->wait(operation.queue, *point));
+      throw_if_error(device->wait(operation.on_device->queue, *point));
       return result;
     };
   }

@@ -40,6 +40,9 @@ class DeviceProgram {
   // Puts a task behind what is on the stream.
   void put(std::function<void()> task) { fake_gpu::enqueue(stream_, std::move(task)); }
 
+  // Waits for all that is on the stream.
+  void synchronize() { fake_gpu::drain(stream_); }
+
   // Holds the stream up until the value is true.
   std::shared_ptr<std::atomic<bool>> block() {
     auto may_go_on = std::make_shared<std::atomic<bool>>(false);
@@ -52,7 +55,8 @@ class DeviceProgram {
   // Submits what is on the device when the stream will have come here.
   std::shared_ptr<Operation> submit(std::shared_ptr<Operation> operation) {
     operation->descriptor.device = DeviceKind::kCuda;
-    const Status recorded = device_.record(stream_, operation->ready);
+    operation->on_device = std::make_unique<OperationOnDevice>();
+    const Status recorded = device_.record(stream_, operation->on_device->ready);
     EXPECT_TRUE(recorded.is_ok()) << recorded.message();
     const Status status = engine_.submit(operation);
     EXPECT_TRUE(status.is_ok() || status.code() == StatusCode::kPeerLost) << status.message();

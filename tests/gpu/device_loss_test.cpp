@@ -27,6 +27,7 @@ TEST_P(DeviceLoss, EndsTheWorkOfTheSurvivorsAndTellsThem) {
                         .is_ok());
         const auto values = tensor.read(program);
         program.put([values] { EXPECT_EQ(values->at(0), 3.0F); });
+        program.synchronize();
         // The others' devices are within it when this one is gone.
         if (program.rank() == 2)
           program.put([] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); });
@@ -137,7 +138,8 @@ TEST(DeviceLosses, OutOfMemory) {
             const auto operation =
                 device_operation(OpKind::kAllreduce, tensor == &one ? "one" : "other", *tensor);
             operation->descriptor.device = DeviceKind::kCuda;
-            ASSERT_TRUE(program.device().record(nullptr, operation->ready).is_ok());
+            operation->on_device = std::make_unique<OperationOnDevice>();
+            ASSERT_TRUE(program.device().record(nullptr, operation->on_device->ready).is_ok());
             status = program.engine().submit(operation);
             if (status.is_ok()) operations.push_back(operation);
           }

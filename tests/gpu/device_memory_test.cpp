@@ -46,15 +46,15 @@ TEST_F(DeviceMemoryTest, PutsWhatTheHostPuts) {
         }
         const std::size_t count = kBytes / element - 3;
         const Piece pieces[] = {
-            {target.data() + shift, source.data() + shift, nullptr, count},
-            {target.data() + kSecond, nullptr, nullptr, 1001},  // without values
+            {target.data() + shift, source.data() + shift, nullptr, count * element},
+            {target.data() + kSecond, nullptr, nullptr, 1001 * element},  // without values
         };
         ASSERT_TRUE(memory_->put(pieces, dtype, ReduceOp::Max, factor).is_ok());
         settle();
         std::vector<std::byte> wanted(2 * kBytes + 64);
         const Piece on_host[] = {
-            {wanted.data() + shift, from + shift, nullptr, count},
-            {wanted.data() + kSecond, nullptr, nullptr, 1001},
+            {wanted.data() + shift, from + shift, nullptr, count * element},
+            {wanted.data() + kSecond, nullptr, nullptr, 1001 * element},
         };
         ASSERT_TRUE(host_memory().put(on_host, dtype, ReduceOp::Max, factor).is_ok());
         const std::byte* const got = fake_gpu::on_host(target.data());
@@ -78,11 +78,11 @@ TEST_F(DeviceMemoryTest, ManyPieces) {
   std::vector<Piece> pieces;
   for (std::size_t i = 0; i < kPieces; ++i) {
     auto* const tensor = reinterpret_cast<std::byte*>(tensors.data() + i * 10);
-    pieces.push_back({reinterpret_cast<std::byte*>(buffer.data() + i * 16), tensor, tensor, 10});
+    pieces.push_back({reinterpret_cast<std::byte*>(buffer.data() + i * 16), tensor, tensor, 40});
   }
   ASSERT_TRUE(memory_->put(pieces, DType::kFloat32, ReduceOp::Sum, 2.0).is_ok());
   ASSERT_TRUE(streams_->join().is_ok());
-  ASSERT_TRUE(memory_->take(pieces, DType::kFloat32).is_ok());
+  ASSERT_TRUE(memory_->take(pieces).is_ok());
   settle();
   for (std::size_t i = 0; i < tensors.size(); ++i)
     ASSERT_EQ(fake_gpu::on_host(tensors.data())[i], 2 * static_cast<float>(i));
@@ -96,7 +96,7 @@ TEST_F(DeviceMemoryTest, ABufferIsNotFilledBeforeItWasUnpacked) {
   auto* const at = reinterpret_cast<std::byte*>(buffer.data());
   const auto piece = [&](DeviceTensor<float>& tensor) {
     auto* const bytes = reinterpret_cast<std::byte*>(tensor.data());
-    return Piece{at, bytes, bytes, 16};
+    return Piece{at, bytes, bytes, 64};
   };
   std::fill_n(fake_gpu::on_host(first.data()), 16, 1.0F);
   std::fill_n(fake_gpu::on_host(second.data()), 16, 2.0F);
@@ -106,7 +106,7 @@ TEST_F(DeviceMemoryTest, ABufferIsNotFilledBeforeItWasUnpacked) {
   ASSERT_TRUE(streams_->join().is_ok());
   fake_gpu::enqueue(streams_->reducing(),
                     [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
-  ASSERT_TRUE(memory_->take({&one, 1}, DType::kFloat32).is_ok());
+  ASSERT_TRUE(memory_->take({&one, 1}).is_ok());
   ASSERT_TRUE(memory_->put({&two, 1}, DType::kFloat32, ReduceOp::Sum, 1.0).is_ok());
   settle();
   EXPECT_EQ(fake_gpu::on_host(first.data())[3], 1.0F);

@@ -31,11 +31,11 @@ Status DeviceMemory::put(std::span<const Piece> pieces, DType dtype, ReduceOp op
   std::vector<Transfer> moves;  // as they are, and what is filled
   std::vector<Transfer> scaled;
   for (const Piece& piece : pieces) {
-    const bool moves_it = piece.from != piece.at;
+    const Transfer transfer{piece.at, piece.from, piece.bytes / size_of(dtype)};
     if (piece.from != nullptr && scales) {
-      scaled.push_back({piece.at, piece.from, piece.count});
-    } else if (moves_it) {
-      moves.push_back({piece.at, piece.from, piece.count});
+      scaled.push_back(transfer);
+    } else if (piece.from != piece.at) {
+      moves.push_back(transfer);
     }
   }
   if (!pieces.empty()) {
@@ -51,16 +51,16 @@ Status DeviceMemory::put(std::span<const Piece> pieces, DType dtype, ReduceOp op
   return status;
 }
 
-Status DeviceMemory::take(std::span<const Piece> pieces, DType dtype) {
+Status DeviceMemory::take(std::span<const Piece> pieces) {
   const OnDevice here(streams_->device());
   if (!here.status().is_ok()) return here.status();
   std::vector<Transfer> moves;
   for (const Piece& piece : pieces) {
     if (piece.to != nullptr && piece.to != piece.at)
-      moves.push_back({piece.to, piece.at, piece.count});
+      moves.push_back({piece.to, piece.at, piece.bytes});
   }
   if (moves.empty()) return Status::ok();
-  Status status = enqueue_moves(moves, dtype, {}, streams_->reducing());
+  Status status = enqueue_moves(moves, DType::kUint8, {}, streams_->reducing());
   if (!status.is_ok()) return status;
   return streams_->events()->record(streams_->reducing(), unpacked_[pieces.front().at]);
 }

@@ -10,18 +10,19 @@ class HostMemory final : public Memory {
  public:
   Status put(std::span<const Piece> pieces, DType dtype, ReduceOp op, double factor) override {
     for (const Piece& piece : pieces) {
+      const std::size_t count = piece.bytes / size_of(dtype);
       if (piece.from == nullptr) {
-        fill_with_identity(piece.at, piece.count, dtype, op);
+        fill_with_identity(piece.at, count, dtype, op);
         continue;
       }
-      move(piece.at, piece.from, piece.count * size_of(dtype));
-      scale(piece.at, piece.count, dtype, factor);
+      move(piece.at, piece.from, piece.bytes);
+      scale(piece.at, count, dtype, factor);
     }
     return Status::ok();
   }
-  Status take(std::span<const Piece> pieces, DType dtype) override {
+  Status take(std::span<const Piece> pieces) override {
     for (const Piece& piece : pieces) {
-      if (piece.to != nullptr) move(piece.to, piece.at, piece.count * size_of(dtype));
+      if (piece.to != nullptr) move(piece.to, piece.at, piece.bytes);
     }
     return Status::ok();
   }
