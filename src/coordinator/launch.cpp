@@ -392,9 +392,10 @@ std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
   together.bytes = buffer.bytes;
   together.buffer = data;
   together.pieces.reserve(members.size());
-  for (std::size_t i = 0; i < members.size(); ++i)
+  for (std::size_t i = 0; i < members.size(); ++i) {
     together.pieces.push_back(
         piece_of(members[i], 0, data.get() + buffer.offsets[i], buffer.sizes[i]));
+  }
   const DType dtype = members.front().operation->descriptor.tensors[0].dtype;
   return std::make_unique<AllreduceLaunch>(backend, turn, members.front(), std::move(together),
                                            dtype, options);

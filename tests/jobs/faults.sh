@@ -24,6 +24,24 @@ for who in 0 1 2; do
     test "$(grep -cE "^rank [012] on .* for: failure: .*the process of rank $who has ended" "$work/diagnosis")" -eq 2
   check "kill on rank $who: the diagnosis" grep -q "^rank $who has left no record here: killed" "$work/diagnosis"
 done
+# Amid what is reduced or broadcast: its bytes cannot come any more.
+for what in die die-broadcast; do
+  kind=allreduce
+  [ $what = die ] || kind=broadcast
+  for who in 0 2; do
+    begin=$SECONDS
+    rm -rf "$work/flight"
+    KOLO_FLIGHT_RECORDER_DIR=$work/flight kolo_run -np 3 "$bin/../tests/bin/faulty_job" $what $who
+    check "$what on rank $who: the job ends with the signal's code" test "$code" -eq 137
+    check "$what on rank $who: within 10 s" test $((SECONDS - begin)) -le 12
+    check "$what on rank $who: it is named" grep -q "rank $who .*SIGKILL" "$work/err"
+    check "$what on rank $who: another says so, of an operation that was under way" \
+      grep -q "$kind of '[0-5]'.*: the process of rank $who has ended" "$work/out"
+    "$bin/kolo" trace diagnose "$work/flight" >"$work/diagnosis" || true   # 1: it found something
+    check "$what on rank $who: the diagnosis says what did not end" \
+      grep -qE "$kind of '[0-5]' in step 1 has begun and not ended on" "$work/diagnosis"
+  done
+done
 # What MPI has under way then can never end: neither the program nor MPI_Finalize may wait for it.
 begin=$SECONDS
 KOLO_COLLECTIVE_TIMEOUT_SECONDS=2 kolo_run -np 3 "$bin/../tests/bin/faulty_job" stop 1

@@ -1,8 +1,9 @@
 // A job in which one rank misbehaves: faulty_job WHAT RANK [SECONDS].
 //   leave     the rank returns from main early        throw     ends by an exception
 //   exit      calls exit(3) in the middle             kill      gets SIGKILL in the middle
-//   stop      is stopped (SIGSTOP) amid an operation
-//   stop-broadcast, stop-early   likewise, amid a broadcast, or before it submits
+//   stop, die                       is stopped (SIGSTOP), or killed, amid an allreduce
+//   stop-broadcast, die-broadcast   likewise, amid a broadcast
+//   stop-early                      is stopped before it submits
 //   sleep     comes SECONDS (4) late                  quiet     all ranks do nothing for so long
 //   skip      leaves a tensor out                     order     waits in another order
 //   skip-unhandled  likewise, and no rank catches what that throws in the end
@@ -25,16 +26,18 @@
 
 namespace {
 
-// The rank is stopped amid operations: it has submitted them, and moves nothing of the last one.
-void run_into_stop(bool stop_here, bool broadcast) {
+// The rank gets the signal amid operations: all ranks have submitted them, the first one has ended,
+// and the last one, of ten times its size, has not.
+void end_amid_operations(int signal, bool here, bool broadcast) {
   std::vector<at::Tensor> data;
-  for (int i = 0; i < 6; ++i) data.push_back(at::ones({4000000}));
+  for (int i = 0; i < 6; ++i) data.push_back(at::ones({i < 5 ? 4000000 : 40000000}));
   for (int round = 0; round < 4; ++round) {
     std::vector<kolo::Handle> handles;
     for (std::size_t i = 0; i < data.size(); ++i)
       handles.push_back(broadcast ? kolo::broadcast_async_(data[i], 0, std::to_string(i))
                                   : kolo::allreduce_async_(data[i], std::to_string(i)));
-    if (stop_here && round == 3) std::raise(SIGSTOP);
+    handles[0].wait();
+    if (here && round == 3) std::raise(signal);
     for (kolo::Handle& handle : handles) handle.wait();
   }
 }
@@ -57,6 +60,13 @@ void stall(const std::string& what, bool here, std::chrono::seconds pause) {
   std::puts("all steps were made");
 }
 
+// What end_amid_operations() does; 0: something else.
+int signal_amid_operations(const std::string& what) {
+  if (what == "stop" || what == "stop-broadcast") return SIGSTOP;
+  if (what == "die" || what == "die-broadcast") return SIGKILL;
+  return 0;
+}
+
 bool stalls(const std::string& what) {
   return what == "sleep" || what == "quiet" || what == "skip" || what == "order" ||
          what == "stop-early" || what == "skip-unhandled";
@@ -73,8 +83,8 @@ int run(const std::string& what, int who, std::chrono::seconds pause) {
   at::Tensor data = at::ones({100000});
   for (int step = 0; step < 3; ++step) kolo::allreduce_(data, "data");
   const auto begin = std::chrono::steady_clock::now();
-  const bool amid = what == "stop" || what == "stop-broadcast";
-  if (kolo::rank() == who && !amid && !stalls(what)) {
+  const int signal = signal_amid_operations(what);
+  if (kolo::rank() == who && signal == 0 && !stalls(what)) {
     misbehave(what);
     return 0;
   }
@@ -83,7 +93,8 @@ int run(const std::string& what, int who, std::chrono::seconds pause) {
       stall(what, kolo::rank() == who, pause);
       return 0;
     }
-    if (amid) run_into_stop(kolo::rank() == who, what == "stop-broadcast");
+    if (signal != 0)
+      end_amid_operations(signal, kolo::rank() == who, what.find("broadcast") != std::string::npos);
     for (int step = 3; step < 1000; ++step) kolo::allreduce_(data, "data");
   } catch (const kolo::Error& error) {
     if (what == "skip-unhandled") std::terminate();
