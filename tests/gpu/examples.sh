@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The main job on a GPU that is none: as good as on the CPU, and its checkpoint and weights are the CPU's, too.
-#   mnist.sh BIN SOURCE FAKE_LIBRARY
+# The main job on a GPU that is none: as good as on the CPU, and its checkpoint and weights are the CPU's, too. Then
+# the other examples.
+#   examples.sh BIN SOURCE FAKE_LIBRARY
 set -euo pipefail
 # shellcheck source=../jobs/job.sh
 . "$(dirname "$0")/../jobs/job.sh"
@@ -34,4 +35,25 @@ check "no GPU: the job fails" test "$code" -ne 0
 check "no GPU: it says why" grep -q "sees no CUDA device" "$work/err"
 on_fake "$bin/mnist" --device tpu
 check "an unknown device is refused" grep -q "device tpu: it is cpu or cuda" "$work/err"
+
+for ranks in 1 2 4; do
+  on_ranks=(kolo_run -np $ranks --no-prefix -x "LD_PRELOAD=$fake" -x OMP_NUM_THREADS=1)
+  "${on_ranks[@]}" "$bin/model_parallel" --data "$data" --steps 51 --device cuda
+  check "model_parallel on $ranks ranks ends well" test "$code" -eq 0
+  cp "$work/out" "$work/ranks-$ranks"
+done
+check "model_parallel on two ranks: as on two devices" cmp "$work/ranks-1" "$work/ranks-2"
+check "model_parallel with two copies: the losses of one, nearly" \
+  test "$(grep -oP '^Step 50: loss \d\.\d\d' "$work/ranks-4")" = "$(grep -oP '^Step 50: loss \d\.\d\d' "$work/ranks-1")"
+on_fake "$bin/resnet50_synthetic" --device cuda --dtype bfloat16 --batch-size 2 --image-size 64 --warm-up 1 --iterations 1 --steps 1
+check "resnet50_synthetic ends well: weights are the same on both ranks" test "$code" -eq 0
+check "resnet50_synthetic: a figure" grep -q "^Images/s of all ranks: median" "$work/out"
+clothes=/usr/share/datasets/fashion-mnist
+if [[ -d $clothes ]]; then
+  on_fake "$bin/fashion_mnist" --device cuda --epochs 1
+  check "fashion_mnist: at least 80 % after an epoch" \
+    test "$(grep -oP '^Epoch 1: loss [0-9.]+, accuracy \K\d+' "$work/out")" -ge 80
+else
+  missing fashion_mnist "$clothes is missing; apt-get install dataset-fashion-mnist"
+fi
 finish

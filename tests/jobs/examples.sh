@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# The examples that are more than hello and mnist.
+set -euo pipefail
+# shellcheck source=job.sh
+. "$(dirname "$0")/job.sh"
+digits=$source/.deps/data/mnist-5k
+clothes=/usr/share/datasets/fashion-mnist
+
+# --- model_parallel: the same training, wherever the halves are ---
+if [[ ! -d $digits ]]; then
+  echo "skipped: model_parallel: $digits is missing; run scripts/setup"
+else
+  for ranks in 1 2 4; do   # one thread, so that sums have the same order
+    kolo_run -np $ranks --no-prefix -x OMP_NUM_THREADS=1 "$bin/model_parallel" --data "$digits" --steps 101
+    check "model_parallel on $ranks ranks ends well" test "$code" -eq 0
+    cp "$work/out" "$work/ranks-$ranks"
+  done
+  check "model_parallel learns" test "$(grep -oP 'Accuracy: \K\d+' "$work/ranks-1")" -ge 700
+  check "model_parallel on two ranks: as in one process" cmp "$work/ranks-1" "$work/ranks-2"
+  # Two copies add up in another order.
+  check "model_parallel with two copies: the same losses, nearly" \
+    awk 'FNR == NR {if (/loss/) one[$2] = $4; next} /loss/ {seen++; d = one[$2] - $4; if (d < -0.02 || d > 0.02) exit 1} END {exit seen != 3}' \
+    "$work/ranks-1" "$work/ranks-4"
+  kolo_run -np 3 "$bin/model_parallel" --data "$digits"
+  check "model_parallel on three ranks: refused" grep -q "a job of 3 ranks: start one, or two for each copy" "$work/err"
+  kolo_run -np 4 "$bin/model_parallel" --data "$digits" --batch-size 63
+  check "model_parallel, a batch that two copies cannot share: refused" grep -q "batch-size 63: 2 copies cannot" "$work/err"
+fi
+
+# --- resnet50_synthetic ---
+for dtype in float32 bfloat16; do
+  kolo_run -np 2 --no-prefix "$bin/resnet50_synthetic" --dtype $dtype --batch-size 2 --image-size 64 --warm-up 1 \
+    --iterations 2 --steps 1
+  check "resnet50_synthetic in $dtype ends well: weights are the same on both ranks" test "$code" -eq 0
+  check "resnet50_synthetic in $dtype: its parameters are ResNet-50's" grep -q "with 25557032 parameters, $dtype on cpu" "$work/out"
+  check "resnet50_synthetic in $dtype: figures" grep -qE '^Images/s of all ranks: median [0-9.]+ \([0-9.]+ to [0-9.]+\)$' "$work/out"
+done
+kolo_run -np 1 "$bin/resnet50_synthetic" --dtype float8
+check "resnet50_synthetic, an unknown dtype: code 2" test "$code" -eq 2
+
+# --- fashion_mnist ---
+if [[ -d $clothes ]]; then
+  kolo_run -np 2 --no-prefix "$bin/fashion_mnist" --epochs 1
+  check "fashion_mnist ends well" test "$code" -eq 0
+  check "fashion_mnist: rank 0 alone prints" test "$(wc -l < "$work/out")" -eq 1
+  check "fashion_mnist: at least 80 % after an epoch" \
+    test "$(grep -oP '^Epoch 1: loss [0-9.]+, accuracy \K\d+' "$work/out")" -ge 80
+else
+  missing fashion_mnist "$clothes is missing; apt-get install dataset-fashion-mnist"
+fi
+kolo_run -np 1 "$bin/fashion_mnist" --data "$work"
+check "fashion_mnist without data: the file is named" grep -q "train-images-idx3-ubyte\|t10k-images-idx3-ubyte" "$work/err"
+finish
