@@ -7,6 +7,7 @@
 #include <string>
 
 #include "collectives/backend.hpp"
+#include "core/clock.hpp"
 #include "core/status.hpp"
 
 namespace kolo {
@@ -23,6 +24,27 @@ class DevicePoint {
   virtual Progress look(Status& status) const = 0;
 };
 
+// When the device carried a work out, by the host's clock. The epoch: it cannot be told.
+struct DeviceTimes {
+  Clock::time_point data_ready;  // what it reads was there
+  Clock::time_point packed;      // in the buffer, if there is one
+  Clock::time_point begun;       // the collective itself, whose turn it was
+  Clock::time_point reduced;     // the collective's result was there
+  Clock::time_point ended;
+};
+
+// What a work that was timed leaves. Asked by who drives the engine, when the work's results are
+// there.
+class DeviceSpan {
+ public:
+  virtual ~DeviceSpan() = default;
+  DeviceSpan() = default;
+  DeviceSpan(const DeviceSpan&) = delete;
+  DeviceSpan& operator=(const DeviceSpan&) = delete;
+
+  virtual DeviceTimes times() const = 0;
+};
+
 // What carries out a group's collectives on a device. Its works only enqueue: they are done when
 // that is done, and what they read and write is theirs until the device has come to leave()'s
 // point. They are started in the order of their sequence numbers, each when the one before it is
@@ -37,10 +59,14 @@ class DeviceBackend : public Backend {
   // for once. It uses the turn's part on the host.
   virtual std::unique_ptr<Work> preparation(Turn turn) = 0;
 
-  // Before a work starts: what it enqueues comes after these points.
-  virtual Status enter(std::span<const std::shared_ptr<DevicePoint>> ready) = 0;
-  // After it: where its results are there.
-  virtual Status leave(std::shared_ptr<DevicePoint>& results) = 0;
+  // Before a work starts: what it enqueues comes after these points. If it is `timed`, leave()
+  // gives a span.
+  virtual Status enter(std::span<const std::shared_ptr<DevicePoint>> ready, bool timed) = 0;
+  // After it: where its results are there; the span is null if it was not timed.
+  virtual Status leave(std::shared_ptr<DevicePoint>& results,
+                       std::shared_ptr<DeviceSpan>& span) = 0;
+  // While works are timed: keeps the device's clock compared with the host's.
+  virtual Status compare_clocks() = 0;
 
   // What has gone wrong since, on the device or between ranks.
   virtual Status check() = 0;

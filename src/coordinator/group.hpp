@@ -113,9 +113,9 @@ class Group {
   };
   // What is over for the program, and not yet for the device, which works with what it refers to.
   struct Enqueued {
-    std::unique_ptr<Work> work;
-    std::vector<LaunchMember> members;
+    Running running;
     std::shared_ptr<DevicePoint> results;
+    std::shared_ptr<DeviceSpan> span;  // null: not timed
   };
 
   std::unique_ptr<Backend> make_backend(const std::shared_ptr<shm::Node>& node, int slot) const;
@@ -149,7 +149,10 @@ class Group {
   static timeline::Recorder::Place place_of(const Running& running);
   void record_start(const Running& running);
   void count_end(const LaunchMember& member, bool well);
-  void record_end(const Running& running);
+  static void note_phases(const Running& running, const DeviceTimes& times,
+                          timeline::OperationEvent& event);
+  // On a device it was when it is told; elsewhere it is now.
+  void record_end(const Running& running, const DeviceTimes& told = {});
   void record_end(Operation& operation, const Status& status);
   void record_arrivals();
   Status record_measures();

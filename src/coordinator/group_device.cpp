@@ -32,7 +32,7 @@ Status Group::start(Running& running) {
       on_device->queue = device_backend_->queue();
       ready.push_back(on_device->ready);
     }
-    if (Status s = device_backend_->enter(ready); !s.is_ok()) return s;
+    if (Status s = device_backend_->enter(ready, tracing_.on()); !s.is_ok()) return s;
   }
   return running.work->start();
 }
@@ -42,25 +42,30 @@ Status Group::start(Running& running) {
 Status Group::end_on_device(Running& running) {
   const Unfinished unfinished = finish_all(running.members);
   std::shared_ptr<DevicePoint> results;
-  if (Status s = device_backend_->leave(results); !s.is_ok()) return s;
-  record_end(running);
+  std::shared_ptr<DeviceSpan> span;
+  if (Status s = device_backend_->leave(results, span); !s.is_ok()) return s;
   for (const LaunchMember& member : running.members) {
     if (member.operation->on_device != nullptr) member.operation->on_device->results = results;
   }
   tell(running.members, unfinished);
   if (enqueued_.empty()) device_moved_ = Clock::now();
-  enqueued_.push_back({std::move(running.work), std::move(running.members), std::move(results)});
+  enqueued_.push_back({std::move(running), std::move(results), std::move(span)});
   return Status::ok();
 }
 
 // Lets go of what the device has done with.
 Status Group::look_at_device(bool& moved) {
+  if (enqueued_.back().span != nullptr) {
+    if (Status s = device_backend_->compare_clocks(); !s.is_ok()) return s;
+  }
   while (!enqueued_.empty()) {
+    const Enqueued& first = enqueued_.front();
     Status status;
-    const Progress progress = enqueued_.front().results->look(status);
+    const Progress progress = first.results->look(status);
     if (progress == Progress::kFailed) return status;
     if (progress == Progress::kWaiting) break;
-    for (const LaunchMember& member : enqueued_.front().members) member.operation->let_go();
+    record_end(first.running, first.span == nullptr ? DeviceTimes{} : first.span->times());
+    for (const LaunchMember& member : first.running.members) member.operation->let_go();
     enqueued_.pop_front();
     device_moved_ = Clock::now();
     moved = true;
@@ -73,7 +78,7 @@ Status Group::watch_device(Clock::time_point now) {
   if (Status s = device_backend_->check(); !s.is_ok()) return s;
   if (enqueued_.empty() || now - device_moved_ <= options_.collective_timeout) return Status::ok();
   return Status::peer_lost(
-      what_runs(enqueued_.front().members) + " was enqueued on the device of rank " +
+      what_runs(enqueued_.front().running.members) + " was enqueued on the device of rank " +
       std::to_string(options_.launch.ranks[static_cast<std::size_t>(transport_->rank())]) + " " +
       to_text(options_.collective_timeout) +
       " ago and has not ended: a peer or the network is gone, or the device is busy with something "

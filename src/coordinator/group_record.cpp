@@ -28,7 +28,8 @@ std::uint64_t bytes_of(const Operation& operation) {
 
 void describe(const Operation& operation, OperationEvent& event) {
   event.submitted = nanoseconds(operation.submitted);
-  event.agreed = event.started = event.packed = event.reduced = event.ended = timeline::kNever;
+  event.agreed = event.started = event.data_ready = event.packed = timeline::kNever;
+  event.begun = event.reduced = event.ended = timeline::kNever;
   event.sequence = event.bucket = event.members = 0;
   event.state = State::kSubmitted;
   event.medium = timeline::Medium::kNone;
@@ -41,6 +42,17 @@ void describe(const Operation& operation, OperationEvent& event) {
       operation.descriptor.tensors.empty() ? DType::kUint8 : operation.descriptor.tensors[0].dtype;
   event.transient = operation.transient;
   event.name.assign(operation.name);
+}
+
+// Clocks are compared with an error; but the device does nothing before it is told, nor after it
+// was seen to have done all.
+DeviceTimes within(DeviceTimes times, timeline::Nanoseconds begin, Clock::time_point end) {
+  Clock::time_point last{std::chrono::nanoseconds(begin)};
+  for (Clock::time_point* const time :
+       {&times.data_ready, &times.packed, &times.begun, &times.reduced, &times.ended}) {
+    if (*time != Clock::time_point{}) *time = last = std::clamp(*time, last, end);
+  }
+  return times;
 }
 
 void end_at(OperationEvent& event, timeline::Nanoseconds now, bool is_ok) {
@@ -130,23 +142,40 @@ void Group::record_start(const Running& running) {
   tracing_.add_load();
 }
 
-void Group::record_end(const Running& running) {
-  const timeline::Nanoseconds now = nanoseconds(Clock::now());
+// A device has its own times for what the host has only enqueued.
+void Group::note_phases(const Running& running, const DeviceTimes& times, OperationEvent& event) {
+  const bool has_buffer = running.buffer_times.filled != Clock::time_point{};
+  if (!running.on_device) {
+    event.packed = nanoseconds(running.buffer_times.filled);
+    event.reduced = nanoseconds(running.buffer_times.ready);
+    return;
+  }
+  event.data_ready = nanoseconds(times.data_ready);
+  event.begun = nanoseconds(times.begun);
+  if (!has_buffer) return;
+  event.packed = nanoseconds(times.packed);
+  event.reduced = nanoseconds(times.reduced);
+}
+
+void Group::record_end(const Running& running, const DeviceTimes& told) {
+  const Clock::time_point seen = Clock::now();
   if (running.started && running.members.front().operation->descriptor.kind != OpKind::kClock)
     tracing_.meters().ran(running.members.size() > 1);
   {
     Recorder::Pen pen(tracing_.recorder());
-    const auto finish = [&](Recorder::Place place) {
-      if (place == Recorder::kNowhere) return;  // a stand-in, or there was no room
-      OperationEvent& event = pen.at(place);
+    const Recorder::Place place = place_of(running);
+    OperationEvent& whole = pen.at(place);
+    const DeviceTimes times = within(told, whole.started, seen);
+    note_phases(running, times, whole);
+    const timeline::Nanoseconds now =
+        nanoseconds(times.ended == Clock::time_point{} ? seen : times.ended);
+    const auto finish = [&](Recorder::Place one) {
+      if (one == Recorder::kNowhere) return;  // a stand-in, or there was no room
+      OperationEvent& event = pen.at(one);
       end_at(event, now, true);
       const bool is_member = event.bucket != 0 && event.members == 0;
       if (!is_member || tracing_.shows_bucket_members()) tracing_.add(event);
     };
-    const Recorder::Place place = place_of(running);
-    OperationEvent& whole = pen.at(place);
-    whole.packed = nanoseconds(running.buffer_times.filled);
-    whole.reduced = nanoseconds(running.buffer_times.ready);
     for (const LaunchMember& member : running.members)
       finish(std::exchange(member.operation->recorded, Recorder::kNowhere));
     const bool is_timed = running.started && whole.agreed != timeline::kNever &&

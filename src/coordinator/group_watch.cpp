@@ -75,7 +75,7 @@ std::string Group::what_stalls(Clock::time_point now) const {
       return what_runs({{pending, false}});
   }
   if (!enqueued_.empty() && now - device_moved_ > kSuspicious)
-    return what_runs(enqueued_.front().members);
+    return what_runs(enqueued_.front().running.members);
   return leaving_ && !closed_ && now - *leaving_ > kSuspicious ? "shutdown" : "";
 }
 

@@ -78,11 +78,13 @@ enum class State : std::uint8_t {
 // One operation, on a tensor or a group of them, or one execution of a bucket. As far as it has
 // come; what has not happened yet is kNever.
 struct OperationEvent {
-  Nanoseconds submitted = kNever;  // here; of a bucket: the last of its members
-  Nanoseconds agreed = kNever;     // on all ranks that it takes place
-  Nanoseconds started = kNever;
-  Nanoseconds packed = kNever;   // the members of a bucket, into its buffer
-  Nanoseconds reduced = kNever;  // the buffer
+  Nanoseconds submitted = kNever;   // here; of a bucket: the last of its members
+  Nanoseconds agreed = kNever;      // on all ranks that it takes place
+  Nanoseconds started = kNever;     // on a device: it began to be enqueued
+  Nanoseconds data_ready = kNever;  // on a device, as `begun`: the tensors had their values
+  Nanoseconds packed = kNever;      // the members of a bucket, into its buffer
+  Nanoseconds begun = kNever;       // the collective before it had ended
+  Nanoseconds reduced = kNever;     // the buffer
   Nanoseconds ended = kNever;
   std::uint64_t bytes = 0;
   std::uint64_t sequence = 0;  // of the decision, in its process set; the same on all ranks

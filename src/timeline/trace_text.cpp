@@ -174,7 +174,9 @@ void TraceText::write(std::string& text, const OperationEvent& event) {
 }
 
 void TraceText::phases(std::string& text, const OperationEvent& event, int row) const {
-  const Nanoseconds packed = event.packed == kNever ? event.started : event.packed;
+  const Nanoseconds ready = event.data_ready == kNever ? event.started : event.data_ready;
+  const Nanoseconds packed = event.packed == kNever ? ready : event.packed;
+  const Nanoseconds begun = std::max(packed, event.begun);
   const Nanoseconds reduced = event.reduced == kNever ? event.ended : event.reduced;
   const auto phase = [&](std::string_view name, const char* category, Nanoseconds from,
                          Nanoseconds to) {
@@ -182,9 +184,10 @@ void TraceText::phases(std::string& text, const OperationEvent& event, int row) 
     text += "},\n";
   };
   phase("QUEUE", "queue", event.agreed, event.started);
-  if (event.packed != kNever)
-    phase("MEMCPY_IN_FUSION_BUFFER", "memcpy", event.started, event.packed);
-  phase(with_prefix(prefix_of(event.medium), event.kind), "collective", packed, reduced);
+  if (event.data_ready != kNever) phase("WAIT_FOR_DATA", "queue", event.started, ready);
+  if (event.packed != kNever) phase("MEMCPY_IN_FUSION_BUFFER", "memcpy", ready, packed);
+  if (begun > packed) phase("QUEUE", "queue", packed, begun);
+  phase(with_prefix(prefix_of(event.medium), event.kind), "collective", begun, reduced);
   if (event.reduced != kNever)
     phase("MEMCPY_OUT_FUSION_BUFFER", "memcpy", event.reduced, event.ended);
 }

@@ -84,6 +84,7 @@ class Flag {
   void set() {
     const std::lock_guard lock(mutex_);
     set_ = true;
+    at_ = std::chrono::steady_clock::now();
     changed_.notify_all();
   }
   void wait() {
@@ -94,14 +95,22 @@ class Flag {
     const std::lock_guard lock(mutex_);
     return set_;
   }
+  std::chrono::steady_clock::time_point at() {
+    const std::lock_guard lock(mutex_);
+    return at_;
+  }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   bool set_ = false;
+  std::chrono::steady_clock::time_point at_;
 };
 
 struct Event {
+  explicit Event(bool is_timed) : timed(is_timed) {}
+
+  const bool timed;
   std::mutex mutex;
   std::shared_ptr<Flag> flag;  // of the last time
 
@@ -192,8 +201,8 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return cudaSuccess;
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned /*flags*/) {
-  *event = reinterpret_cast<cudaEvent_t>(new Event);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  *event = reinterpret_cast<cudaEvent_t>(new Event((flags & cudaEventDisableTiming) == 0));
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -215,6 +224,15 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
     return fail(cudaErrorStreamCaptureUnsupported);
   const std::shared_ptr<Flag> flag = event_of(event).get();
   return flag == nullptr || flag->is_set() ? cudaSuccess : fail(cudaErrorNotReady);
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  if (!event_of(from).timed || !event_of(to).timed) return fail(cudaErrorInvalidResourceHandle);
+  const std::shared_ptr<Flag> first = event_of(from).get();
+  const std::shared_ptr<Flag> second = event_of(to).get();
+  if (first == nullptr || second == nullptr) return fail(cudaErrorInvalidResourceHandle);
+  if (!first->is_set() || !second->is_set()) return fail(cudaErrorNotReady);
+  *milliseconds = std::chrono::duration<float, std::milli>(second->at() - first->at()).count();
+  return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
   if (std::shared_ptr<Flag> flag = event_of(event).get())

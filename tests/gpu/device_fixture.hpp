@@ -26,6 +26,7 @@ class DeviceProgram {
     EXPECT_EQ(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, 0), cudaSuccess);
   }
   ~DeviceProgram() {
+    for (std::thread& thread : threads_) thread.join();
     fake_gpu::drain(stream_);
     cudaStreamDestroy(stream_);
   }
@@ -52,11 +53,17 @@ class DeviceProgram {
     return may_go_on;
   }
 
+  // On a thread of its own.
+  void later(std::function<void()> task) { threads_.emplace_back(std::move(task)); }
+
   // Submits what is on the device when the stream will have come here.
   std::shared_ptr<Operation> submit(std::shared_ptr<Operation> operation) {
+    return submit(std::move(operation), stream_);
+  }
+  std::shared_ptr<Operation> submit(std::shared_ptr<Operation> operation, cudaStream_t stream) {
     operation->descriptor.device = DeviceKind::kCuda;
     operation->on_device = std::make_unique<OperationOnDevice>();
-    const Status recorded = device_.record(stream_, operation->on_device->ready);
+    const Status recorded = device_.record(stream, operation->on_device->ready);
     EXPECT_TRUE(recorded.is_ok()) << recorded.message();
     const Status status = engine_.submit(operation);
     EXPECT_TRUE(status.is_ok() || status.code() == StatusCode::kPeerLost) << status.message();
@@ -75,6 +82,7 @@ class DeviceProgram {
   Engine& engine_;
   Device& device_;
   cudaStream_t stream_ = nullptr;
+  std::vector<std::thread> threads_;
 };
 
 // A tensor in device memory, which lives as long as it, tasks on streams and operations need it.

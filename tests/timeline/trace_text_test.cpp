@@ -166,6 +166,31 @@ TEST(TraceText, ABucketHasThePhasesAndItsMembersWaitForIt) {
   EXPECT_THAT(trace.counters("bucket fill"), ElementsAre("percent=40@20"));
 }
 
+TEST(TraceText, ADeviceWaitsForDataAndForTheCollectiveBefore) {
+  Trace trace;
+  OperationEvent alone = tensor("alone");
+  alone.data_ready = alone.begun = at(30);
+  alone.medium = Medium::kNccl;
+  trace.add(alone);
+  OperationEvent bucket = tensor("bias");
+  bucket.bucket = 12;
+  bucket.members = 7;
+  bucket.data_ready = at(28);
+  bucket.packed = at(31);
+  bucket.begun = at(35);
+  bucket.reduced = at(41);
+  bucket.medium = Medium::kNccl;
+  trace.add(bucket);
+  EXPECT_THAT(
+      trace.spans(),
+      ElementsAre("alone: NEGOTIATE_ALLREDUCE 10-20", "alone: ALLREDUCE 20-45",
+                  "alone: QUEUE 20-25", "alone: WAIT_FOR_DATA 25-30", "alone: NCCL_ALLREDUCE 30-45",
+                  "bucket 12: NEGOTIATE_ALLREDUCE 10-20", "bucket 12: ALLREDUCE 20-45",
+                  "bucket 12: QUEUE 20-25", "bucket 12: WAIT_FOR_DATA 25-28",
+                  "bucket 12: MEMCPY_IN_FUSION_BUFFER 28-31", "bucket 12: QUEUE 31-35",
+                  "bucket 12: NCCL_ALLREDUCE 35-41", "bucket 12: MEMCPY_OUT_FUSION_BUFFER 41-45"));
+}
+
 TEST(TraceText, WhatFailedSaysSo) {
   Trace trace;
   OperationEvent refused = tensor("refused");

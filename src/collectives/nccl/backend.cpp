@@ -10,6 +10,7 @@
 #include "collectives/nccl/kernels.hpp"
 #include "collectives/nccl/preparation.hpp"
 #include "collectives/nccl/staging.hpp"
+#include "collectives/nccl/timing.hpp"
 
 namespace kolo::nccl {
 namespace {
@@ -72,6 +73,7 @@ class Enqueue final : public Work {
     const OnDevice here(streams_.device());
     if (!here.status().is_ok()) return here.status();
     if (Status s = streams_.join(); !s.is_ok()) return s;
+    if (Status s = streams_.mark(&WorkSpan::begun, streams_.reducing()); !s.is_ok()) return s;
     return call_();
   }
 
@@ -149,7 +151,11 @@ class NcclBackend final : public DeviceBackend {
   }
 
   // Of the points on one stream the last one counts.
-  Status enter(std::span<const std::shared_ptr<DevicePoint>> ready) override {
+  Status enter(std::span<const std::shared_ptr<DevicePoint>> ready, bool timed) override {
+    if (timed) {
+      streams_->begin_span();
+      if (Status s = streams_->compare_clocks(); !s.is_ok()) return s;
+    }
     std::vector<const Point*> last;
     for (const std::shared_ptr<DevicePoint>& one : ready) {
       const auto* const point = static_cast<const Point*>(one.get());
@@ -164,16 +170,21 @@ class NcclBackend final : public DeviceBackend {
     for (const Point* point : last) {
       if (Status s = wait_for(streams_->packing(), *point); !s.is_ok()) return s;
     }
-    return Status::ok();
+    return streams_->mark(&WorkSpan::data_ready, streams_->packing());
   }
 
-  Status leave(std::shared_ptr<DevicePoint>& results) override {
+  Status leave(std::shared_ptr<DevicePoint>& results, std::shared_ptr<DeviceSpan>& span) override {
     if (Status s = streams_->join(); !s.is_ok()) return s;
+    Status status = streams_->mark(&WorkSpan::ended, streams_->reducing());
+    span = streams_->take_span();
+    if (!status.is_ok()) return status;
     std::shared_ptr<Point> point;
-    Status status = streams_->events()->record(streams_->reducing(), point);
+    status = streams_->events()->record(streams_->reducing(), point);
     results = std::move(point);
     return status;
   }
+
+  Status compare_clocks() override { return streams_->compare_clocks(); }
 
   Status check() override { return communicator_.check(); }
   void abort() override { communicator_.abort(); }

@@ -8,6 +8,7 @@
 
 #include "collectives/nccl/check.hpp"
 #include "collectives/nccl/kernels.hpp"
+#include "collectives/nccl/timing.hpp"
 #include "core/log.hpp"
 
 namespace kolo::nccl {
@@ -48,12 +49,13 @@ Status DeviceMemory::put(std::span<const Piece> pieces, DType dtype, ReduceOp op
     status = enqueue_moves(moves, dtype, identity_pattern(dtype, op), streams_->packing());
   if (status.is_ok() && !scaled.empty())
     status = enqueue_scaled(scaled, dtype, factor, streams_->packing());
-  return status;
+  return status.is_ok() ? streams_->mark(&WorkSpan::packed, streams_->packing()) : status;
 }
 
 Status DeviceMemory::take(std::span<const Piece> pieces) {
   const OnDevice here(streams_->device());
   if (!here.status().is_ok()) return here.status();
+  if (Status s = streams_->mark(&WorkSpan::reduced, streams_->reducing()); !s.is_ok()) return s;
   std::vector<Transfer> moves;
   for (const Piece& piece : pieces) {
     if (piece.to != nullptr && piece.to != piece.at)

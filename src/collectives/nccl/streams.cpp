@@ -3,17 +3,18 @@
 #include <utility>
 
 #include "collectives/nccl/check.hpp"
+#include "collectives/nccl/timing.hpp"
 
 namespace kolo::nccl {
 
 // --- points ---
 
-Point::Point(std::shared_ptr<Events> events, cudaEvent_t event, cudaStream_t stream,
+Point::Point(std::shared_ptr<Events> events, Kind kind, cudaEvent_t event, cudaStream_t stream,
              std::uint64_t number)
-    : events_(std::move(events)), event_(event), stream_(stream), number_(number) {}
+    : events_(std::move(events)), kind_(kind), event_(event), stream_(stream), number_(number) {}
 
 Point::~Point() {
-  events_->give_back(event_);
+  events_->give_back(event_, kind_);
 }
 
 Progress Point::look(Status& status) const {
@@ -32,29 +33,34 @@ Progress Point::look(Status& status) const {
 
 // The process may be ending, and CUDA gone before this.
 Events::~Events() {
-  for (cudaEvent_t event : free_) static_cast<void>(cudaEventDestroy(event));
+  for (const auto& events : free_) {
+    for (cudaEvent_t event : events) static_cast<void>(cudaEventDestroy(event));
+  }
 }
 
-void Events::give_back(cudaEvent_t event) {
+void Events::give_back(cudaEvent_t event, Kind kind) {
   const MutexLock lock(mutex_);
-  free_.push_back(event);
+  free_[static_cast<std::size_t>(kind)].push_back(event);
 }
 
 // Under the lock, so that numbers on a stream are in its order.
-Status Events::record(cudaStream_t stream, std::shared_ptr<Point>& point) {
+Status Events::record(cudaStream_t stream, std::shared_ptr<Point>& point, Kind kind) {
   const OnDevice here(device_);
   if (!here.status().is_ok()) return here.status();
+  point.reset();  // it gives its event back, which takes the lock
   const MutexLock lock(mutex_);
-  if (free_.empty()) {
-    free_.push_back(nullptr);
-    const cudaError_t code = cudaEventCreateWithFlags(&free_.back(), cudaEventDisableTiming);
-    if (code != cudaSuccess) free_.pop_back();
+  std::vector<cudaEvent_t>& free = free_[static_cast<std::size_t>(kind)];
+  if (free.empty()) {
+    free.push_back(nullptr);
+    const cudaError_t code = cudaEventCreateWithFlags(
+        &free.back(), kind == Kind::kTimed ? cudaEventDefault : cudaEventDisableTiming);
+    if (code != cudaSuccess) free.pop_back();
     if (Status s = cuda_status(code, "cudaEventCreateWithFlags"); !s.is_ok()) return s;
   }
-  if (Status s = cuda_status(cudaEventRecord(free_.back(), stream), "cudaEventRecord"); !s.is_ok())
+  if (Status s = cuda_status(cudaEventRecord(free.back(), stream), "cudaEventRecord"); !s.is_ok())
     return s;
-  point = std::make_shared<Point>(shared_from_this(), free_.back(), stream, ++recorded_);
-  free_.pop_back();
+  point = std::make_shared<Point>(shared_from_this(), kind, free.back(), stream, ++recorded_);
+  free.pop_back();
   return Status::ok();
 }
 
@@ -93,6 +99,20 @@ Status Streams::join() {
   std::shared_ptr<Point> packed;
   if (Status s = events_->record(packing_, packed); !s.is_ok()) return s;
   return wait_for(reducing_, *packed);
+}
+
+void Streams::begin_span() {
+  if (timing_ == nullptr) timing_ = std::make_shared<Timing>(events_);
+  span_ = std::make_shared<WorkSpan>(timing_);
+}
+
+Status Streams::mark(std::shared_ptr<Point> WorkSpan::*what, cudaStream_t stream) {
+  if (span_ == nullptr) return Status::ok();
+  return events_->record(stream, (*span_).*what, Events::Kind::kTimed);
+}
+
+Status Streams::compare_clocks() {
+  return timing_ == nullptr ? Status::ok() : timing_->compare();
 }
 
 }  // namespace kolo::nccl

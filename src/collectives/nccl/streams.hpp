@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -18,7 +19,10 @@ class Events;
 // An event that was recorded. The last who refers to it gives it back to be recorded again.
 class Point final : public DevicePoint {
  public:
-  Point(std::shared_ptr<Events> events, cudaEvent_t event, cudaStream_t stream,
+  // Only of timed events it can be told when they were.
+  enum class Kind { kUntimed = 0, kTimed = 1 };
+
+  Point(std::shared_ptr<Events> events, Kind kind, cudaEvent_t event, cudaStream_t stream,
         std::uint64_t number);
   ~Point() override;
 
@@ -32,6 +36,7 @@ class Point final : public DevicePoint {
 
  private:
   const std::shared_ptr<Events> events_;
+  const Kind kind_;
   const cudaEvent_t event_;
   const cudaStream_t stream_;
   const std::uint64_t number_;
@@ -40,6 +45,8 @@ class Point final : public DevicePoint {
 // Any thread.
 class Events : public std::enable_shared_from_this<Events> {
  public:
+  using Kind = Point::Kind;
+
   explicit Events(int device) : device_(device) {}
   // No point refers to it any more.
   ~Events();
@@ -47,18 +54,22 @@ class Events : public std::enable_shared_from_this<Events> {
   Events& operator=(const Events&) = delete;
 
   int device() const { return device_; }
-  Status record(cudaStream_t stream, std::shared_ptr<Point>& point) KOLO_EXCLUDES(mutex_);
-  void give_back(cudaEvent_t event) KOLO_EXCLUDES(mutex_);
+  Status record(cudaStream_t stream, std::shared_ptr<Point>& point, Kind kind = Kind::kUntimed)
+      KOLO_EXCLUDES(mutex_);
+  void give_back(cudaEvent_t event, Kind kind) KOLO_EXCLUDES(mutex_);
 
  private:
   const int device_;
   Mutex mutex_;
-  std::vector<cudaEvent_t> free_ KOLO_GUARDED_BY(mutex_);
+  std::array<std::vector<cudaEvent_t>, 2> free_ KOLO_GUARDED_BY(mutex_);  // by kind
   std::uint64_t recorded_ KOLO_GUARDED_BY(mutex_) = 0;
 };
 
 // What comes next on the stream comes after the point.
 Status wait_for(cudaStream_t stream, const Point& point);
+
+class WorkSpan;
+class Timing;
 
 // A group's two streams, of the highest priority: what packs tensors does not wait for the
 // collective before.
@@ -77,12 +88,21 @@ class Streams {
   // What comes next on the reducing stream comes after all that is on the packing one.
   Status join();
 
+  // From now on mark() notes in a new span when the device comes to a place in a queue; without
+  // begin_span(), or after take_span(), it does nothing.
+  void begin_span();
+  Status mark(std::shared_ptr<Point> WorkSpan::*what, cudaStream_t stream);
+  std::shared_ptr<WorkSpan> take_span() { return std::move(span_); }
+  Status compare_clocks();
+
  private:
   explicit Streams(std::shared_ptr<Events> events) : events_(std::move(events)) {}
 
   const std::shared_ptr<Events> events_;
   cudaStream_t packing_ = nullptr;
   cudaStream_t reducing_ = nullptr;
+  std::shared_ptr<Timing> timing_;  // null before the first span
+  std::shared_ptr<WorkSpan> span_;  // of the work that is being enqueued; null: not timed
 };
 
 }  // namespace kolo::nccl
