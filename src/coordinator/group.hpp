@@ -162,6 +162,16 @@ class Group {
   Status watch_lost_ranks(Clock::time_point now);
   Status watch_device(Clock::time_point now);
   Status watch_stalls(Clock::time_point now);
+  // A collective that has started and does not move, the first of its kind.
+  struct Slow {
+    std::string text;
+    std::uint64_t sequence;
+    std::uint64_t last_sequence;  // of all that is under way
+  };
+  static std::string and_more(std::ptrdiff_t more);
+  std::string on_this_rank() const;
+  std::optional<Slow> slow_running(Clock::time_point now, Clock::duration patience) const;
+  std::optional<Slow> slow_on_device(Clock::time_point now, Clock::duration patience) const;
   void watch_running(Clock::time_point now);
   Status watch_coordinator(Clock::time_point now);
   bool is_too_old(Clock::duration age) const;

@@ -124,31 +124,57 @@ Status Group::ended_by_stall(const std::string& text) {
                            text);
 }
 
+std::string Group::and_more(std::ptrdiff_t more) {
+  return more > 0 ? ", and " + std::to_string(more) + " further operations," : "";
+}
+
+std::string Group::on_this_rank() const {
+  return "rank " +
+         std::to_string(options_.launch.ranks[static_cast<std::size_t>(transport_->rank())]);
+}
+
+std::optional<Group::Slow> Group::slow_running(Clock::time_point now,
+                                               Clock::duration patience) const {
+  const auto is_slow = [&](const Running& running) {
+    return running.started && now - running.last_moved >= patience;
+  };
+  const auto slow = std::find_if(running_.begin(), running_.end(), is_slow);
+  if (slow == running_.end()) return std::nullopt;
+  const std::string text =
+      what_runs(slow->members) + and_more(std::count_if(std::next(slow), running_.end(), is_slow)) +
+      " started on every rank, and moved nothing on " + on_this_rank() + " for " +
+      to_text(std::chrono::duration_cast<std::chrono::seconds>(now - slow->last_moved)) +
+      ": a rank is stopped, or the network is";
+  return Slow{text, slow->sequence, running_.back().sequence};
+}
+
+std::optional<Group::Slow> Group::slow_on_device(Clock::time_point now,
+                                                 Clock::duration patience) const {
+  if (enqueued_.empty() || now - device_moved_ < patience) return std::nullopt;
+  const std::string text =
+      what_runs(enqueued_.front().running.members) +
+      and_more(static_cast<std::ptrdiff_t>(enqueued_.size()) - 1) +
+      " was enqueued on the device of " + on_this_rank() + ", which has ended nothing for " +
+      to_text(std::chrono::duration_cast<std::chrono::seconds>(now - device_moved_)) +
+      ": a rank is stopped, or the network is, or a device is busy with something else";
+  return Slow{text, enqueued_.front().running.sequence, enqueued_.back().running.sequence};
+}
+
 // Two ranks tell, for one of them may be what the others wait for; all write down what they did.
 void Group::watch_running(Clock::time_point now) {
   const int rank = transport_->rank();
   const Clock::duration patience =
       rank == 0 ? options_.stall_check : options_.stall_check + options_.stall_check / 2;
-  const auto is_slow = [&](const Running& running) {
-    return running.started && now - running.last_moved >= patience;
-  };
-  const auto slow = std::find_if(running_.begin(), running_.end(), is_slow);
-  if (slow == running_.end() || slow->sequence < slow_told_) return;
-  const auto more = std::count_if(std::next(slow), running_.end(), is_slow);
-  slow_told_ = running_.back().sequence + 1;
-  const std::string text =
-      what_runs(slow->members) +
-      (more > 0 ? ", and " + std::to_string(more) + " further operations," : "") +
-      " started on every rank, and moved nothing on rank " +
-      std::to_string(options_.launch.ranks[static_cast<std::size_t>(rank)]) + " for " +
-      to_text(std::chrono::duration_cast<std::chrono::seconds>(now - slow->last_moved));
+  std::optional<Slow> slow = slow_on_device(now, patience);
+  if (!slow) slow = slow_running(now, patience);
+  if (!slow || slow->sequence < slow_told_) return;
+  slow_told_ = slow->last_sequence + 1;
   if (rank < 2) {
-    log::warning("the job stalls: " + text +
-                 ": a rank is stopped, or the network is. It ends after " +
+    log::warning("the job stalls: " + slow->text + ". It ends after " +
                  to_text(options_.collective_timeout) + " (KOLO_COLLECTIVE_TIMEOUT_SECONDS)");
   }
   tracing_.meters().stalled();
-  tracing_.ask_for_dump("stall: " + text);
+  tracing_.ask_for_dump("stall: " + slow->text);
 }
 
 // Where the coordinator is what hangs nobody tells who is missing. It speaks when a stall is as old

@@ -226,6 +226,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return flag == nullptr || flag->is_set() ? cudaSuccess : fail(cudaErrorNotReady);
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  if (captures && capture_mode != cudaStreamCaptureModeRelaxed)
+    return fail(cudaErrorStreamCaptureUnsupported);
   if (!event_of(from).timed || !event_of(to).timed) return fail(cudaErrorInvalidResourceHandle);
   const std::shared_ptr<Flag> first = event_of(from).get();
   const std::shared_ptr<Flag> second = event_of(to).get();

@@ -49,6 +49,36 @@ INSTANTIATE_TEST_SUITE_P(, DeviceLoss, ::testing::Values(false, true));
 
 // A program's stream that never comes to what was enqueued: after the timeout the work is aborted,
 // so that the device does not wait for ever, and all further calls say so.
+TEST(DeviceLosses, WhatIsEnqueuedAndDoesNotMoveIsAStallThatIsToldOnce) {
+  if (!device_options(0).over_host.empty()) GTEST_SKIP() << "then it is not enqueued";
+  Engine::Options options = test_options();
+  options.group.stall_check = std::chrono::milliseconds(80);
+  on_all_devices(
+      2,
+      [](DeviceProgram& program) {
+        DeviceTensor<float> tensor(10);
+        const auto stalls = [&program] { return program.engine().tracing().measures().stalls; };
+        ASSERT_TRUE(program.wait(program.submit(device_operation(OpKind::kAllreduce, "a", tensor)))
+                        .is_ok());
+        program.synchronize();
+        EXPECT_EQ(stalls(), 0U);
+        const auto may_go_on = program.rank() == 1 ? program.block() : nullptr;
+        for (const char* name : {"b", "c"}) {
+          ASSERT_TRUE(
+              program.wait(program.submit(device_operation(OpKind::kAllreduce, name, tensor)))
+                  .is_ok());
+        }
+        const auto deadline = Clock::now() + std::chrono::seconds(15);
+        while (stalls() == 0 && Clock::now() < deadline)
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        EXPECT_EQ(stalls(), 1U);
+        if (may_go_on != nullptr) *may_go_on = true;
+        EXPECT_TRUE(program.engine().shut_down());
+      },
+      options);
+}
+
 TEST(DeviceLosses, WhatIsEnqueuedAndDoesNotEndIsAborted) {
   if (!device_options(0).over_host.empty()) GTEST_SKIP() << "then it is not enqueued";
   Engine::Options options = test_options();

@@ -151,6 +151,29 @@ TEST(DeviceRecord, AGroupHasTheTimesOfAllItsTensors) {
   });
 }
 
+// The program may capture a graph while times are read.
+TEST(DeviceRecord, ACaptureDoesNotTakeTheTimesAway) {
+  const testing_support::TemporaryFolder folder;
+  std::atomic<int> enqueued{0};
+  on_all_devices(2, [&](DeviceProgram& program) {
+    start_timeline(program.engine(), folder.path());
+    DeviceTensor<float> tensor(10);
+    ASSERT_TRUE(
+        program.wait(program.submit(device_operation(OpKind::kAllreduce, "a", tensor))).is_ok());
+    program.synchronize();
+    const auto may_go_on = program.block();
+    ASSERT_TRUE(
+        program.wait(program.submit(device_operation(OpKind::kAllreduce, "x", tensor))).is_ok());
+    ++enqueued;
+    while (enqueued < 2) std::this_thread::yield();
+    fake_gpu::capture(true);
+    *may_go_on = true;
+    EXPECT_TRUE(program.engine().shut_down());
+    EXPECT_NE(recorded(program.engine()).at("x").begun, timeline::kNever);
+  });
+  fake_gpu::capture(false);
+}
+
 // Clocks are compared again and again; each comparison serves for what comes after it.
 TEST(DeviceRecord, TheDevicesClockStaysThatOfTheHost) {
   const auto events = std::make_shared<nccl::Events>(0);

@@ -37,7 +37,7 @@ on_fake "$bin/mnist" --device tpu
 check "an unknown device is refused" grep -q "device tpu: it is cpu or cuda" "$work/err"
 
 for ranks in 1 2 4; do
-  on_ranks=(kolo_run -np $ranks --no-prefix -x "LD_PRELOAD=$fake" -x OMP_NUM_THREADS=1)
+  on_ranks=(kolo_run -np "$ranks" --no-prefix -x "LD_PRELOAD=$fake" -x OMP_NUM_THREADS=1)
   "${on_ranks[@]}" "$bin/model_parallel" --data "$data" --steps 51 --device cuda
   check "model_parallel on $ranks ranks ends well" test "$code" -eq 0
   cp "$work/out" "$work/ranks-$ranks"

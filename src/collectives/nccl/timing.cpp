@@ -41,8 +41,9 @@ Status Timing::compare() {
 }
 
 Clock::time_point Timing::when(const Point& point) const {
+  const OnDevice here(events_->device());
   float milliseconds = 0;
-  if (best_.point == nullptr ||
+  if (best_.point == nullptr || !here.status().is_ok() ||
       cudaEventElapsedTime(&milliseconds, best_.point->event(), point.event()) != cudaSuccess)
     return {};
   return best_.at + std::chrono::duration_cast<Clock::duration>(
