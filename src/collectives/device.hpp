@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -55,9 +56,10 @@ class DeviceBackend : public Backend {
   // own: ranks may come to the collectives of two groups in different order.
   virtual void* queue() const = 0;
 
-  // What has to be done before the first collective: to find the others. Null after that was asked
-  // for once. It uses the turn's part on the host.
-  virtual std::unique_ptr<Work> preparation(Turn turn) = 0;
+  // What has to be done before the first collective, or before the first transfer with that peer (a
+  // rank of the group): to find the others. Null after that was asked for once. It uses the turn's
+  // part on the host.
+  virtual std::unique_ptr<Work> preparation(Turn turn, std::optional<int> peer) = 0;
 
   // Before a work starts: what it enqueues comes after these points. If it is `timed`, leave()
   // gives a span.

@@ -233,7 +233,7 @@ std::unique_ptr<Work> Group::make_work(Running& running, UnitId unit, Backend& b
     work = launch_single(backend, *backend_, turn, running.members.front(), options_.launch);
   }
   if (!running.on_device || work == nullptr) return work;
-  return prepare_first({running.sequence, 0}, std::move(work));
+  return prepare_first({running.sequence, 0}, descriptor, std::move(work));
 }
 
 Status Group::carry_out(const Participant::Failure& failure) {

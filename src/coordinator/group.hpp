@@ -130,7 +130,8 @@ class Group {
   Status carry_out(const Participant::Stalled& stalled);
   Backend& backend_on(DeviceKind device);
   std::unique_ptr<Work> make_work(Running& running, UnitId unit, Backend& backend, bool stands_in);
-  std::unique_ptr<Work> prepare_first(Turn turn, std::unique_ptr<Work> work);
+  std::unique_ptr<Work> prepare_first(Turn turn, const Descriptor& descriptor,
+                                      std::unique_ptr<Work> work);
   Status advance_control(bool& moved);
   Status start_and_step_work(bool& moved);
   Status step(Running& running, bool& moved);

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "coordinator/group.hpp"
+#include "core/ranks.hpp"
 
 namespace kolo {
 
@@ -16,8 +17,15 @@ Backend& Group::backend_on(DeviceKind device) {
   return *device_backend_;
 }
 
-std::unique_ptr<Work> Group::prepare_first(Turn turn, std::unique_ptr<Work> work) {
-  std::unique_ptr<Work> preparation = device_backend_->preparation(turn);
+std::unique_ptr<Work> Group::prepare_first(Turn turn, const Descriptor& descriptor,
+                                           std::unique_ptr<Work> work) {
+  std::optional<int> peer;
+  if (descriptor.is_between_two()) {
+    const int source = index_of(options_.launch.ranks, descriptor.root);
+    const int destination = index_of(options_.launch.ranks, descriptor.destination);
+    peer = source == transport_->rank() ? destination : source;
+  }
+  std::unique_ptr<Work> preparation = device_backend_->preparation(turn, peer);
   if (preparation == nullptr) return work;
   return one_after_the_other(std::move(preparation), std::move(work));
 }

@@ -217,6 +217,39 @@ DeviceGather gather(OpKind kind, const std::string& name, const DeviceTensor<std
   return made;
 }
 
+// Two pairs of ranks, before there was anything that all ranks do, and again; each rank's data come
+// late.
+TEST(DeviceEngine, SendsBetweenTwoRanksDoNotWaitForOthers) {
+  on_all_devices(4, [](DeviceProgram& program) {
+    const int source = program.rank() / 2 * 2;
+    DeviceTensor<float> tensor(1000);
+    const auto send = [&](int from, int to, float value) {
+      const bool is_source = program.rank() == from;
+      tensor.fill_late(program, std::vector<float>(1000, is_source ? value : 0));
+      auto operation =
+          device_operation(OpKind::kSend, std::to_string(from) + ">" + std::to_string(to), tensor);
+      operation->descriptor.root = from;
+      operation->descriptor.destination = to;
+      ASSERT_TRUE(program.wait(program.submit(operation)).is_ok());
+      const auto values = tensor.read(program);
+      program.put([values, value] { EXPECT_THAT(*values, Each(value)); });
+    };
+    // Ranks 2 and 3 have made all of theirs before the others begin.
+    if (source == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (int step = 1; step <= 3; ++step) {
+      send(source, source + 1, static_cast<float>(step + source));
+      send(source + 1, source, static_cast<float>(step + 10 + source));
+    }
+    if (program.rank() % 3 == 0) send(0, 3, 7);
+    tensor.fill_late(program, std::vector<float>(1000, 1));
+    ASSERT_TRUE(
+        program.wait(program.submit(device_operation(OpKind::kAllreduce, "all", tensor))).is_ok());
+    const auto values = tensor.read(program);
+    program.put([values] { EXPECT_THAT(*values, Each(4.0F)); });
+    if (program.rank() % 3 != 0) send(1, 2, 8);
+  });
+}
+
 TEST(DeviceEngine, AllgatherOfEqualAndDifferentSizes) {
   for (const int size : {1, 2, 3, 4}) {
     on_all_devices(size, [](DeviceProgram& program) {

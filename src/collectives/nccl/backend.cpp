@@ -1,6 +1,8 @@
 #include "collectives/nccl/backend.hpp"
 
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -144,7 +146,15 @@ class NcclBackend final : public DeviceBackend {
   }
   std::optional<int> lost_rank() const override { return host_.lost_rank(); }
 
-  std::unique_ptr<Work> preparation(Turn turn) override {
+  // Communicators end in the same order on all ranks, for an end may wait for the other rank.
+  ~NcclBackend() override {
+    while (!pairs_.empty()) pairs_.erase(pairs_.begin());
+  }
+  NcclBackend(const NcclBackend&) = delete;
+  NcclBackend& operator=(const NcclBackend&) = delete;
+
+  std::unique_ptr<Work> preparation(Turn turn, std::optional<int> peer) override {
+    if (peer) return pair_preparation(turn, *peer);
     if (prepared_ || size() == 1 || over_host_.size() == kChoices) return nullptr;
     prepared_ = true;  // what comes next is started when this is done
     return make_preparation(host_, turn, communicator_, card_);
@@ -186,8 +196,17 @@ class NcclBackend final : public DeviceBackend {
 
   Status compare_clocks() override { return streams_->compare_clocks(); }
 
-  Status check() override { return communicator_.check(); }
-  void abort() override { communicator_.abort(); }
+  Status check() override {
+    Status status = communicator_.check();
+    for (const auto& [ranks, pair] : pairs_) {
+      if (status.is_ok()) status = pair.communicator.check();
+    }
+    return status;
+  }
+  void abort() override {
+    communicator_.abort();
+    for (auto& [ranks, pair] : pairs_) pair.communicator.abort();
+  }
 
   std::unique_ptr<Work> allreduce(Turn turn, void* data, std::size_t count,
                                   const Reduction& reduction) override {
@@ -260,17 +279,20 @@ class NcclBackend final : public DeviceBackend {
       return std::make_unique<Nothing>();
     if (is_over_host(OpKind::kSend))
       return staging_.transfer(turn, data, bytes, source, destination);
-    if (rank() == source) {
-      return enqueue([this, data, bytes, destination] {
-        return status_of(
-            ncclSend(data, bytes, ncclUint8, destination, communicator_.get(), stream()),
-            "ncclSend");
-      });
-    }
-    return enqueue([this, data, bytes, source] {
-      return status_of(ncclRecv(data, bytes, ncclUint8, source, communicator_.get(), stream()),
-                       "ncclRecv");
-    });
+    const bool sends = rank() == source;
+    const Communicator& pair = pair_with(sends ? destination : source).communicator;
+    return std::make_unique<Enqueue>(
+        *streams_, pair,
+        [this, &pair, data, bytes, sends] {
+          const int other = 1 - pair.rank();
+          if (sends) {
+            return nccl_status(ncclSend(data, bytes, ncclUint8, other, pair.get(), stream()),
+                               "ncclSend", pair.get());
+          }
+          return nccl_status(ncclRecv(data, bytes, ncclUint8, other, pair.get(), stream()),
+                             "ncclRecv", pair.get());
+        },
+        Enqueue::Call{});
   }
 
   std::unique_ptr<Work> clock_reading(Turn turn, ClockReading& reading) override {
@@ -281,6 +303,28 @@ class NcclBackend final : public DeviceBackend {
   // NCCL has no Adasum.
   bool is_over_host(OpKind kind, ReduceOp op = ReduceOp::Sum) const {
     return size() > 1 && (over_host_.count(kind) > 0 || op == ReduceOp::Adasum);
+  }
+
+  // A transfer takes place without the other ranks, who may not know of it, nor ever use a device:
+  // so each pair of ranks has a communicator of its own.
+  struct PairOfRanks {
+    PairOfRanks(int rank, int device) : communicator(rank, 2, device) {}
+    Communicator communicator;
+    bool prepared = false;
+  };
+
+  PairOfRanks& pair_with(int peer) {
+    const std::pair<int, int> ranks = std::minmax({rank(), peer});
+    return pairs_.try_emplace(ranks, rank() == ranks.first ? 0 : 1, streams_->device())
+        .first->second;
+  }
+
+  std::unique_ptr<Work> pair_preparation(Turn turn, int peer) {
+    if (is_over_host(OpKind::kSend)) return nullptr;
+    PairOfRanks& pair = pair_with(peer);
+    if (std::exchange(pair.prepared, true)) return nullptr;
+    const auto [lower, higher] = std::minmax({rank(), peer});
+    return make_pair_preparation(host_, turn, pair.communicator, card_, lower, higher);
   }
 
   cudaStream_t stream() const { return streams_->reducing(); }
@@ -409,6 +453,7 @@ class NcclBackend final : public DeviceBackend {
   Staging staging_;
   DeviceMemory memory_;
   Communicator communicator_;
+  std::map<std::pair<int, int>, PairOfRanks> pairs_;  // by ranks of the group, the lower one first
   bool prepared_ = false;
 };
 

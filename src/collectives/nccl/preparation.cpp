@@ -29,11 +29,19 @@ void set_text(char* field, std::size_t size, const std::string& text) {
 
 class Preparation final : public Work {
  public:
-  Preparation(Backend& host, Turn turn, Communicator& communicator, const DeviceCard& device)
+  Preparation(Communicator& communicator, const DeviceCard& device)
       : communicator_(communicator),
         device_(device),
-        cards_(static_cast<std::size_t>(host.size())),
-        exchange_(host.allgather(turn, cards_.data(), boundaries(host.size()))) {}
+        cards_(static_cast<std::size_t>(communicator.size())) {}
+
+  // Before start(), one of these: all ranks see all cards, or the higher one of two that of the
+  // other.
+  void exchange(Backend& host, Turn turn) {
+    exchange_ = host.allgather(turn, cards_.data(), boundaries(host.size()));
+  }
+  void pass_on(Backend& host, Turn turn, int lower, int higher) {
+    exchange_ = host.transfer(turn, cards_.data(), sizeof(Card), lower, higher);
+  }
 
   Status start() override {
     write_own_card();
@@ -108,7 +116,16 @@ class Preparation final : public Work {
 
 std::unique_ptr<Work> make_preparation(Backend& host, Turn turn, Communicator& communicator,
                                        const DeviceCard& device) {
-  return std::make_unique<Preparation>(host, turn, communicator, device);
+  auto preparation = std::make_unique<Preparation>(communicator, device);
+  preparation->exchange(host, turn);
+  return preparation;
+}
+
+std::unique_ptr<Work> make_pair_preparation(Backend& host, Turn turn, Communicator& communicator,
+                                            const DeviceCard& device, int lower, int higher) {
+  auto preparation = std::make_unique<Preparation>(communicator, device);
+  preparation->pass_on(host, turn, lower, higher);
+  return preparation;
 }
 
 }  // namespace kolo::nccl

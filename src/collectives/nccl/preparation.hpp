@@ -21,4 +21,9 @@ struct DeviceCard {
 std::unique_ptr<Work> make_preparation(Backend& host, Turn turn, Communicator& communicator,
                                        const DeviceCard& device);
 
+// Likewise of two ranks of the group alone, for a communicator in which the lower one is rank 0.
+// The higher one sees whether they have different devices.
+std::unique_ptr<Work> make_pair_preparation(Backend& host, Turn turn, Communicator& communicator,
+                                            const DeviceCard& device, int lower, int higher);
+
 }  // namespace kolo::nccl
