@@ -15,9 +15,9 @@ using timeline::nanoseconds;
 using timeline::OperationEvent;
 using timeline::State;
 
-constexpr auto kLate = std::chrono::milliseconds(200);
+constexpr auto kLate = std::chrono::milliseconds(600);
 // Half of it: clocks are compared with an error where this machine is busy.
-constexpr timeline::Nanoseconds kRatherLate = 100'000'000;
+constexpr timeline::Nanoseconds kRatherLate = 300'000'000;
 
 // The last one of each name; buckets as "bucket".
 std::map<std::string, OperationEvent> recorded(Engine& engine) {

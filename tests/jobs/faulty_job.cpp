@@ -27,14 +27,17 @@
 namespace {
 
 // The rank gets the signal amid operations: all ranks have submitted them, the first one has ended,
-// and the last one, of ten times its size, has not.
-void end_amid_operations(int signal, bool here, bool broadcast) {
+// and the last one, of ten times its size, has not. Broadcasts come from another rank: a root may
+// have given all before it ends.
+void end_amid_operations(int signal, int who, bool broadcast) {
+  const bool here = kolo::rank() == who;
+  const int root = who == 0 ? 1 : 0;
   std::vector<at::Tensor> data;
   for (int i = 0; i < 6; ++i) data.push_back(at::ones({i < 5 ? 4000000 : 40000000}));
   for (int round = 0; round < 4; ++round) {
     std::vector<kolo::Handle> handles;
     for (std::size_t i = 0; i < data.size(); ++i)
-      handles.push_back(broadcast ? kolo::broadcast_async_(data[i], 0, std::to_string(i))
+      handles.push_back(broadcast ? kolo::broadcast_async_(data[i], root, std::to_string(i))
                                   : kolo::allreduce_async_(data[i], std::to_string(i)));
     handles[0].wait();
     if (here && round == 3) std::raise(signal);
@@ -93,8 +96,7 @@ int run(const std::string& what, int who, std::chrono::seconds pause) {
       stall(what, kolo::rank() == who, pause);
       return 0;
     }
-    if (signal != 0)
-      end_amid_operations(signal, kolo::rank() == who, what.find("broadcast") != std::string::npos);
+    if (signal != 0) end_amid_operations(signal, who, what.find("broadcast") != std::string::npos);
     for (int step = 3; step < 1000; ++step) kolo::allreduce_(data, "data");
   } catch (const kolo::Error& error) {
     if (what == "skip-unhandled") std::terminate();
