@@ -174,6 +174,7 @@ class Group {
   std::optional<Slow> slow_running(Clock::time_point now, Clock::duration patience) const;
   std::optional<Slow> slow_on_device(Clock::time_point now, Clock::duration patience) const;
   void watch_running(Clock::time_point now);
+  void tell_slow(const std::optional<Slow>& slow, std::uint64_t& told);
   Status watch_coordinator(Clock::time_point now);
   bool is_too_old(Clock::duration age) const;
   static Status ended_by_stall(const std::string& text);
@@ -207,9 +208,10 @@ class Group {
   Clock::time_point next_look_at_stalls_;
   Clock::time_point next_measures_;
   ToldStalls told_;
-  Clock::time_point told_of_stalls_;  // by the coordinator, or of its silence, the last time
-  std::uint64_t slow_told_ = 0;       // up to this sequence number, exclusive
-  std::optional<int> seen_lost_;      // in the world, at the last look
+  Clock::time_point told_of_stalls_;       // by the coordinator, or of its silence, the last time
+  std::uint64_t slow_told_ = 0;            // up to this sequence number, exclusive
+  std::uint64_t slow_on_device_told_ = 0;  // likewise
+  std::optional<int> seen_lost_;           // in the world, at the last look
   std::optional<Clock::time_point> leaving_;  // since
   bool closed_ = false;  // all members have left, or are not waited for any more
 };

@@ -160,16 +160,19 @@ std::optional<Group::Slow> Group::slow_on_device(Clock::time_point now,
   return Slow{text, enqueued_.front().running.sequence, enqueued_.back().running.sequence};
 }
 
-// Two ranks tell, for one of them may be what the others wait for; all write down what they did.
 void Group::watch_running(Clock::time_point now) {
-  const int rank = transport_->rank();
-  const Clock::duration patience =
-      rank == 0 ? options_.stall_check : options_.stall_check + options_.stall_check / 2;
-  std::optional<Slow> slow = slow_on_device(now, patience);
-  if (!slow) slow = slow_running(now, patience);
-  if (!slow || slow->sequence < slow_told_) return;
-  slow_told_ = slow->last_sequence + 1;
-  if (rank < 2) {
+  const Clock::duration patience = transport_->rank() == 0
+                                       ? options_.stall_check
+                                       : options_.stall_check + options_.stall_check / 2;
+  tell_slow(slow_running(now, patience), slow_told_);
+  tell_slow(slow_on_device(now, patience), slow_on_device_told_);
+}
+
+// Two ranks tell, for one of them may be what the others wait for; all write down what they did.
+void Group::tell_slow(const std::optional<Slow>& slow, std::uint64_t& told) {
+  if (!slow || slow->sequence < told) return;
+  told = slow->last_sequence + 1;
+  if (transport_->rank() < 2) {
     log::warning("the job stalls: " + slow->text + ". It ends after " +
                  to_text(options_.collective_timeout) + " (KOLO_COLLECTIVE_TIMEOUT_SECONDS)");
   }
