@@ -174,6 +174,24 @@ TEST(DeviceRecord, ACaptureDoesNotTakeTheTimesAway) {
   fake_gpu::capture(false);
 }
 
+TEST(DeviceRecord, EventsAreUsedAgainForWhatTheyWere) {
+  const auto events = std::make_shared<nccl::Events>(0);
+  for (const auto kind : {nccl::Events::Kind::kTimed, nccl::Events::Kind::kUntimed}) {
+    std::shared_ptr<nccl::Point> point;
+    ASSERT_TRUE(events->record(nullptr, point, kind).is_ok());
+    const cudaEvent_t first = point->event();
+    const auto other = kind == nccl::Events::Kind::kTimed ? nccl::Events::Kind::kUntimed
+                                                          : nccl::Events::Kind::kTimed;
+    point.reset();
+    std::shared_ptr<nccl::Point> another;
+    ASSERT_TRUE(events->record(nullptr, another, other).is_ok());
+    EXPECT_NE(another->event(), first);
+    ASSERT_TRUE(events->record(nullptr, point, kind).is_ok());
+    EXPECT_EQ(point->event(), first);
+  }
+  fake_gpu::drain(nullptr);
+}
+
 // Clocks are compared again and again; each comparison serves for what comes after it.
 TEST(DeviceRecord, TheDevicesClockStaysThatOfTheHost) {
   const auto events = std::make_shared<nccl::Events>(0);
