@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "collectives/algorithms/algorithms.hpp"
@@ -58,6 +59,13 @@ class Backend {
   // From one rank to another, which alone take part.
   virtual std::unique_ptr<Work> transfer(Turn turn, void* data, std::size_t bytes, int source,
                                          int destination) = 0;
+
+  // Whether works of such an operation, parts of one decision, may be started by start_all(), which
+  // carries them out as one.
+  virtual bool starts_together(OpKind /*kind*/, ReduceOp /*op*/) const { return false; }
+  virtual Status start_all(std::span<const std::unique_ptr<Work>> /*works*/) {
+    return Status::internal("this backend starts one work at a time");
+  }
 
   // Fills `reading` with how this rank's clock stands to that of the group's rank 0.
   virtual std::unique_ptr<Work> clock_reading(Turn turn, ClockReading& reading) = 0;

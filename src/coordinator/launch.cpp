@@ -33,8 +33,8 @@ Piece piece_of(const LaunchMember& member, std::size_t index, std::byte* at, std
   return piece;
 }
 
-// A collective on pieces that lie together.
-struct Together {
+// What one collective works on: pieces that lie together.
+struct Region {
   std::vector<Piece> pieces;
   std::byte* data = nullptr;  // in the buffer, or an operation's
   std::size_t bytes = 0;
@@ -43,28 +43,28 @@ struct Together {
 
 class AllreduceLaunch final : public Work {
  public:
-  AllreduceLaunch(Backend& backend, Turn turn, const LaunchMember& first, Together together,
+  AllreduceLaunch(Backend& backend, Turn turn, const LaunchMember& first, Region region,
                   DType dtype, const LaunchOptions& /*options*/)
       : memory_(backend.memory()),
-        together_(std::move(together)),
+        region_(std::move(region)),
         dtype_(dtype),
         op_(first.operation->descriptor.op),
         prescale_(first.operation->descriptor.prescale),
         inner_(
-            backend.allreduce(turn, together_.data, together_.bytes / size_of(dtype),
+            backend.allreduce(turn, region_.data, region_.bytes / size_of(dtype),
                               reduction_of(first.operation->descriptor, dtype, backend.size()))) {}
 
   Status start() override {
-    if (Status s = memory_.put(together_.pieces, dtype_, op_, prescale_); !s.is_ok()) return s;
-    if (together_.buffer != nullptr) times_.filled = Clock::now();
+    if (Status s = memory_.put(region_.pieces, dtype_, op_, prescale_); !s.is_ok()) return s;
+    if (region_.buffer != nullptr) times_.filled = Clock::now();
     return inner_->start();
   }
 
   Progress step(Status& status) override {
     const Progress progress = inner_->step(status);
     if (progress != Progress::kDone) return progress;
-    if (together_.buffer != nullptr) times_.ready = Clock::now();
-    status = memory_.take(together_.pieces);
+    if (region_.buffer != nullptr) times_.ready = Clock::now();
+    status = memory_.take(region_.pieces);
     return status.is_ok() ? Progress::kDone : Progress::kFailed;
   }
 
@@ -72,7 +72,7 @@ class AllreduceLaunch final : public Work {
 
  private:
   Memory& memory_;  // the backend's
-  const Together together_;
+  const Region region_;
   const DType dtype_;
   const ReduceOp op_;
   const double prescale_;
@@ -83,17 +83,17 @@ class AllreduceLaunch final : public Work {
 // Of bytes, whatever they are.
 class BroadcastLaunch final : public Work {
  public:
-  BroadcastLaunch(Backend& backend, Turn turn, const LaunchMember& first, Together together,
+  BroadcastLaunch(Backend& backend, Turn turn, const LaunchMember& first, Region region,
                   DType /*dtype*/, const LaunchOptions& options)
       : memory_(backend.memory()),
-        together_(std::move(together)),
+        region_(std::move(region)),
         root_(index_of(options.ranks, first.operation->descriptor.root)),
         is_root_(backend.rank() == root_),
-        inner_(backend.broadcast(turn, together_.data, together_.bytes, root_)) {}
+        inner_(backend.broadcast(turn, region_.data, region_.bytes, root_)) {}
 
   Status start() override {
     if (is_root_) {
-      Status status = memory_.put(together_.pieces, DType::kUint8, ReduceOp::Sum, 1.0);
+      Status status = memory_.put(region_.pieces, DType::kUint8, ReduceOp::Sum, 1.0);
       if (!status.is_ok()) return status;
     }
     return inner_->start();
@@ -102,13 +102,13 @@ class BroadcastLaunch final : public Work {
   Progress step(Status& status) override {
     const Progress progress = inner_->step(status);
     if (progress != Progress::kDone || is_root_) return progress;
-    status = memory_.take(together_.pieces);
+    status = memory_.take(region_.pieces);
     return status.is_ok() ? Progress::kDone : Progress::kFailed;
   }
 
  private:
   Memory& memory_;  // the backend's
-  const Together together_;
+  const Region region_;
   const int root_;  // in the group
   const bool is_root_;
   std::unique_ptr<Work> inner_;
@@ -150,6 +150,46 @@ class Sequence final : public Work {
   std::vector<Maker> makers_;
   std::unique_ptr<Work> current_;
 };
+
+// Works that need nothing of each other, and that the backend carries out as one.
+class Together final : public Work {
+ public:
+  Together(Backend& backend, Turn turn, std::vector<Sequence::Maker> makers)
+      : backend_(backend), turn_(turn), makers_(std::move(makers)) {}
+
+  Status start() override {
+    works_.reserve(makers_.size());
+    for (const Sequence::Maker& maker : makers_) {
+      works_.push_back(maker(turn_));
+      ++turn_.part;
+    }
+    return backend_.start_all(works_);
+  }
+
+  Progress step(Status& status) override {
+    const std::size_t before = done_;
+    for (; done_ < works_.size(); ++done_) {
+      const Progress progress = works_[done_]->step(status);
+      if (progress == Progress::kWaiting && done_ > before) return Progress::kAdvanced;
+      if (progress != Progress::kDone) return progress;
+    }
+    return Progress::kDone;
+  }
+
+ private:
+  Backend& backend_;  // outlives this
+  Turn turn_;         // of the next one
+  const std::vector<Sequence::Maker> makers_;
+  std::vector<std::unique_ptr<Work>> works_;
+  std::size_t done_ = 0;
+};
+
+std::unique_ptr<Work> in_parts(Backend& backend, Turn turn, const Descriptor& descriptor,
+                               std::vector<Sequence::Maker> makers) {
+  if (makers.size() > 1 && backend.starts_together(descriptor.kind, descriptor.op))
+    return std::make_unique<Together>(backend, turn, std::move(makers));
+  return std::make_unique<Sequence>(turn, std::move(makers));
+}
 
 class Pair final : public Work {
  public:
@@ -201,26 +241,25 @@ std::unique_ptr<Work> launch_part(Backend& backend, Turn turn, const LaunchMembe
                                   const LaunchOptions& options) {
   const Operation& operation = *member.operation;
   const std::vector<TensorSpec>& specs = operation.descriptor.tensors;
-  Together together;
+  Region region;
   if (part.size() == 1) {
-    together.data = operation.slot ? operation.slot->data()
-                                   : static_cast<std::byte*>(operation.tensors[part[0]].data);
-    together.bytes = specs[part[0]].bytes();
-    together.pieces = {piece_of(member, part[0], together.data, together.bytes)};
+    region.data = operation.slot ? operation.slot->data()
+                                 : static_cast<std::byte*>(operation.tensors[part[0]].data);
+    region.bytes = specs[part[0]].bytes();
+    region.pieces = {piece_of(member, part[0], region.data, region.bytes)};
   } else {
     std::vector<std::size_t> sizes;
     sizes.reserve(part.size());
     for (const std::size_t i : part) sizes.push_back(specs[i].bytes());
     const BucketLayout layout = layout_bucket(sizes);
-    together.buffer = backend.make_buffer(layout.bytes);
-    together.data = together.buffer.get();
-    together.bytes = layout.bytes;
+    region.buffer = backend.make_buffer(layout.bytes);
+    region.data = region.buffer.get();
+    region.bytes = layout.bytes;
     for (std::size_t k = 0; k < part.size(); ++k) {
-      together.pieces.push_back(
-          piece_of(member, part[k], together.data + layout.offsets[k], sizes[k]));
+      region.pieces.push_back(piece_of(member, part[k], region.data + layout.offsets[k], sizes[k]));
     }
   }
-  return std::make_unique<Launch>(backend, turn, member, std::move(together), specs[part[0]].dtype,
+  return std::make_unique<Launch>(backend, turn, member, std::move(region), specs[part[0]].dtype,
                                   options);
 }
 
@@ -240,7 +279,7 @@ std::unique_ptr<Work> launch_in_place(Backend& backend, Turn turn, const LaunchM
       return launch_part<Launch>(backend, one, member, part, options);
     });
   }
-  return std::make_unique<Sequence>(turn, std::move(makers));
+  return in_parts(backend, turn, descriptor, std::move(makers));
 }
 
 std::vector<std::size_t> byte_boundaries(const std::vector<std::int64_t>& rows,
@@ -261,14 +300,10 @@ std::unique_ptr<Work> launch_allgather(Backend& backend, Backend& host, Turn tur
   const auto rows = std::make_shared<std::vector<std::int64_t>>(tensors * ranks, 0);
   for (std::size_t i = 0; i < tensors; ++i)
     (*rows)[i * ranks + rank] = member.operation->tensors[i].rows;
-  std::vector<Sequence::Maker> makers;
-  makers.emplace_back([&host, rows](Turn one) {
-    Reduction sum;
-    sum.dtype = DType::kInt64;
-    return host.allreduce(one, rows->data(), rows->size(), sum);
-  });
+  std::vector<Sequence::Maker> gathers;
+  gathers.reserve(tensors);
   for (std::size_t i = 0; i < tensors; ++i) {
-    makers.emplace_back([&backend, rows, &member, i, ranks, rank](Turn one) {
+    gathers.emplace_back([&backend, rows, &member, i, ranks, rank](Turn one) {
       const Operation& operation = *member.operation;
       const auto first = rows->begin() + static_cast<std::ptrdiff_t>(i * ranks);
       const std::vector<std::int64_t> mine(first, first + static_cast<std::ptrdiff_t>(ranks));
@@ -281,6 +316,15 @@ std::unique_ptr<Work> launch_allgather(Backend& backend, Backend& host, Turn tur
       return backend.allgather(one, result, std::move(boundaries));
     });
   }
+  std::vector<Sequence::Maker> makers;
+  makers.emplace_back([&host, rows](Turn one) {
+    Reduction sum;
+    sum.dtype = DType::kInt64;
+    return host.allreduce(one, rows->data(), rows->size(), sum);
+  });
+  makers.emplace_back([&backend, &member, all = std::move(gathers)](Turn one) {
+    return in_parts(backend, one, member.operation->descriptor, all);
+  });
   return std::make_unique<Sequence>(turn, std::move(makers));
 }
 
@@ -329,7 +373,7 @@ std::unique_ptr<Work> launch_reducescatter(Backend& backend, Turn turn,
                                    reduction_of(operation.descriptor, spec.dtype, backend.size()));
     });
   }
-  return std::make_unique<Sequence>(turn, std::move(makers));
+  return in_parts(backend, turn, member.operation->descriptor, std::move(makers));
 }
 
 std::unique_ptr<Work> launch_clock_reading(Backend& backend, Turn turn,
@@ -387,18 +431,18 @@ std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
                                     const BucketBuffer& buffer,
                                     const std::shared_ptr<std::byte[]>& data,
                                     const LaunchOptions& options) {
-  Together together;
-  together.data = data.get();
-  together.bytes = buffer.bytes;
-  together.buffer = data;
-  together.pieces.reserve(members.size());
+  Region region;
+  region.data = data.get();
+  region.bytes = buffer.bytes;
+  region.buffer = data;
+  region.pieces.reserve(members.size());
   for (std::size_t i = 0; i < members.size(); ++i) {
-    together.pieces.push_back(
+    region.pieces.push_back(
         piece_of(members[i], 0, data.get() + buffer.offsets[i], buffer.sizes[i]));
   }
   const DType dtype = members.front().operation->descriptor.tensors[0].dtype;
-  return std::make_unique<AllreduceLaunch>(backend, turn, members.front(), std::move(together),
-                                           dtype, options);
+  return std::make_unique<AllreduceLaunch>(backend, turn, members.front(), std::move(region), dtype,
+                                           options);
 }
 
 std::unique_ptr<Work> one_after_the_other(std::unique_ptr<Work> first, std::unique_ptr<Work> then) {

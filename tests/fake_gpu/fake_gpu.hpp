@@ -51,6 +51,9 @@ void capture(bool captures);
 // The communicators of this rank are cut off from the others', as if its process had died: what
 // waits for it ends when it is aborted.
 void cut_off(int rank);
+// How often NCCL has been told to carry something out, by all ranks of this process: a group of
+// calls is one.
+std::size_t nccl_launches();
 // Whether communicators say then that a rank is gone; the real ones may, or not.
 void tell_of_lost_ranks(bool tells);
 

@@ -295,6 +295,16 @@ class NcclBackend final : public DeviceBackend {
         Enqueue::Call{});
   }
 
+  bool starts_together(OpKind kind, ReduceOp op) const override { return !is_over_host(kind, op); }
+  Status start_all(std::span<const std::unique_ptr<Work>> works) override {
+    return in_group([&] {
+      for (const std::unique_ptr<Work>& work : works) {
+        if (Status s = work->start(); !s.is_ok()) return s;
+      }
+      return Status::ok();
+    });
+  }
+
   std::unique_ptr<Work> clock_reading(Turn turn, ClockReading& reading) override {
     return host_.clock_reading(turn, reading);
   }
