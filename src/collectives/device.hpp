@@ -87,8 +87,9 @@ class Device {
 
   virtual int index() const = 0;
 
-  // Where a queue is now: what has been put into it comes before. Fails while the queue is being
-  // captured into a graph.
+  // Whether what is put into the queue is being captured into a graph, or cannot be told.
+  virtual bool captures(void* queue) const = 0;
+  // Where a queue is now: what has been put into it comes before. Fails while it is captured.
   virtual Status record(void* queue, std::shared_ptr<DevicePoint>& point) = 0;
   // What is put into the queue from now on comes after the point.
   virtual Status wait(void* queue, const DevicePoint& point) = 0;

@@ -122,8 +122,8 @@ class Operation {
   // Only after the end, which the caller has seen.
   const Status& status() const { return status_; }
   // Null where the end was the end.
-  const DevicePoint* results() const {
-    return on_device == nullptr ? nullptr : on_device->results.get();
+  std::shared_ptr<DevicePoint> results() const {
+    return on_device == nullptr ? nullptr : on_device->results;
   }
   // No rank had values; data is untouched.
   bool absent_everywhere() const { return absent_everywhere_; }

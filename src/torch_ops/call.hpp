@@ -19,6 +19,9 @@ struct Call {
   ProcessSet set;
   std::string name;
   bool transient = false;
+  // When its tensors, on a device, have their values; null: when the current stream comes to where
+  // the operation is made.
+  std::shared_ptr<DevicePoint> ready;
 
   // `function` is the API's, for messages; `operation` begins the name if none was given, and is a
   // literal.

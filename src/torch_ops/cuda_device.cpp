@@ -104,9 +104,23 @@ Status CudaDevice::find(std::optional<int> index, std::shared_ptr<Device>& devic
   return Status::ok();
 }
 
-void put_on_device(Device& device, Operation& operation) {
+std::optional<c10::Stream> CudaDevice::open_stream(int index) {
+  std::shared_ptr<Device> device;
+  if (!find(index, device).is_ok()) return std::nullopt;
+  const c10::Stream stream = current_stream(*device);
+  if (device->captures(stream.native_handle())) return std::nullopt;
+  return stream;
+}
+
+std::shared_ptr<DevicePoint> point_on_device(Device& device) {
+  std::shared_ptr<DevicePoint> point;
+  throw_if_error(device.record(current_stream(device).native_handle(), point));
+  return point;
+}
+
+void put_on_device(std::shared_ptr<DevicePoint> ready, Operation& operation) {
   operation.on_device = std::make_unique<OperationOnDevice>();
-  throw_if_error(device.record(current_stream(device).native_handle(), operation.on_device->ready));
+  operation.on_device->ready = std::move(ready);
 }
 
 // The operation owns these functions, and calls them while it lives.
@@ -125,16 +139,22 @@ void finish_on_device(const std::shared_ptr<Device>& device, Operation& operatio
                                 std::size_t index, const std::vector<std::int64_t>& rows) {
       const c10::StreamGuard guard(stream);
       void* const result = make(index, rows);
-      std::shared_ptr<DevicePoint> point;
-      throw_if_error(device->record(stream.native_handle(), point));
-      throw_if_error(device->wait(operation.on_device->queue, *point));
+      throw_if_error(device->wait(operation.on_device->queue, *point_on_device(*device)));
       return result;
     };
   }
 }
 
-void wait_on_device(Device& device, const Operation& operation) {
-  throw_if_error(device.wait(current_stream(device).native_handle(), *operation.results()));
+void use_on_device(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.is_cuda() || !tensor.has_storage()) return;
+  cuda().recordDataPtrOnStream(tensor.storage().data_ptr(), cuda().getStream(tensor.device()));
+}
+
+void WaitsOnDevice::wait(Device* device, const Operation& operation) {
+  std::shared_ptr<DevicePoint> results = operation.results();
+  if (results == nullptr || results == last_) return;
+  throw_if_error(device->wait(current_stream(*device).native_handle(), *results));
+  last_ = std::move(results);
 }
 
 int local_device() {

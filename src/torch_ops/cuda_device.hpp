@@ -3,6 +3,9 @@
 // loaded.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
+
 #include <memory>
 #include <optional>
 
@@ -32,6 +35,10 @@ class CudaDevice {
   // given, which must be its number if there is one, or else that of choose().
   Status find(std::optional<int> index, std::shared_ptr<Device>& device) KOLO_EXCLUDES(mutex_);
 
+  // This thread's current stream on the device of that number, if a later call may submit what is
+  // put there: the process reduces on that device, and the stream is not captured.
+  std::optional<c10::Stream> open_stream(int index) KOLO_EXCLUDES(mutex_);
+
  private:
   const nccl::Options options_;
   const Topology topology_;
@@ -39,16 +46,31 @@ class CudaDevice {
   std::shared_ptr<Device> device_ KOLO_GUARDED_BY(mutex_);
 };
 
-// The operation's tensors are on the device: notes when they will have their values, which is when
-// this thread's current stream comes here. Throws InvalidArgumentError while that is captured into
-// a graph.
-void put_on_device(Device& device, Operation& operation);
+// Where this thread's current stream is now. Throws InvalidArgumentError while that is captured
+// into a graph.
+std::shared_ptr<DevicePoint> point_on_device(Device& device);
+
+// The operation's tensors are on the device, and have their values when that comes to the point.
+void put_on_device(std::shared_ptr<DevicePoint> ready, Operation& operation);
 
 // What the operation does with tensors when it runs happens on its queue; memory for results is
 // that of this thread's current stream.
 void finish_on_device(const std::shared_ptr<Device>& device, Operation& operation);
 
-// This thread's current stream waits for the results; nobody else does.
-void wait_on_device(Device& device, const Operation& operation);
+// This thread's current stream works with the tensor, which may have been made on another one:
+// LibTorch's allocator gives its memory to nobody else before that has gone on. Nothing on the
+// host.
+void use_on_device(const at::Tensor& tensor);
+
+// This thread's current stream, which stays the same one, waits for the results of operations;
+// nobody else does. Those that one collective has brought are waited for once.
+class WaitsOnDevice {
+ public:
+  // For those of an operation on the host there is nothing to wait for.
+  void wait(Device* device, const Operation& operation);
+
+ private:
+  std::shared_ptr<DevicePoint> last_;
+};
 
 }  // namespace kolo

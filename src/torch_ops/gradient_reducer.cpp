@@ -37,13 +37,6 @@ class ReduceHook final : public PostAccumulateGradHook {
   std::unique_ptr<PostAccumulateGradHook> before_;
 };
 
-// The shape of the values of a sparse gradient without any.
-std::vector<std::int64_t> rows_of_nothing(const at::Tensor& parameter) {
-  std::vector<std::int64_t> shape = parameter.sizes().vec();
-  shape[0] = 0;
-  return shape;
-}
-
 // How many tensors refer to the storage of a gradient that is nobody else's, while its hook runs:
 // autograd's own is one of them, or not, as LibTorch likes.
 std::size_t references_in_hook() {
@@ -141,13 +134,10 @@ void GradientReducer::State::gradient_ready(std::size_t index) {
   ++parameter.passes;
   if (!is_ready(unit) || !may_be_submitted(unit)) return;
   in_hook = &parameter;
-  try {
-    submit(unit);
-  } catch (...) {
-    in_hook = nullptr;
-    throw;
-  }
+  FirstError error;
+  send(parameter.unit, error);
   in_hook = nullptr;
+  error.rethrow();
 }
 
 // In the first step a rank cannot know whether the others' gradients are sparse, or whether they
@@ -237,109 +227,6 @@ at::Tensor GradientReducer::State::in_layout(const Parameter& parameter,
   if (gradient.is_sparse() && dense) return gradient.to_dense();
   if (!gradient.is_sparse() && parameter.layout == Layout::kSparse) return gradient.to_sparse(1);
   return gradient;
-}
-
-at::Tensor GradientReducer::State::compressed(const at::Tensor& gradient) const {
-  const bool wide = gradient.scalar_type() == at::kFloat || gradient.scalar_type() == at::kDouble;
-  if (!wide || options.compression() == Compression::None) return gradient;
-  return gradient.to(options.compression() == Compression::Fp16 ? at::kHalf : at::kBFloat16);
-}
-
-void GradientReducer::State::submit(Unit& unit) {
-  std::vector<Travelling> dense;
-  for (const std::size_t member : unit.members) {
-    Parameter& parameter = parameters[member];
-    if (!parameter.tensor.requires_grad()) continue;
-    const at::Tensor gradient = reducible_gradient(parameter);
-    if (parameter.layout == Layout::kSparse) {
-      submit_sparse(unit, member, gradient);
-      continue;
-    }
-    const at::Tensor values = gradient.defined()
-                                  ? gradient
-                                  : at::zeros_like(parameter.tensor, at::MemoryFormat::Contiguous);
-    dense.push_back({member, compressed(values), !gradient.defined()});
-  }
-  if (!dense.empty()) submit_dense(unit, std::move(dense));
-}
-
-void GradientReducer::State::submit_sparse(Unit& unit, std::size_t index,
-                                           const at::Tensor& gradient) {
-  const Parameter& parameter = parameters[index];
-  const at::Tensor mine =
-      gradient.defined() ? gradient
-                         : at::sparse_coo_tensor(at::empty({1, 0}, at::kLong),
-                                                 at::empty({0}, parameter.tensor.options())
-                                                     .reshape(rows_of_nothing(parameter.tensor)),
-                                                 parameter.tensor.sizes());
-  unit.sparse.emplace_back(index,
-                           sparse_allreduce_async(mine, reduction(parameter.name + ".sparse")));
-}
-
-void GradientReducer::State::submit_dense(Unit& unit, std::vector<Travelling> dense) {
-  const Call call("DistributedOptimizer", "allreduce", unit.name, options.process_set());
-  std::vector<at::Tensor> works;
-  bool absent = true;
-  for (const Travelling& one : dense) {
-    works.push_back(one.work);
-    absent = absent && one.was_undefined;
-  }
-  std::shared_ptr<Operation> operation = make_allreduce(call, works, reduction(""));
-  if (dense.size() > 1) {
-    for (std::size_t i = 0; i < dense.size(); ++i)
-      operation->descriptor.tensors[i].name = parameters[dense[i].parameter].name;
-  }
-  operation->absent = absent;
-  unit.dense = std::move(dense);
-  unit.reduction = kolo::submit(call.session, std::move(operation), std::move(works));
-}
-
-// Parameters that backward() did not reach here, but may have reached on another rank. A unit that
-// cannot be submitted does not keep the others from it.
-void GradientReducer::State::submit_missing(FirstError& error) {
-  for (Unit& unit : units) {
-    if (unit.in_flight() || !is_trainable(unit)) continue;
-    error.catch_from([&] { submit(unit); });
-  }
-}
-
-// Waits, and gives what is reduced: nothing if no rank had any of it.
-std::vector<GradientReducer::State::Travelling> GradientReducer::State::arrived(Unit& unit) {
-  GroupHandle handle = std::move(*unit.reduction);
-  unit.reduction.reset();
-  std::vector<Travelling> dense = std::exchange(unit.dense, {});
-  handle.wait();
-  if (handle.absent_everywhere()) dense.clear();
-  return dense;
-}
-
-void GradientReducer::State::finish_dense(Unit& unit) {
-  for (const Travelling& one : arrived(unit)) {
-    at::Tensor& parameter = parameters[one.parameter].tensor;
-    const at::Tensor gradient = parameter.grad();
-    if (!gradient.defined()) {
-      parameter.mutable_grad() = one.work.to(parameter.scalar_type());
-    } else if (!one.work.is_same(gradient)) {
-      const at::NoGradGuard no_grad;
-      parameter.mutable_grad().copy_(one.work);
-    }
-  }
-}
-
-void GradientReducer::State::finish_sparse(Unit& unit, FirstError& error) {
-  for (auto& [index, handle] : std::exchange(unit.sparse, {})) {
-    error.catch_from(
-        [&, &at = index, &one = handle] { parameters[at].tensor.mutable_grad() = one.wait(); });
-  }
-}
-
-// Every reduction is waited for, so that all gradients are the caller's again.
-void GradientReducer::State::wait_for_all(FirstError& error) {
-  for (Unit& unit : units) {
-    if (unit.reduction) error.catch_from([&] { finish_dense(unit); });
-    finish_sparse(unit, error);
-  }
-  for (Parameter& parameter : parameters) parameter.accumulations = parameter.passes = 0;
 }
 
 void GradientReducer::synchronize() {

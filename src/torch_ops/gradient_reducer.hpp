@@ -2,10 +2,12 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
 
 #include <exception>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "core/thread_annotations.hpp"
 #include "kolo/operations.h"
 #include "kolo/optimizer.h"
+#include "torch_ops/handle_state.hpp"
 
 namespace kolo::detail {
 
@@ -64,12 +67,34 @@ struct GradientReducer::State {
   struct Unit {
     std::string name;
     std::vector<std::size_t> members;
+    bool held = false;  // in `held`, and does not change any more
     // In flight.
-    std::optional<GroupHandle> reduction;
+    std::optional<Submission> reduction;
     std::vector<Travelling> dense;
     std::vector<std::pair<std::size_t, Handle>> sparse;  // by parameter
 
-    bool in_flight() const { return reduction.has_value() || !sparse.empty(); }
+    bool in_flight() const { return held || reduction.has_value() || !sparse.empty(); }
+  };
+
+  // Units on a device that will be submitted together: a few large steps cost the host less than
+  // many small ones, and what has been made on one stream needs one event.
+  struct Held {
+    std::vector<std::size_t> units;
+    std::size_t bytes = 0;
+    std::optional<c10::Stream> stream;  // where their gradients were made
+  };
+
+  // What a unit sends.
+  struct Departure {
+    Unit* unit = nullptr;
+    std::vector<Travelling> dense;
+  };
+
+  // Gradients that have arrived in another dtype, and where they go.
+  struct Landing {
+    std::vector<at::Tensor> to;
+    std::vector<at::Tensor> from;
+    void copy();
   };
 
   DistributedOptimizerOptions options;  // constant after construction
@@ -78,6 +103,7 @@ struct GradientReducer::State {
   Mutex mutex;
   std::vector<Parameter> parameters KOLO_GUARDED_BY(mutex);
   std::vector<Unit> units KOLO_GUARDED_BY(mutex);
+  Held held KOLO_GUARDED_BY(mutex);
   bool synchronized KOLO_GUARDED_BY(mutex) = false;  // no gradient was accumulated since
   bool skip KOLO_GUARDED_BY(mutex) = false;
   bool no_sync KOLO_GUARDED_BY(mutex) = false;
@@ -92,20 +118,30 @@ struct GradientReducer::State {
   bool may_be_submitted(const Unit& unit) const KOLO_REQUIRES(mutex);
   bool is_trainable(const Unit& unit) const KOLO_REQUIRES(mutex);
   void agree_on_layouts() KOLO_REQUIRES(mutex);
-  void submit(Unit& unit) KOLO_REQUIRES(mutex);
-  void submit_sparse(Unit& unit, std::size_t index, const at::Tensor& gradient)
-      KOLO_REQUIRES(mutex);
-  void submit_dense(Unit& unit, std::vector<Travelling> dense) KOLO_REQUIRES(mutex);
   at::Tensor reducible_gradient(Parameter& parameter) const KOLO_REQUIRES(mutex);
   bool shares_storage(const Parameter& parameter, const at::Tensor& gradient) const
       KOLO_REQUIRES(mutex);
   at::Tensor in_layout(const Parameter& parameter, const at::Tensor& gradient) const;
-  at::Tensor compressed(const at::Tensor& gradient) const;
   AllreduceOptions reduction(const std::string& name) const;
+
+  // On the way out.
+  void send(std::size_t unit, FirstError& error) KOLO_REQUIRES(mutex);
+  std::optional<c10::Stream> stream_to_hold_on(const Unit& unit) const KOLO_REQUIRES(mutex);
+  void hold(std::size_t unit, c10::Stream stream, FirstError& error) KOLO_REQUIRES(mutex);
+  void submit_held(FirstError& error) KOLO_REQUIRES(mutex);
   void submit_missing(FirstError& error) KOLO_REQUIRES(mutex);
+  void submit(std::span<const std::size_t> batch, FirstError& error) KOLO_REQUIRES(mutex);
+  std::vector<Travelling> gradients_of(Unit& unit) KOLO_REQUIRES(mutex);
+  void submit_sparse(Unit& unit, std::size_t index, const at::Tensor& gradient)
+      KOLO_REQUIRES(mutex);
+  void submit_dense(std::vector<Departure> departures, FirstError& error) KOLO_REQUIRES(mutex);
+  void compress(std::vector<Departure>& departures) const;
+  void submit_one(Departure departure, std::shared_ptr<DevicePoint>& ready) KOLO_REQUIRES(mutex);
+
+  // On the way back.
   void wait_for_all(FirstError& error) KOLO_REQUIRES(mutex);
-  std::vector<Travelling> arrived(Unit& unit) KOLO_REQUIRES(mutex);
-  void finish_dense(Unit& unit) KOLO_REQUIRES(mutex);
+  std::vector<Travelling> arrived(Unit& unit, WaitsOnDevice& results) KOLO_REQUIRES(mutex);
+  void finish_dense(Unit& unit, WaitsOnDevice& results, Landing& landing) KOLO_REQUIRES(mutex);
   void finish_sparse(Unit& unit, FirstError& error) KOLO_REQUIRES(mutex);
 
   // Where steps are reduced, not gradients.

@@ -12,6 +12,16 @@ detail::HandleState<Result>& checked(const std::unique_ptr<detail::HandleState<R
   throw InvalidArgumentError("this kolo::Handle was moved from and belongs to no operation");
 }
 
+void use(const at::Tensor& result) {
+  use_on_device(result);
+}
+void use(const std::vector<at::Tensor>& results) {
+  for (const at::Tensor& result : results) use_on_device(result);
+}
+void use(const AlltoallResult& result) {
+  use_on_device(result.output);
+}
+
 }  // namespace
 
 template <typename Result>
@@ -29,9 +39,11 @@ Result BasicHandle<Result>::wait(std::optional<Seconds> timeout) {
   detail::HandleState<Result>& state = checked(state_);
   std::optional<Clock::duration> limit;
   if (timeout) limit = seconds(timeout->count());
-  throw_if_error(state.session->engine().wait(state.operation, limit));
-  if (state.operation->results() != nullptr) wait_on_device(*state.device, *state.operation);
-  return state.result();
+  WaitsOnDevice results;
+  state.wait(limit, results);
+  Result result = state.result();
+  if (state.device != nullptr) use(result);
+  return result;
 }
 
 template <typename Result>

@@ -15,11 +15,21 @@
 
 namespace kolo::detail {
 
-template <typename Result>
-struct HandleState {
+// An operation that the engine has.
+struct Submission {
   std::shared_ptr<Session> session;  // its engine answers even after shutdown()
   std::shared_ptr<Operation> operation;
   std::shared_ptr<Device> device;  // where its tensors are; null: on the host
+
+  // Waits for the end. Throws what went wrong.
+  void wait(std::optional<Clock::duration> limit, WaitsOnDevice& results) const {
+    throw_if_error(session->engine().wait(operation, limit));
+    results.wait(device.get(), *operation);
+  }
+};
+
+template <typename Result>
+struct HandleState : Submission {
   // When the operation has ended well: a tensor that was given, or what the operation fills, or
   // what is made then.
   std::variant<Result, std::shared_ptr<const Result>, std::function<Result()>> outcome;
@@ -55,23 +65,30 @@ inline void keep_mode(Operation& operation) {
 }
 
 // Hands the operation to its session's engine; throws if it is refused.
-template <typename Result>
-BasicHandle<Result> submit(detail::HandleState<Result> state) {
-  keep_mode(*state.operation);
-  if (state.operation->descriptor.device != DeviceKind::kCpu) {
-    throw_if_error(state.session->cuda_device().find(std::nullopt, state.device));
-    finish_on_device(state.device, *state.operation);
+inline detail::Submission submit(std::shared_ptr<Session> session,
+                                 std::shared_ptr<Operation> operation) {
+  detail::Submission made{std::move(session), std::move(operation), nullptr};
+  keep_mode(*made.operation);
+  if (made.operation->descriptor.device != DeviceKind::kCpu) {
+    throw_if_error(made.session->cuda_device().find(std::nullopt, made.device));
+    finish_on_device(made.device, *made.operation);
   }
-  throw_if_error(state.session->engine().submit(state.operation));
-  return BasicHandle<Result>(std::make_unique<detail::HandleState<Result>>(std::move(state)));
+  throw_if_error(made.session->engine().submit(made.operation));
+  return made;
+}
+
+// Its handle, of a result as HandleState has it.
+template <typename Result, typename Outcome>
+BasicHandle<Result> handle_of(detail::Submission submission, Outcome outcome) {
+  return BasicHandle<Result>(std::make_unique<detail::HandleState<Result>>(
+      detail::HandleState<Result>{std::move(submission), std::move(outcome)}));
 }
 
 // The same for a result that is there already, as the tensor that is worked on in place.
 template <typename Result>
 BasicHandle<Result> submit(const std::shared_ptr<Session>& session,
                            std::shared_ptr<Operation> operation, Result given) {
-  return submit<Result>(
-      detail::HandleState<Result>{session, std::move(operation), nullptr, std::move(given)});
+  return handle_of<Result>(submit(session, std::move(operation)), std::move(given));
 }
 
 // The same for a result that the operation fills.
@@ -79,8 +96,7 @@ template <typename Result>
 BasicHandle<Result> submit(const std::shared_ptr<Session>& session,
                            std::shared_ptr<Operation> operation,
                            std::shared_ptr<const Result> result) {
-  return submit<Result>(
-      detail::HandleState<Result>{session, std::move(operation), nullptr, std::move(result)});
+  return handle_of<Result>(submit(session, std::move(operation)), std::move(result));
 }
 
 }  // namespace kolo

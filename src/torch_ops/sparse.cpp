@@ -29,6 +29,7 @@ at::Tensor scaled(const at::Tensor& values, double factor) {
 
 // What all ranks have, added up where indices meet.
 at::Tensor combine(const Gathered& gathered, const std::vector<std::int64_t>& size, double factor) {
+  for (const at::Tensor& tensor : gathered.tensors) use_on_device(tensor);
   const at::Tensor indices = gathered.tensors[0].t();
   const at::Tensor& values = gathered.tensors[1];
   const at::Tensor sum =
@@ -64,9 +65,9 @@ Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& 
   operation->descriptor.postscale = options.postscale_factor();
   double factor = options.postscale_factor();
   if (options.op() == ReduceOp::Average) factor /= call.size();
-  return submit(detail::HandleState<at::Tensor>{
-      call.session, std::move(operation), nullptr,
-      [gathered, size = mine.sizes().vec(), factor] { return combine(*gathered, size, factor); }});
+  return handle_of<at::Tensor>(
+      submit(call.session, std::move(operation)),
+      [gathered, size = mine.sizes().vec(), factor] { return combine(*gathered, size, factor); });
 }
 
 }  // namespace kolo

@@ -45,23 +45,26 @@ void GradientReducer::State::submit_steps(FirstError& error) {
     steps.push_back(parameter.tensor.detach() - start);
     parameter.tensor.copy_(start);
   }
+  std::vector<Departure> departures;
   for (Unit& unit : units) {
-    std::vector<Travelling> dense;
+    Departure& departure = departures.emplace_back(Departure{&unit, {}});
     for (const std::size_t member : unit.members) {
       const at::Tensor& parameter = parameters[member].tensor;
       if (!parameter.requires_grad()) continue;
-      dense.push_back({member, compressed(steps[member]), !parameter.grad().defined()});
+      departure.dense.push_back({member, steps[member], !parameter.grad().defined()});
     }
-    if (!dense.empty()) error.catch_from([&] { submit_dense(unit, std::move(dense)); });
   }
+  submit_dense(std::move(departures), error);
 }
 
 void GradientReducer::State::finish_steps(FirstError& error) {
   const at::NoGradGuard no_grad;
+  WaitsOnDevice results;
   for (Unit& unit : units) {
     if (!unit.reduction) continue;
     error.catch_from([&] {
-      for (const Travelling& one : arrived(unit)) parameters[one.parameter].tensor.add_(one.work);
+      for (const Travelling& one : arrived(unit, results))
+        parameters[one.parameter].tensor.add_(one.work);
     });
   }
 }

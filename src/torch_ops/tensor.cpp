@@ -87,7 +87,7 @@ void note_device(const Call& call, at::TensorList tensors, Operation& operation)
   std::shared_ptr<Device> device;
   throw_if_error(call.session->cuda_device().find(tensors[0].device().index(), device));
   operation.descriptor.device = DeviceKind::kCuda;
-  put_on_device(*device, operation);
+  put_on_device(call.ready != nullptr ? call.ready : point_on_device(*device), operation);
 }
 
 void check_same_device(const Call& call, at::TensorList tensors) {

@@ -42,6 +42,13 @@ void enqueue(cudaStream_t stream, std::function<void()> task);
 // Waits until all on the stream is done.
 void drain(cudaStream_t stream);
 
+// How many events have been recorded on the stream, and waited for by it.
+struct EventCounts {
+  std::size_t recorded = 0;
+  std::size_t waited = 0;
+};
+EventCounts event_counts(cudaStream_t stream);
+
 // From now on allocations that would go beyond this fail.
 void limit_memory(std::size_t bytes);
 

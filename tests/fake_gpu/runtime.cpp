@@ -39,6 +39,14 @@ class Stream {
     tasks_.push_back(std::move(task));
     changed_.notify_all();
   }
+  void count(std::size_t EventCounts::*what) {
+    const std::lock_guard lock(mutex_);
+    ++(counts_.*what);
+  }
+  EventCounts counts() {
+    const std::lock_guard lock(mutex_);
+    return counts_;
+  }
   void drain() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return tasks_.empty() && !busy_; });
@@ -76,6 +84,7 @@ class Stream {
   std::deque<std::function<void()>> tasks_;
   bool busy_ = false;
   bool closed_ = false;
+  EventCounts counts_;
 };
 
 // One time that an event was recorded.
@@ -136,6 +145,9 @@ void enqueue(cudaStream_t stream, std::function<void()> task) {
 }
 void drain(cudaStream_t stream) {
   stream_of(stream).drain();
+}
+EventCounts event_counts(cudaStream_t stream) {
+  return stream_of(stream).counts();
 }
 void capture(bool now) {
   captures = now;
@@ -216,6 +228,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     const std::lock_guard lock(one.mutex);
     one.flag = flag;
   }
+  stream_of(stream).count(&EventCounts::recorded);
   enqueue(stream, [flag] { flag->set(); });
   return cudaSuccess;
 }
@@ -237,6 +250,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
+  stream_of(stream).count(&EventCounts::waited);
   if (std::shared_ptr<Flag> flag = event_of(event).get())
     enqueue(stream, [flag = std::move(flag)] { flag->wait(); });
   return cudaSuccess;

@@ -3,6 +3,9 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/torch.h>
 
+#ifdef KOLO_FAKE_CUDA
+#include "fake_gpu/fake_gpu.hpp"
+#endif
 #include "torch_ops/everywhere.hpp"
 #include "torch_ops/fixture.hpp"
 
@@ -211,6 +214,130 @@ TEST_F(CudaTensors, TrainsAsOnTheCpu) {
     EXPECT_LT(losses.back(), losses.front());
   }
 }
+
+// Half of the net on each of two streams; gradients of both, and of a frozen layer and one that
+// only some ranks reach.
+TEST_F(CudaTensors, GradientsFromSeveralStreams) {
+  const c10::Stream first = new_stream();
+  const c10::Stream second = new_stream();
+  torch::manual_seed(3);
+  torch::nn::Linear left(4, 3);
+  torch::nn::Linear right(4, 3);
+  torch::nn::Linear seldom(4, 3);
+  std::vector<at::Tensor> parameters;
+  for (torch::nn::Linear& layer : {std::ref(left), std::ref(right), std::ref(seldom)}) {
+    layer->to(device());
+    for (const at::Tensor& parameter : layer->parameters()) parameters.push_back(parameter);
+  }
+  broadcast_parameters(parameters);
+  for (const Compression compression : {Compression::None, Compression::Fp16}) {
+    DistributedOptimizer<torch::optim::SGD> optimizer(
+        parameters, torch::optim::SGDOptions(1.0),
+        DistributedOptimizerOptions().op(ReduceOp::Sum).compression(compression));
+    for (int step = 0; step < 4; ++step) {
+      std::vector<at::Tensor> before;
+      for (const at::Tensor& parameter : parameters) before.push_back(parameter.detach().clone());
+      optimizer.zero_grad();
+      const auto backward = [&](const c10::Stream& stream, torch::nn::Linear& layer, double value) {
+        const c10::StreamGuard guard(stream);
+        layer(at::full({1, 4}, value, on_device())).sum().backward();
+      };
+      backward(first, left, rank() + 1);
+      backward(second, right, 2 * rank() + 1);
+      if (rank() == step % size()) backward(first, seldom, 4);
+      optimizer.step();
+      const double values[] = {sum_of_ranks() + size(), 2 * sum_of_ranks() + size(), 4};
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        const bool is_weight = i % 2 == 0;
+        const double biases = i < 4 ? size() : 1;
+        expect_equal(before[i] - parameters[i].detach(),
+                     at::full(before[i].sizes(), is_weight ? values[i / 2] : biases));
+      }
+    }
+  }
+}
+
+// As an image's layers may have them: a gradient that is not contiguous is copied by the stream
+// before it is reduced, also behind one that is reduced as it is.
+TEST_F(CudaTensors, GradientsInOtherMemoryFormats) {
+  const at::Tensor plain = at::ones({5}, on_device()).requires_grad_();
+  const at::Tensor image = at::ones({2, 3, 4, 5}, on_device())
+                               .contiguous(at::MemoryFormat::ChannelsLast)
+                               .requires_grad_();
+  DistributedOptimizer<torch::optim::SGD> optimizer(
+      std::vector<at::Tensor>{image, plain}, torch::optim::SGDOptions(1.0),
+      DistributedOptimizerOptions().op(ReduceOp::Sum));
+  for (int step = 1; step <= 3; ++step) {
+    optimizer.zero_grad();
+    ((plain * (rank() + 1)).sum() + (image * (rank() + 2)).sum()).backward();
+    EXPECT_FALSE(image.grad().is_contiguous());
+    optimizer.step();
+    const double sum = sum_of_ranks() + size();
+    expect_equal(plain.detach(), at::full({5}, 1 - step * sum));
+    expect_equal(image.detach(), at::full({2, 3, 4, 5}, 1 - step * (sum + size())));
+  }
+}
+
+#ifdef KOLO_FAKE_CUDA
+
+std::vector<at::Tensor> many_parameters(const at::TensorOptions& options) {
+  std::vector<at::Tensor> parameters;
+  for (int i = 0; i < 50; ++i) parameters.push_back(at::ones({100}, options).requires_grad_());
+  return parameters;
+}
+
+at::Tensor loss_of(const std::vector<at::Tensor>& parameters) {
+  at::Tensor loss = parameters[0].sum();
+  for (std::size_t i = 1; i < parameters.size(); ++i) loss = loss + parameters[i].sum();
+  return loss;
+}
+
+// The host's part does not grow with the number of tensors.
+TEST_F(CudaTensors, AStepOfManyTensorsNeedsFewEvents) {
+  const c10::Stream stream = new_stream();
+  const c10::StreamGuard guard(stream);
+  const std::vector<at::Tensor> parameters = many_parameters(on_device());
+  DistributedOptimizer<torch::optim::SGD> optimizer(parameters, torch::optim::SGDOptions(0.1));
+  auto* const native = static_cast<cudaStream_t>(stream.native_handle());
+  fake_gpu::EventCounts before;
+  for (int step = 0; step < 6; ++step) {
+    before = fake_gpu::event_counts(native);
+    optimizer.zero_grad();
+    loss_of(parameters).backward();
+    optimizer.step();
+  }
+  const fake_gpu::EventCounts after = fake_gpu::event_counts(native);
+  // Autograd itself has its streams wait for each other.
+  EXPECT_LE(after.recorded - before.recorded, 10);
+  // A rank alone has no buckets, and each tensor a result.
+  if (size() > 1) {
+    EXPECT_LE(after.waited - before.waited, 10);
+  }
+}
+
+TEST_F(CudaTensors, HeldGradientsAreInFlight) {
+  const std::vector<at::Tensor> parameters = many_parameters(on_device());
+  DistributedOptimizer<torch::optim::SGD> optimizer(parameters, torch::optim::SGDOptions(0.1));
+  loss_of(parameters).backward();
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { optimizer.zero_grad(); }),
+              HasSubstr("is being reduced"));
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { loss_of(parameters).backward(); }),
+              HasSubstr("accumulated once more"));
+  optimizer.step();
+  expect_equal(parameters[0].detach(), at::full({100}, 0.9));  // which backward() did not reach
+}
+
+TEST_F(CudaTensors, ABackwardPassThatIsCapturedIsRefused) {
+  const std::vector<at::Tensor> parameters = many_parameters(on_device());
+  DistributedOptimizer<torch::optim::SGD> optimizer(parameters, torch::optim::SGDOptions(0.1));
+  const at::Tensor loss = loss_of(parameters);
+  fake_gpu::capture(true);
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { loss.backward(); }),
+              HasSubstr("cannot be captured"));
+  fake_gpu::capture(false);
+}
+
+#endif
 
 }  // namespace
 }  // namespace kolo

@@ -11,6 +11,13 @@
 namespace kolo::nccl {
 namespace {
 
+Status look_at_capture(cudaStream_t stream, bool& captured) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  Status status = cuda_status(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing");
+  captured = capture != cudaStreamCaptureStatusNone;
+  return status;
+}
+
 class CudaDevice final : public Device {
  public:
   CudaDevice(int index, const Options& options)
@@ -18,11 +25,16 @@ class CudaDevice final : public Device {
 
   int index() const override { return events_->device(); }
 
+  bool captures(void* queue) const override {
+    bool captured = false;
+    return !look_at_capture(static_cast<cudaStream_t>(queue), captured).is_ok() || captured;
+  }
+
   Status record(void* queue, std::shared_ptr<DevicePoint>& point) override {
     auto* const stream = static_cast<cudaStream_t>(queue);
-    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-    Status status = cuda_status(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing");
-    if (status.is_ok() && capture != cudaStreamCaptureStatusNone) {
+    bool captured = false;
+    Status status = look_at_capture(stream, captured);
+    if (status.is_ok() && captured) {
       status = Status::invalid_argument(
           "a reduction cannot be captured into a CUDA graph, for ranks agree on each anew: capture "
           "forward and backward under no_sync(), and reduce outside of the graph");

@@ -1,0 +1,250 @@
+// Gradients on their way: from a hook to the engine, and back.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/StreamGuard.h>
+
+#include <algorithm>
+
+#include "torch_ops/call.hpp"
+#include "torch_ops/gradient_reducer.hpp"
+
+namespace kolo::detail {
+namespace {
+
+// Of a bucket on a device, so much is held at most.
+constexpr std::int64_t kHeldPart = 8;
+
+// Tensors in a buffer begin where the widest loads may.
+constexpr std::int64_t kAlignment = 16;
+
+// The shape of the values of a sparse gradient without any.
+std::vector<std::int64_t> rows_of_nothing(const at::Tensor& parameter) {
+  std::vector<std::int64_t> shape = parameter.sizes().vec();
+  shape[0] = 0;
+  return shape;
+}
+
+bool is_wide(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble;
+}
+
+}  // namespace
+
+// --- out ---
+
+void GradientReducer::State::send(std::size_t unit, FirstError& error) {
+  if (const std::optional<c10::Stream> stream = stream_to_hold_on(units[unit])) {
+    hold(unit, *stream, error);
+  } else {
+    submit({&unit, 1}, error);
+  }
+}
+
+// Where the unit's gradients have just been put; nothing if they go at once. What is wrong is said
+// when they are submitted.
+std::optional<c10::Stream> GradientReducer::State::stream_to_hold_on(const Unit& unit) const {
+  const at::Device device = parameters[unit.members[0]].tensor.device();
+  if (!device.is_cuda()) return std::nullopt;
+  const bool all = std::all_of(unit.members.begin(), unit.members.end(), [&](std::size_t member) {
+    const Parameter& parameter = parameters[member];
+    return parameter.tensor.device() == device && parameter.layout != Layout::kSparse;
+  });
+  const auto running = session_or_null();
+  if (!all || running == nullptr) return std::nullopt;
+  return running->cuda_device().open_stream(device.index());
+}
+
+void GradientReducer::State::hold(std::size_t unit, c10::Stream stream, FirstError& error) {
+  if (held.stream && *held.stream != stream) submit_held(error);
+  held.stream = stream;
+  held.units.push_back(unit);
+  units[unit].held = true;
+  for (const std::size_t member : units[unit].members)
+    held.bytes += parameters[member].tensor.nbytes();
+  const std::int64_t bucket = session("DistributedOptimizer")->config().cuda_fusion_threshold_bytes;
+  if (held.bytes >= static_cast<std::size_t>(bucket / kHeldPart)) submit_held(error);
+}
+
+void GradientReducer::State::submit_held(FirstError& error) {
+  const Held batch = std::exchange(held, {});
+  if (batch.units.empty()) return;
+  for (const std::size_t unit : batch.units) units[unit].held = false;
+  const c10::StreamGuard guard(*batch.stream);
+  submit(batch.units, error);
+}
+
+// Parameters that backward() did not reach here, but may have reached on another rank. A unit that
+// cannot be submitted does not keep the others from it.
+void GradientReducer::State::submit_missing(FirstError& error) {
+  for (std::size_t unit = 0; unit < units.size(); ++unit) {
+    if (units[unit].in_flight() || !is_trainable(units[unit])) continue;
+    error.catch_from([&] { send(unit, error); });
+  }
+  error.catch_from([&] { submit_held(error); });
+}
+
+void GradientReducer::State::submit(std::span<const std::size_t> batch, FirstError& error) {
+  std::vector<Departure> departures;
+  departures.reserve(batch.size());
+  for (const std::size_t unit : batch) {
+    error.catch_from([&] { departures.push_back({&units[unit], gradients_of(units[unit])}); });
+  }
+  submit_dense(std::move(departures), error);
+}
+
+// Sparse ones are submitted.
+std::vector<GradientReducer::State::Travelling> GradientReducer::State::gradients_of(Unit& unit) {
+  std::vector<Travelling> dense;
+  for (const std::size_t member : unit.members) {
+    Parameter& parameter = parameters[member];
+    if (!parameter.tensor.requires_grad()) continue;
+    const at::Tensor gradient = reducible_gradient(parameter);
+    if (parameter.layout == Layout::kSparse) {
+      submit_sparse(unit, member, gradient);
+      continue;
+    }
+    const at::Tensor values = gradient.defined()
+                                  ? gradient
+                                  : at::zeros_like(parameter.tensor, at::MemoryFormat::Contiguous);
+    dense.push_back({member, values, !gradient.defined()});
+  }
+  return dense;
+}
+
+void GradientReducer::State::submit_sparse(Unit& unit, std::size_t index,
+                                           const at::Tensor& gradient) {
+  const Parameter& parameter = parameters[index];
+  const at::Tensor mine =
+      gradient.defined() ? gradient
+                         : at::sparse_coo_tensor(at::empty({1, 0}, at::kLong),
+                                                 at::empty({0}, parameter.tensor.options())
+                                                     .reshape(rows_of_nothing(parameter.tensor)),
+                                                 parameter.tensor.sizes());
+  unit.sparse.emplace_back(index,
+                           sparse_allreduce_async(mine, reduction(parameter.name + ".sparse")));
+}
+
+void GradientReducer::State::submit_dense(std::vector<Departure> departures, FirstError& error) {
+  error.catch_from([&] {
+    compress(departures);
+    std::shared_ptr<DevicePoint> ready;
+    for (Departure& one : departures) {
+      if (!one.dense.empty()) error.catch_from([&] { submit_one(std::move(one), ready); });
+    }
+  });
+}
+
+// All are cast into one buffer, by a few kernels for many tensors.
+void GradientReducer::State::compress(std::vector<Departure>& departures) const {
+  if (options.compression() == Compression::None) return;
+  const auto type = options.compression() == Compression::Fp16 ? at::kHalf : at::kBFloat16;
+  const auto step = kAlignment / static_cast<std::int64_t>(c10::elementSize(type));
+  std::vector<at::Tensor*> works;
+  std::int64_t count = 0;
+  for (Departure& departure : departures) {
+    for (Travelling& one : departure.dense) {
+      if (!is_wide(one.work)) continue;
+      if (!works.empty() && one.work.device() != works[0]->device()) {
+        one.work = one.work.to(type);  // of a unit that will be refused
+        continue;
+      }
+      works.push_back(&one.work);
+      count += (one.work.numel() + step - 1) / step * step;
+    }
+  }
+  if (works.empty()) return;
+  const at::NoGradGuard no_grad;
+  const at::Tensor buffer = at::empty({count}, works[0]->options().dtype(type));
+  std::vector<at::Tensor> from;
+  std::vector<at::Tensor> to;
+  count = 0;
+  for (at::Tensor* work : works) {
+    from.push_back(*work);
+    to.push_back(buffer.narrow(0, count, work->numel()).view(work->sizes()));
+    count += (work->numel() + step - 1) / step * step;
+  }
+  at::_foreach_copy_(to, from);
+  for (std::size_t i = 0; i < works.size(); ++i) *works[i] = to[i];
+}
+
+// `ready`: where the values of all were there that were submitted before; then also of this one.
+void GradientReducer::State::submit_one(Departure departure, std::shared_ptr<DevicePoint>& ready) {
+  Unit& unit = *departure.unit;
+  const std::vector<Travelling>& dense = departure.dense;
+  Call call("DistributedOptimizer", "allreduce", unit.name, options.process_set());
+  std::vector<at::Tensor> works;
+  works.reserve(dense.size());
+  bool absent = true;
+  bool as_it_is = true;
+  for (const Travelling& one : dense) {
+    works.push_back(one.work);
+    absent = absent && one.was_undefined;
+    as_it_is = as_it_is && one.work.is_contiguous();
+  }
+  if (as_it_is) call.ready = ready;  // else a copy is made first
+  std::shared_ptr<Operation> operation = make_allreduce(call, works, reduction(""));
+  if (operation->on_device != nullptr) ready = operation->on_device->ready;
+  if (dense.size() > 1) {
+    for (std::size_t i = 0; i < dense.size(); ++i)
+      operation->descriptor.tensors[i].name = parameters[dense[i].parameter].name;
+  }
+  operation->absent = absent;
+  unit.dense = std::move(departure.dense);
+  unit.reduction = kolo::submit(call.session, std::move(operation));
+}
+
+// --- back ---
+
+// Every reduction is waited for, so that all gradients are the caller's again.
+void GradientReducer::State::wait_for_all(FirstError& error) {
+  WaitsOnDevice results;
+  Landing landing;
+  for (Unit& unit : units) {
+    if (unit.reduction) error.catch_from([&] { finish_dense(unit, results, landing); });
+    finish_sparse(unit, error);
+  }
+  error.catch_from([&] { landing.copy(); });
+  for (Parameter& parameter : parameters) parameter.accumulations = parameter.passes = 0;
+}
+
+// Waits, and gives what is reduced: nothing if no rank had any of it.
+std::vector<GradientReducer::State::Travelling> GradientReducer::State::arrived(
+    Unit& unit, WaitsOnDevice& results) {
+  const Submission submission = std::move(*unit.reduction);
+  unit.reduction.reset();
+  std::vector<Travelling> dense = std::exchange(unit.dense, {});
+  submission.wait(std::nullopt, results);
+  if (submission.operation->absent_everywhere()) dense.clear();
+  return dense;
+}
+
+// On the host a gradient is copied when it has arrived, while others have not.
+void GradientReducer::State::finish_dense(Unit& unit, WaitsOnDevice& results, Landing& landing) {
+  for (const Travelling& one : arrived(unit, results)) {
+    const at::Tensor& parameter = parameters[one.parameter].tensor;
+    const at::Tensor gradient = parameter.grad();
+    if (!one.work.is_same(gradient)) use_on_device(one.work);
+    if (!gradient.defined()) {
+      parameter.mutable_grad() = one.work.to(parameter.scalar_type());
+    } else if (!one.work.is_same(gradient)) {
+      landing.to.push_back(gradient);
+      landing.from.push_back(one.work);
+    }
+  }
+  if (!landing.to.empty() && landing.to.back().is_cpu()) landing.copy();
+}
+
+void GradientReducer::State::Landing::copy() {
+  if (to.empty()) return;
+  const at::NoGradGuard no_grad;
+  at::_foreach_copy_(std::exchange(to, {}), std::exchange(from, {}));
+}
+
+void GradientReducer::State::finish_sparse(Unit& unit, FirstError& error) {
+  for (auto& [index, handle] : std::exchange(unit.sparse, {})) {
+    error.catch_from(
+        [&, &at = index, &one = handle] { parameters[at].tensor.mutable_grad() = one.wait(); });
+  }
+}
+
+}  // namespace kolo::detail
