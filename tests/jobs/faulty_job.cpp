@@ -3,13 +3,15 @@
 //   exit      calls exit(3) in the middle             kill      gets SIGKILL in the middle
 //   stop, die                       is stopped (SIGSTOP), or killed, amid an allreduce
 //   stop-broadcast, die-broadcast   likewise, amid a broadcast
-//   stop-early                      is stopped before it submits
-//   sleep     comes SECONDS (4) late                  quiet     all ranks do nothing for so long
-//   skip      leaves a tensor out                     order     waits in another order
-//   skip-unhandled  likewise, and no rank catches what that throws in the end
+//   stop-cuda, die-cuda             likewise, amid an allreduce of CUDA tensors, which the others
+//   read stop-early                      is stopped before it submits sleep     comes SECONDS (4)
+//   late                  quiet     all ranks do nothing for so long skip      leaves a tensor out
+//   order     waits in another order skip-unhandled  likewise, and no rank catches what that throws
+//   in the end
 // The others go on with operations; when one fails they print its message and the time it took to
 // come, and exit with 4.
 #include <ATen/ATen.h>
+#include <kolo/device.h>
 #include <kolo/error.h>
 #include <kolo/init.h>
 #include <kolo/operations.h>
@@ -29,11 +31,15 @@ namespace {
 // The rank gets the signal amid operations: all ranks have submitted them, the first one has ended,
 // and the last one, of ten times its size, has not. Broadcasts come from another rank: a root may
 // have given all before it ends.
-void end_amid_operations(int signal, int who, bool broadcast) {
+void end_amid_operations(int signal, int who, bool broadcast, bool on_cuda) {
   const bool here = kolo::rank() == who;
   const int root = who == 0 ? 1 : 0;
+  at::TensorOptions options;
+  if (on_cuda)
+    options = options.device(at::kCUDA, static_cast<c10::DeviceIndex>(kolo::local_device()));
+  const std::int64_t few = on_cuda ? 400000 : 4000000;  // a GPU that is none is slow
   std::vector<at::Tensor> data;
-  for (int i = 0; i < 6; ++i) data.push_back(at::ones({i < 5 ? 4000000 : 40000000}));
+  for (int i = 0; i < 6; ++i) data.push_back(at::ones({i < 5 ? few : 10 * few}, options));
   for (int round = 0; round < 4; ++round) {
     std::vector<kolo::Handle> handles;
     for (std::size_t i = 0; i < data.size(); ++i)
@@ -42,6 +48,7 @@ void end_amid_operations(int signal, int who, bool broadcast) {
     handles[0].wait();
     if (here && round == 3) std::raise(signal);
     for (kolo::Handle& handle : handles) handle.wait();
+    if (on_cuda) data.back().cpu();
   }
 }
 
@@ -65,8 +72,8 @@ void stall(const std::string& what, bool here, std::chrono::seconds pause) {
 
 // What end_amid_operations() does; 0: something else.
 int signal_amid_operations(const std::string& what) {
-  if (what == "stop" || what == "stop-broadcast") return SIGSTOP;
-  if (what == "die" || what == "die-broadcast") return SIGKILL;
+  if (what == "stop" || what == "stop-broadcast" || what == "stop-cuda") return SIGSTOP;
+  if (what == "die" || what == "die-broadcast" || what == "die-cuda") return SIGKILL;
   return 0;
 }
 
@@ -96,7 +103,10 @@ int run(const std::string& what, int who, std::chrono::seconds pause) {
       stall(what, kolo::rank() == who, pause);
       return 0;
     }
-    if (signal != 0) end_amid_operations(signal, who, what.find("broadcast") != std::string::npos);
+    if (signal != 0) {
+      end_amid_operations(signal, who, what.find("broadcast") != std::string::npos,
+                          what.find("cuda") != std::string::npos);
+    }
     for (int step = 3; step < 1000; ++step) kolo::allreduce_(data, "data");
   } catch (const kolo::Error& error) {
     if (what == "skip-unhandled") std::terminate();
