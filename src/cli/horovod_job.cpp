@@ -135,7 +135,8 @@ std::vector<HorovodRow> engine_variables() {
        "HOROVOD_GLOO_RENDEZVOUS_ADDR, HOROVOD_GLOO_RENDEZVOUS_PORT, HOROVOD_HOSTNAME",
        "none", "MPI alone finds ranks and moves data."},
       {"variable", "HOROVOD_ENABLE_XLA_OPS", "none", "It is TensorFlow's."},
-      {"variable", "HOROVOD_DISABLE_NVTX_RANGES", "none", "No NVTX ranges are marked."},
+      {"variable", "HOROVOD_DISABLE_NVTX_RANGES", "none",
+       "Without a profiler that listens NVTX ranges cost nothing."},
       {"variable",
        "HOROVOD_AUTOTUNE, HOROVOD_AUTOTUNE_LOG, HOROVOD_AUTOTUNE_WARMUP_SAMPLES, "
        "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE, HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES, "

@@ -8,6 +8,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -21,6 +22,7 @@
 #include "coordinator/mailbox.hpp"
 #include "coordinator/operation.hpp"
 #include "coordinator/stall.hpp"
+#include "timeline/nvtx.hpp"
 #include "timeline/tracing.hpp"
 
 namespace kolo {
@@ -106,6 +108,7 @@ class Group {
     std::size_t bytes = 0;
     timeline::Recorder::Place recorded = timeline::Recorder::kNowhere;  // of a bucket
     Work::BufferTimes buffer_times;
+    std::optional<timeline::nvtx::Range> range;  // from its start to its end; nothing: none
     bool small = false;
     bool started = false;
     bool on_device = false;
@@ -148,7 +151,7 @@ class Group {
   void record_submission(Operation& operation);
   void record_launch(Running& running, const Participant::Launch& launch);
   static timeline::Recorder::Place place_of(const Running& running);
-  void record_start(const Running& running);
+  void record_start(Running& running);
   void count_end(const LaunchMember& member, bool well);
   static void note_phases(const Running& running, const DeviceTimes& times,
                           timeline::OperationEvent& event);

@@ -129,7 +129,12 @@ Recorder::Place Group::place_of(const Running& running) {
                                                 : running.members.front().operation->recorded;
 }
 
-void Group::record_start(const Running& running) {
+void Group::record_start(Running& running) {
+  if (timeline::nvtx::on()) {
+    const std::string text =
+        what_runs(running.members) + ", " + std::to_string(running.bytes) + " bytes";
+    running.range = timeline::nvtx::begin(text.c_str());
+  }
   {
     Recorder::Pen pen(tracing_.recorder());
     OperationEvent& event = pen.at(place_of(running));
@@ -159,6 +164,7 @@ void Group::note_phases(const Running& running, const DeviceTimes& times, Operat
 
 void Group::record_end(const Running& running, const DeviceTimes& told) {
   const Clock::time_point seen = Clock::now();
+  if (running.range) timeline::nvtx::end(*running.range);
   if (running.started && running.members.front().operation->descriptor.kind != OpKind::kClock)
     tracing_.meters().ran(running.members.size() > 1);
   {

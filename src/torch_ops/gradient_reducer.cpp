@@ -10,6 +10,7 @@
 #include <functional>
 
 #include "kolo/error.h"
+#include "timeline/nvtx.hpp"
 #include "torch_ops/call.hpp"
 
 namespace kolo::detail {
@@ -231,6 +232,7 @@ at::Tensor GradientReducer::State::in_layout(const Parameter& parameter,
 
 void GradientReducer::synchronize() {
   if (state_->reduces_steps()) return;
+  const timeline::nvtx::Scope range("waits for gradients");
   MutexLock lock(state_->mutex);
   FirstError error;
   error.catch_from([&] {
