@@ -142,8 +142,9 @@ std::vector<HorovodRow> engine_variables() {
        "HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE, HOROVOD_AUTOTUNE_BAYES_OPT_MAX_SAMPLES, "
        "HOROVOD_AUTOTUNE_GAUSSIAN_PROCESS_NOISE",
        "not yet", ""},
-      {"variable", "HOROVOD_HIERARCHICAL_ALLREDUCE", "none",
-       "Where several nodes have ranks that share memory, allreduce always goes in stages."},
+      {"variable", "HOROVOD_HIERARCHICAL_ALLREDUCE", "`KOLO_HIERARCHICAL_ALLREDUCE`",
+       "Of CUDA tensors. Others always go in stages where several nodes have ranks that share "
+       "memory."},
       {"variable", "HOROVOD_HIERARCHICAL_ALLGATHER, HOROVOD_TORUS_ALLREDUCE", "not yet", ""},
       {"variable", "HOROVOD_ELASTIC, HOROVOD_ELASTIC_TIMEOUT", "not yet", ""},
       {"variable",

@@ -16,6 +16,8 @@
 
 namespace kolo {
 
+struct Levels;
+
 // A collective's place in the order that all ranks of its group share: the sequence number of the
 // decision, and which of several collectives that one decision needs.
 struct Turn {
@@ -72,6 +74,10 @@ class Backend {
 
   // Over what such an operation goes.
   virtual timeline::Medium medium(OpKind kind, ReduceOp op) const = 0;
+
+  // Its way to the others where its allreduce goes in stages, within each node and between nodes;
+  // else null.
+  virtual const Levels* levels() const { return nullptr; }
 
   // Where data lie.
   virtual Memory& memory() { return host_memory(); }

@@ -118,6 +118,11 @@ void add_cuda(std::vector<Row>& rows) {
       cuda_row("KOLO_GPU_REDUCESCATTER", OpKind::kReducescatter, KOLO_DEFAULT_GPU_REDUCESCATTER));
   rows.push_back(cuda_row("KOLO_GPU_SEND", OpKind::kSend, KOLO_DEFAULT_GPU_SEND));
   rows.push_back(
+      {{"KOLO_HIERARCHICAL_ALLREDUCE", "HOROVOD_HIERARCHICAL_ALLREDUCE", "boolean", "0", "0 or 1",
+        "Allreduce of CUDA tensors goes in stages: NCCL within each node, MPI between nodes. Rank "
+        "0's setting holds for all. (On the CPU it always goes in stages.)"},
+       [](const std::string& t, Config& c) { return parse_bool(t, c.cuda_in_stages); }});
+  rows.push_back(
       {{"KOLO_SHARE_DEVICE", "", "boolean", "0", "0 or 1",
         "Ranks may use the same GPU, which is slow, and for tests; 0: that is an error."},
        [](const std::string& t, Config& c) { return parse_bool(t, c.share_device); }});

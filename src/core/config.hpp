@@ -22,6 +22,7 @@ struct Config {
   std::int64_t cuda_fusion_threshold_bytes = 0;
   bool share_device = false;
   std::vector<OpKind> cuda_over_host;  // in NCCL's place
+  bool cuda_in_stages = false;         // allreduce: NCCL within each node, the host between
   bool disable_group_fusion = false;
   double fusion_hold_seconds = 0;
   std::int64_t chunk_bytes = 0;

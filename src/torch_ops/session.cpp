@@ -104,14 +104,16 @@ Status export_environment(MpiParent parent, const Topology& topology) {
 }
 
 // What is rank 0's on all ranks: its time of day, in nanoseconds (no two jobs of a user begin at
-// the same one), whether it serves metrics, and what NCCL does not do.
+// the same one), whether it serves metrics, and what NCCL does not do, or only within nodes.
 Status share_job(MpiParent parent, std::int64_t& job, Config& config) {
-  std::string text = std::to_string(unix_nanoseconds()) + " " + std::to_string(config.metrics_port);
+  std::string text = std::to_string(unix_nanoseconds()) + " " +
+                     std::to_string(config.metrics_port) + " " +
+                     std::to_string(static_cast<int>(config.cuda_in_stages));
   for (const OpKind kind : config.cuda_over_host)
     text += " " + std::to_string(static_cast<int>(kind));
   if (Status s = share_text(parent, text); !s.is_ok()) return s;
   std::istringstream numbers(text);
-  numbers >> job >> config.metrics_port;
+  numbers >> job >> config.metrics_port >> config.cuda_in_stages;
   config.cuda_over_host.clear();
   for (int kind = 0; numbers >> kind;) config.cuda_over_host.push_back(static_cast<OpKind>(kind));
   return Status::ok();

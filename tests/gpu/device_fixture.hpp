@@ -157,15 +157,23 @@ std::shared_ptr<Operation> device_operation(OpKind kind, const std::string& name
   return operation;
 }
 
-// With KOLO_TEST_OVER_HOST in the environment the host carries all out.
+// With KOLO_TEST_OVER_HOST in the environment the host carries all out; with KOLO_TEST_IN_STAGES it
+// carries out what is between nodes of an allreduce.
 inline nccl::Options device_options(int rank) {
   nccl::Options options;
   options.rank = rank;
+  options.hierarchical_allreduce = std::getenv("KOLO_TEST_IN_STAGES") != nullptr;
   if (std::getenv("KOLO_TEST_OVER_HOST") != nullptr) {
     options.over_host = {OpKind::kAllreduce, OpKind::kBroadcast,     OpKind::kAllgather,
                          OpKind::kAlltoall,  OpKind::kReducescatter, OpKind::kSend};
   }
   return options;
+}
+
+// Whether NCCL alone carries an allreduce out, and the host only enqueues it.
+inline bool is_nccl_alone() {
+  const nccl::Options options = device_options(0);
+  return options.over_host.empty() && !options.hierarchical_allreduce;
 }
 
 using RankDeviceProgram = std::function<void(DeviceProgram&)>;

@@ -13,27 +13,34 @@ using ::testing::HasSubstr;
 class DeviceLoss : public ::testing::TestWithParam<bool> {};
 
 TEST_P(DeviceLoss, EndsTheWorkOfTheSurvivorsAndTellsThem) {
-  if (!device_options(0).over_host.empty()) GTEST_SKIP() << "it is NCCL's loss";
+  const bool in_stages = device_options(0).hierarchical_allreduce;
+  const bool has_nccl = in_stages ? ranks_per_node() == 2 : is_nccl_alone();
+  if (!has_nccl) GTEST_SKIP() << "it is NCCL's loss";
+  // With two nodes of two ranks, NCCL's rank 1 is on each of them the second one.
+  const int size = in_stages ? 4 : 3;
+  const int gone = size - 1;
   fake_gpu::tell_of_lost_ranks(GetParam());
   Engine::Options options = test_options();
-  options.group.collective_timeout = std::chrono::milliseconds(GetParam() ? 60000 : 1500);
+  options.group.collective_timeout = std::chrono::milliseconds(GetParam() ? 60000 : 3000);
   options.shutdown_timeout = std::chrono::milliseconds(500);
   on_all_devices(
-      3,
-      [](DeviceProgram& program) {
+      size,
+      [&](DeviceProgram& program) {
         DeviceTensor<float> tensor(1000);
         tensor.fill_late(program, std::vector<float>(1000, 1));
         ASSERT_TRUE(program.wait(program.submit(device_operation(OpKind::kAllreduce, "a", tensor)))
                         .is_ok());
         const auto values = tensor.read(program);
-        program.put([values] { EXPECT_EQ(values->at(0), 3.0F); });
+        program.put([values, size] { EXPECT_EQ(values->at(0), static_cast<float>(size)); });
         program.synchronize();
+        std::vector<float> all_have_it(1, 0);
+        ASSERT_TRUE(submit_and_wait(program.engine(), allreduce("all", all_have_it)).is_ok());
         // The others' devices are within it when this one is gone.
-        if (program.rank() == 2)
+        if (program.rank() == gone)
           program.put([] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); });
         const auto late = program.submit(device_operation(OpKind::kAllreduce, "b", tensor));
+        if (program.rank() == gone) fake_gpu::cut_off(in_stages ? 1 : gone);
         Status status = program.wait(late);  // another one's loss may be known already
-        if (program.rank() == 2) fake_gpu::cut_off(2);
         const auto deadline = Clock::now() + std::chrono::seconds(15);
         while (status.is_ok() && Clock::now() < deadline) {
           std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -50,7 +57,7 @@ INSTANTIATE_TEST_SUITE_P(, DeviceLoss, ::testing::Values(false, true));
 // A program's stream that never comes to what was enqueued: after the timeout the work is aborted,
 // so that the device does not wait for ever, and all further calls say so.
 TEST(DeviceLosses, WhatIsEnqueuedAndDoesNotMoveIsAStallThatIsToldOnce) {
-  if (!device_options(0).over_host.empty()) GTEST_SKIP() << "then it is not enqueued";
+  if (!is_nccl_alone()) GTEST_SKIP() << "then it is not enqueued";
   Engine::Options options = test_options();
   options.group.stall_check = std::chrono::milliseconds(80);
   on_all_devices(
@@ -80,7 +87,7 @@ TEST(DeviceLosses, WhatIsEnqueuedAndDoesNotMoveIsAStallThatIsToldOnce) {
 }
 
 TEST(DeviceLosses, WhatIsEnqueuedAndDoesNotEndIsAborted) {
-  if (!device_options(0).over_host.empty()) GTEST_SKIP() << "then it is not enqueued";
+  if (!is_nccl_alone()) GTEST_SKIP() << "then it is not enqueued";
   Engine::Options options = test_options();
   options.group.collective_timeout = std::chrono::milliseconds(700);
   options.shutdown_timeout = std::chrono::milliseconds(500);
@@ -116,7 +123,7 @@ TEST(DeviceLosses, WhatIsEnqueuedAndDoesNotEndIsAborted) {
 }
 
 TEST(DeviceLosses, TwoRanksOnOneDeviceAreNamed) {
-  if (!device_options(0).over_host.empty()) GTEST_SKIP() << "the host does not mind";
+  if (!is_nccl_alone()) GTEST_SKIP() << "the host does not mind";
   std::vector<std::unique_ptr<Transport>> transports = make_local_transports(3);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < 3; ++rank) {

@@ -11,26 +11,9 @@
 namespace kolo {
 namespace {
 
-// What goes through the stages at a time: while one chunk is between nodes, the next is reduced
-// within.
-constexpr std::size_t kChunk = 4 << 20;
-
 // A slice is worth a message between nodes of its own from this size on.
 constexpr std::size_t kSmallestSlice = 8 << 10;
 
-// A rank's way to the others. Null: nobody is there.
-struct Levels {
-  Backend* local = nullptr;
-  Backend* cross = nullptr;
-  int local_rank = 0;
-  int slices = 1;
-};
-
-// In each chunk a rank of every node owns a slice. Three stages: reduce-scatter within each node,
-// all-reduce of the slices between nodes by all their owners at once, all-gather within each node.
-// Jia and others, Highly Scalable Deep Learning Training System with Mixed-Precision, 2018. The
-// works within the node follow each other in an order that is the same on all its ranks, whatever
-// comes between nodes when.
 class HierarchicalAllreduce final : public Work {
  public:
   HierarchicalAllreduce(const Levels& levels, Turn turn, void* data, std::size_t count,
@@ -41,7 +24,7 @@ class HierarchicalAllreduce final : public Work {
         count_(count),
         element_(size_of(reduction.dtype)),
         reduction_(reduction),
-        chunks_((count * element_ + kChunk - 1) / kChunk) {}
+        chunks_((count * element_ + levels.chunk - 1) / levels.chunk) {}
 
   Status start() override { return Status::ok(); }
 
@@ -107,6 +90,7 @@ class HierarchicalAllreduce final : public Work {
 
   std::unique_ptr<Work> make_reducescatter(std::size_t work, std::size_t chunk) const {
     Reduction reduction = reduction_;
+    if (reduction.op == ReduceOp::Average) reduction.op = ReduceOp::Sum;
     reduction.divisor = 1;
     reduction.postscale = 1.0;
     return levels_.local->reducescatter(turn_of(work), at(chunk), slices_of(chunk), reduction);
@@ -125,11 +109,12 @@ class HierarchicalAllreduce final : public Work {
     return {turn_.sequence, turn_.part * 64 + static_cast<std::uint32_t>(work % 64)};
   }
 
-  std::byte* at(std::size_t chunk) const { return data_ + chunk * kChunk; }
+  std::byte* at(std::size_t chunk) const { return data_ + chunk * levels_.chunk; }
 
   // Boundaries within the chunk, in elements, by local rank.
   std::vector<std::size_t> slices_of(std::size_t chunk) const {
-    const std::size_t count = std::min(kChunk / element_, count_ - chunk * (kChunk / element_));
+    const std::size_t whole = levels_.chunk / element_;
+    const std::size_t count = std::min(whole, count_ - chunk * whole);
     const auto most = static_cast<std::size_t>(levels_.slices);
     const std::size_t slices = std::clamp<std::size_t>(count * element_ / kSmallestSlice, 1, most);
     const int ranks = levels_.local == nullptr ? 1 : levels_.local->size();
@@ -178,8 +163,9 @@ class HierarchicalBackend final : public Backend {
   std::unique_ptr<Work> allreduce(Turn turn, void* data, std::size_t count,
                                   const Reduction& reduction) override {
     if (reduction.op == ReduceOp::Adasum) return messages_->allreduce(turn, data, count, reduction);
-    return std::make_unique<HierarchicalAllreduce>(levels_, turn, data, count, reduction);
+    return make_hierarchical_allreduce(levels_, turn, data, count, reduction);
   }
+  const Levels* levels() const override { return &levels_; }
   std::unique_ptr<Work> broadcast(Turn turn, void* data, std::size_t bytes, int root) override {
     return messages_->broadcast(turn, data, bytes, root);
   }
@@ -224,6 +210,11 @@ class HierarchicalBackend final : public Backend {
 };
 
 }  // namespace
+
+std::unique_ptr<Work> make_hierarchical_allreduce(const Levels& levels, Turn turn, void* data,
+                                                  std::size_t count, const Reduction& reduction) {
+  return std::make_unique<HierarchicalAllreduce>(levels, turn, data, count, reduction);
+}
 
 std::optional<Hierarchy> find_hierarchy(const std::vector<int>& nodes, int rank) {
   std::map<int, std::vector<int>> members;

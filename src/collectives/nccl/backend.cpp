@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "collectives/hierarchy/backend.hpp"
 #include "collectives/nccl/check.hpp"
 #include "collectives/nccl/communicator.hpp"
 #include "collectives/nccl/device_memory.hpp"
@@ -119,6 +121,35 @@ bool are_equal(const std::vector<std::size_t>& boundaries) {
   return true;
 }
 
+// Works that need not be over at once.
+class InTurn final : public Work {
+ public:
+  explicit InTurn(std::vector<std::unique_ptr<Work>> works) : works_(std::move(works)) {}
+
+  Status start() override { return works_.front()->start(); }
+
+  Progress step(Status& status) override {
+    const Progress progress = works_[at_]->step(status);
+    if (progress != Progress::kDone || ++at_ == works_.size()) return progress;
+    status = works_[at_]->start();
+    return status.is_ok() ? Progress::kAdvanced : Progress::kFailed;
+  }
+
+ private:
+  const std::vector<std::unique_ptr<Work>> works_;
+  std::size_t at_ = 0;
+};
+
+// What the host carries out. Where allreduce is to go in stages, and each rank is alone on its
+// node, all of it is between nodes.
+std::set<OpKind> over_host(const Options& options, const Backend& host) {
+  std::set<OpKind> kinds = options.over_host;
+  const bool between_nodes =
+      host.medium(OpKind::kAllreduce, ReduceOp::Sum) == timeline::Medium::kMpi;
+  if (options.hierarchical_allreduce && between_nodes) kinds.insert(OpKind::kAllreduce);
+  return kinds;
+}
+
 // Operations for which there is a choice.
 constexpr std::size_t kChoices = 6;
 
@@ -128,10 +159,14 @@ class NcclBackend final : public DeviceBackend {
       : streams_(std::move(streams)),
         host_(host),
         card_{streams_->device(), options.rank, options.may_share},
-        over_host_(options.over_host),
+        over_host_(over_host(options, host)),
         staging_(streams_, host),
         memory_(streams_),
-        communicator_(host.rank(), host.size(), streams_->device()) {}
+        communicator_(host.rank(), host.size(), streams_->device()) {
+    if (options.hierarchical_allreduce && !is_over_host(OpKind::kAllreduce) &&
+        host.levels() != nullptr)
+      make_levels(*host.levels(), options);
+  }
 
   void* queue() const override { return streams_->reducing(); }
   int rank() const override { return host_.rank(); }
@@ -142,7 +177,9 @@ class NcclBackend final : public DeviceBackend {
   }
   timeline::Medium medium(OpKind kind, ReduceOp op) const override {
     if (size() == 1) return timeline::Medium::kNone;
-    return is_over_host(kind, op) ? host_.medium(kind, op) : timeline::Medium::kNccl;
+    if (is_over_host(kind, op)) return host_.medium(kind, op);
+    const bool in_stages = levels_ && kind == OpKind::kAllreduce;
+    return in_stages ? timeline::Medium::kStaged : timeline::Medium::kNccl;
   }
   std::optional<int> lost_rank() const override { return host_.lost_rank(); }
 
@@ -155,9 +192,14 @@ class NcclBackend final : public DeviceBackend {
 
   std::unique_ptr<Work> preparation(Turn turn, std::optional<int> peer) override {
     if (peer) return pair_preparation(turn, *peer);
-    if (prepared_ || size() == 1 || over_host_.size() == kChoices) return nullptr;
-    prepared_ = true;  // what comes next is started when this is done
-    return make_preparation(host_, turn, communicator_, card_);
+    if (std::exchange(prepared_, true)) return nullptr;  // what comes next starts when this is done
+    std::vector<std::unique_ptr<Work>> works;
+    if (size() > 1 && over_host_.size() + (levels_ ? 1 : 0) < kChoices)
+      works.push_back(make_preparation(host_, turn, communicator_, card_));
+    if (within_ != nullptr) {
+      if (auto work = within_->preparation(turn, std::nullopt)) works.push_back(std::move(work));
+    }
+    return works.empty() ? nullptr : std::make_unique<InTurn>(std::move(works));
   }
 
   // Of the points on one stream the last one counts.
@@ -201,10 +243,11 @@ class NcclBackend final : public DeviceBackend {
     for (const auto& [ranks, pair] : pairs_) {
       if (status.is_ok()) status = pair.communicator.check();
     }
-    return status;
+    return status.is_ok() && within_ != nullptr ? within_->check() : status;
   }
   void abort() override {
     communicator_.abort();
+    if (within_ != nullptr) within_->abort();
     for (auto& [ranks, pair] : pairs_) pair.communicator.abort();
   }
 
@@ -212,6 +255,7 @@ class NcclBackend final : public DeviceBackend {
                                   const Reduction& reduction) override {
     if (is_over_host(OpKind::kAllreduce, reduction.op))
       return staging_.allreduce(turn, data, count, reduction);
+    if (levels_) return make_hierarchical_allreduce(*levels_, turn, data, count, reduction);
     const auto finish = [this, data, count, reduction] {
       return scale_result(data, count, reduction);
     };
@@ -295,7 +339,9 @@ class NcclBackend final : public DeviceBackend {
         Enqueue::Call{});
   }
 
-  bool starts_together(OpKind kind, ReduceOp op) const override { return !is_over_host(kind, op); }
+  bool starts_together(OpKind kind, ReduceOp op) const override {
+    return !is_over_host(kind, op) && !(levels_ && kind == OpKind::kAllreduce);
+  }
   Status start_all(std::span<const std::unique_ptr<Work>> works) override {
     return in_group([&] {
       for (const std::unique_ptr<Work>& work : works) {
@@ -310,6 +356,21 @@ class NcclBackend final : public DeviceBackend {
   }
 
  private:
+  void make_levels(const Levels& of_host, const Options& options) {
+    levels_ = of_host;
+    if (of_host.local != nullptr) {
+      within_ = std::make_unique<NcclBackend>(streams_, *of_host.local,
+                                              Options{options.may_share, options.rank, {}});
+      levels_->chunk *= static_cast<std::size_t>(of_host.local->size());
+    }
+    if (of_host.cross != nullptr) {
+      between_ = std::make_unique<NcclBackend>(
+          streams_, *of_host.cross, Options{options.may_share, options.rank, {OpKind::kAllreduce}});
+    }
+    levels_->local = within_.get();
+    levels_->cross = between_.get();
+  }
+
   // NCCL has no Adasum.
   bool is_over_host(OpKind kind, ReduceOp op = ReduceOp::Sum) const {
     return size() > 1 && (over_host_.count(kind) > 0 || op == ReduceOp::Adasum);
@@ -465,6 +526,10 @@ class NcclBackend final : public DeviceBackend {
   Communicator communicator_;
   std::map<std::pair<int, int>, PairOfRanks> pairs_;  // by ranks of the group, the lower one first
   bool prepared_ = false;
+  // Of an allreduce in stages: NCCL within the node, the host between nodes. Else nothing.
+  std::unique_ptr<NcclBackend> within_;
+  std::unique_ptr<NcclBackend> between_;
+  std::optional<Levels> levels_;
 };
 
 }  // namespace

@@ -15,6 +15,8 @@ struct Options {
   int rank = 0;  // in the world
   // What the host carries out in NCCL's place, over shared memory and MPI; of all ranks alike.
   std::set<OpKind> over_host;
+  // Allreduce goes in stages: NCCL within each node, the host between nodes; of all ranks alike.
+  bool hierarchical_allreduce = false;
 };
 
 // Whether kolo was built for this at all; else why not, and what to do.

@@ -108,6 +108,8 @@ void Streams::begin_span() {
 
 Status Streams::mark(std::shared_ptr<Point> WorkSpan::*what, cudaStream_t stream) {
   if (span_ == nullptr) return Status::ok();
+  // A work of several collectives begins with the first.
+  if (what == &WorkSpan::begun && span_->begun != nullptr) return Status::ok();
   return events_->record(stream, (*span_).*what, Events::Kind::kTimed);
 }
 
