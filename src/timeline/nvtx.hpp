@@ -19,7 +19,7 @@ void end(Range range);
 class Scope {
  public:
   explicit Scope(const char* text);
-  ~Scope();
+  ~Scope();  // NOLINT(performance-trivially-destructible): with NVTX it has something to do
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 };
