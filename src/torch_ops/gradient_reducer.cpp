@@ -136,7 +136,7 @@ void GradientReducer::State::gradient_ready(std::size_t index) {
   if (!is_ready(unit) || !may_be_submitted(unit)) return;
   in_hook = &parameter;
   FirstError error;
-  send(parameter.unit, error);
+  error.catch_from([&] { send(parameter.unit, error); });
   in_hook = nullptr;
   error.rethrow();
 }
