@@ -2,6 +2,8 @@
 // at once and a failure ends one of them instead of blocking the thread.
 #pragma once
 
+#include <memory>
+
 #include "collectives/transport.hpp"
 #include "core/clock.hpp"
 
@@ -30,5 +32,8 @@ class Work {
   };
   virtual BufferTimes buffer_times() const { return {}; }
 };
+
+// The second one is started when the first one is done.
+std::unique_ptr<Work> one_after_the_other(std::unique_ptr<Work> first, std::unique_ptr<Work> then);
 
 }  // namespace kolo

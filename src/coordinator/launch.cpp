@@ -191,29 +191,6 @@ std::unique_ptr<Work> in_parts(Backend& backend, Turn turn, const Descriptor& de
   return std::make_unique<Sequence>(turn, std::move(makers));
 }
 
-class Pair final : public Work {
- public:
-  Pair(std::unique_ptr<Work> first, std::unique_ptr<Work> then)
-      : first_(std::move(first)), then_(std::move(then)) {}
-
-  Status start() override { return first_->start(); }
-
-  Progress step(Status& status) override {
-    if (first_ == nullptr) return then_->step(status);
-    const Progress progress = first_->step(status);
-    if (progress != Progress::kDone) return progress;
-    first_.reset();
-    status = then_->start();
-    return status.is_ok() ? Progress::kAdvanced : Progress::kFailed;
-  }
-
-  BufferTimes buffer_times() const override { return then_->buffer_times(); }
-
- private:
-  std::unique_ptr<Work> first_;  // null when it is done
-  const std::unique_ptr<Work> then_;
-};
-
 // Small tensors of a group that may share a buffer. Tensors of a reduction share only with their
 // dtype.
 std::vector<std::vector<std::size_t>> share_out(const Descriptor& descriptor, std::size_t largest) {
@@ -443,10 +420,6 @@ std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
   const DType dtype = members.front().operation->descriptor.tensors[0].dtype;
   return std::make_unique<AllreduceLaunch>(backend, turn, members.front(), std::move(region), dtype,
                                            options);
-}
-
-std::unique_ptr<Work> one_after_the_other(std::unique_ptr<Work> first, std::unique_ptr<Work> then) {
-  return std::make_unique<Pair>(std::move(first), std::move(then));
 }
 
 std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descriptor& descriptor,

@@ -49,8 +49,6 @@ std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
                                     const std::shared_ptr<std::byte[]>& data,
                                     const LaunchOptions& options);
 
-std::unique_ptr<Work> one_after_the_other(std::unique_ptr<Work> first, std::unique_ptr<Work> then);
-
 // What a rank that has joined gives: neutral values to a reduction, nothing to a gather.
 std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descriptor& descriptor,
                                          Backend& backend);

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -200,6 +201,34 @@ inline void on_all_devices(int size, const RankDeviceProgram& program,
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// Launches of NCCL that `program` needs; each rank has one where tensors are carried out as one.
+inline std::size_t launches_of(int size, const RankDeviceProgram& program) {
+  const std::size_t before = fake_gpu::nccl_launches();
+  on_all_devices(size, program);
+  return fake_gpu::nccl_launches() - before;
+}
+
+// A gather of rows of two, into memory that is there when the ranks' sizes are known.
+struct DeviceGather {
+  std::shared_ptr<Operation> operation;
+  std::shared_ptr<std::unique_ptr<DeviceTensor<std::int32_t>>> result =
+      std::make_shared<std::unique_ptr<DeviceTensor<std::int32_t>>>();
+};
+inline DeviceGather gather(OpKind kind, const std::string& name,
+                           const DeviceTensor<std::int32_t>& input) {
+  DeviceGather made;
+  made.operation = device_operation(kind, name, input);
+  made.operation->descriptor.tensors[0].shape = {2};
+  made.operation->tensors[0].rows = static_cast<std::int64_t>(input.size() / 2);
+  made.operation->make_result = [result = made.result](std::size_t /*index*/,
+                                                       const std::vector<std::int64_t>& rows) {
+    const auto all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+    *result = std::make_unique<DeviceTensor<std::int32_t>>(static_cast<std::size_t>(all) * 2);
+    return static_cast<void*>((*result)->data());
+  };
+  return made;
 }
 
 }  // namespace kolo

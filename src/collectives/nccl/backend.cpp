@@ -15,103 +15,10 @@
 #include "collectives/nccl/preparation.hpp"
 #include "collectives/nccl/staging.hpp"
 #include "collectives/nccl/timing.hpp"
+#include "collectives/nccl/works.hpp"
 
 namespace kolo::nccl {
 namespace {
-
-// What NCCL calls a dtype. It has no int16, which travels as int32.
-ncclDataType_t type_of(DType dtype) {
-  switch (dtype) {
-    case DType::kUint8:
-    case DType::kBool:
-      return ncclUint8;
-    case DType::kInt8:
-      return ncclInt8;
-    case DType::kInt16:
-    case DType::kInt32:
-      return ncclInt32;
-    case DType::kInt64:
-      return ncclInt64;
-    case DType::kFloat16:
-      return ncclFloat16;
-    case DType::kBfloat16:
-      return ncclBfloat16;
-    case DType::kFloat32:
-      return ncclFloat32;
-    case DType::kFloat64:
-      return ncclFloat64;
-  }
-  return ncclUint8;
-}
-
-// Integers are divided afterwards, rounding towards zero. A bool is 0 or 1.
-ncclRedOp_t operator_of(const Reduction& reduction) {
-  switch (reduction.op) {
-    case ReduceOp::Average:
-      return is_floating(reduction.dtype) ? ncclAvg : ncclSum;
-    case ReduceOp::Min:
-      return ncclMin;
-    case ReduceOp::Max:
-      return ncclMax;
-    case ReduceOp::Product:
-      return reduction.dtype == DType::kBool ? ncclMin : ncclProd;
-    case ReduceOp::Sum:
-    case ReduceOp::Adasum:  // not here
-      break;
-  }
-  return ncclSum;
-}
-
-// Enqueues one thing, then, when NCCL is through with that, another.
-class Enqueue final : public Work {
- public:
-  using Call = std::function<Status()>;
-
-  Enqueue(Streams& streams, const Communicator& communicator, Call call, Call then)
-      : streams_(streams),
-        communicator_(communicator),
-        call_(std::move(call)),
-        then_(std::move(then)) {}
-
-  Status start() override {
-    const OnDevice here(streams_.device());
-    if (!here.status().is_ok()) return here.status();
-    if (Status s = streams_.join(); !s.is_ok()) return s;
-    if (Status s = streams_.mark(&WorkSpan::begun, streams_.reducing()); !s.is_ok()) return s;
-    return call_();
-  }
-
-  Progress step(Status& status) override {
-    const Progress progress = communicator_.settle(status);
-    if (progress != Progress::kDone || !then_) return progress;
-    const OnDevice here(streams_.device());
-    status = here.status();
-    if (status.is_ok()) status = then_();
-    return status.is_ok() ? Progress::kDone : Progress::kFailed;
-  }
-
- private:
-  Streams& streams_;                  // outlives the work
-  const Communicator& communicator_;  // likewise
-  const Call call_;
-  const Call then_;  // or empty
-};
-
-// Alone in its group nothing has to be moved.
-class Nothing final : public Work {
- public:
-  Status start() override { return Status::ok(); }
-  Progress step(Status& /*status*/) override { return Progress::kDone; }
-};
-
-// Several calls that NCCL carries out as one.
-template <typename Calls>
-Status in_group(const Calls& calls) {
-  if (Status s = nccl_status(ncclGroupStart(), "ncclGroupStart"); !s.is_ok()) return s;
-  const Status status = calls();
-  const Status ended = nccl_status(ncclGroupEnd(), "ncclGroupEnd");
-  return status.is_ok() ? ended : status;
-}
 
 bool are_equal(const std::vector<std::size_t>& boundaries) {
   const std::size_t first = boundaries[1] - boundaries[0];
@@ -120,25 +27,6 @@ bool are_equal(const std::vector<std::size_t>& boundaries) {
   }
   return true;
 }
-
-// Works that need not be over at once.
-class InTurn final : public Work {
- public:
-  explicit InTurn(std::vector<std::unique_ptr<Work>> works) : works_(std::move(works)) {}
-
-  Status start() override { return works_.front()->start(); }
-
-  Progress step(Status& status) override {
-    const Progress progress = works_[at_]->step(status);
-    if (progress != Progress::kDone || ++at_ == works_.size()) return progress;
-    status = works_[at_]->start();
-    return status.is_ok() ? Progress::kAdvanced : Progress::kFailed;
-  }
-
- private:
-  const std::vector<std::unique_ptr<Work>> works_;
-  std::size_t at_ = 0;
-};
 
 // What the host carries out. Where allreduce is to go in stages, and each rank is alone on its
 // node, all of it is between nodes.
@@ -193,13 +81,13 @@ class NcclBackend final : public DeviceBackend {
   std::unique_ptr<Work> preparation(Turn turn, std::optional<int> peer) override {
     if (peer) return pair_preparation(turn, *peer);
     if (std::exchange(prepared_, true)) return nullptr;  // what comes next starts when this is done
-    std::vector<std::unique_ptr<Work>> works;
+    std::unique_ptr<Work> all;
     if (size() > 1 && over_host_.size() + (levels_ ? 1 : 0) < kChoices)
-      works.push_back(make_preparation(host_, turn, communicator_, card_));
-    if (within_ != nullptr) {
-      if (auto work = within_->preparation(turn, std::nullopt)) works.push_back(std::move(work));
-    }
-    return works.empty() ? nullptr : std::make_unique<InTurn>(std::move(works));
+      all = make_preparation(host_, turn, communicator_, card_);
+    std::unique_ptr<Work> node;
+    if (within_ != nullptr) node = within_->preparation(turn, std::nullopt);
+    if (all == nullptr || node == nullptr) return all == nullptr ? std::move(node) : std::move(all);
+    return one_after_the_other(std::move(all), std::move(node));
   }
 
   // Of the points on one stream the last one counts.
