@@ -36,7 +36,7 @@ for ranks in 1 2 3; do
       break
     fi
     : > "$work/out"
-    "$bin/kolo" run -np "$ranks" --no-prefix "$bin/mnist" --data "$data" --batch-size 32 --epochs 9 \
+    "$bin/kolo" run --allow-run-as-root -np "$ranks" --no-prefix "$bin/mnist" --data "$data" --batch-size 32 --epochs 9 \
       --out "$broken/mnist_cnn.pt" --checkpoint "$broken/c" --resume > "$work/out" 2> "$work/err" < /dev/null &
     runner=$!
     for _ in $(seq 300); do grep -q '^Train' "$work/out" && break; kill -0 $runner 2> /dev/null || break; sleep 0.05; done
