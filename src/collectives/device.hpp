@@ -72,12 +72,9 @@ class DeviceBackend : public Backend {
 
   // What has gone wrong since, on the device or between ranks.
   virtual Status check() = 0;
-  // Ends what is enqueued, with results that are of no use, so that nobody waits for it for ever.
-  // Nothing else may be called afterwards.
-  virtual void abort() = 0;
 };
 
-// Any thread, but make_backend().
+// Any thread, but make_backend() and abort(), which are for who drives the engine.
 class Device {
  public:
   virtual ~Device() = default;
@@ -97,6 +94,9 @@ class Device {
   // Over `host`, which outlives it and has the same ranks, they find each other. Throws if the
   // device fails.
   virtual std::unique_ptr<DeviceBackend> make_backend(Backend& host) = 0;
+  // Ends what all backends have enqueued, with results that are of no use, so that nobody waits for
+  // it for ever; waits some seconds for that. Nothing else may be asked of them afterwards.
+  virtual void abort() = 0;
 };
 
 }  // namespace kolo

@@ -434,10 +434,7 @@ void Engine::watch_shutdown() {
   const Status status = shut_down_status();
   if (any_group([](const Group& group) { return group.has_work_in_flight(); }))
     return break_down(status);
-  for (auto& [number, set] : sets_) {
-    if (set.group != nullptr) set.group->fail_all(status);
-    if (set.removal != nullptr) world().complete(std::exchange(set.removal, nullptr), status);
-  }
+  fail_all(status);
 }
 
 // Ends everything with the status. Work in flight stays where it is, with what it refers to, also
@@ -456,9 +453,17 @@ void Engine::break_down(const Status& status) {
   // Before all fail, and the program ends.
   tracing_->hand_over_last(tracing_->record("failure: " + told.message()), kPatienceWithDisk);
   mailbox_.close(told);
+  fail_all(told);
+}
+
+// Who waits for an operation is told first, whatever the device does.
+void Engine::fail_all(const Status& status) {
   for (auto& [number, set] : sets_) {
-    if (set.group != nullptr) set.group->fail_all(told);
-    if (set.removal != nullptr) world().complete(std::exchange(set.removal, nullptr), told);
+    if (set.group != nullptr) set.group->fail_all(status);
+    if (set.removal != nullptr) world().complete(std::exchange(set.removal, nullptr), status);
+  }
+  for (auto& [number, set] : sets_) {
+    if (set.group != nullptr) set.group->abort_device();
   }
 }
 

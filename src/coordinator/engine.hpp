@@ -116,6 +116,7 @@ class Engine {
   void watch_timers() KOLO_REQUIRES(seat_);
   void watch_shutdown() KOLO_REQUIRES(seat_);
   void break_down(const Status& status) KOLO_REQUIRES(seat_);
+  void fail_all(const Status& status) KOLO_REQUIRES(seat_);
   bool nothing_to_do() const KOLO_REQUIRES(seat_);
   bool outstanding() const KOLO_REQUIRES(seat_);
   bool coordinates_messages() const KOLO_REQUIRES(seat_);

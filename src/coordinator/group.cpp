@@ -421,8 +421,6 @@ void Group::fail_all(const Status& status) {
   for (Running& running : running_) {
     for (const LaunchMember& member : running.members) complete(member.operation, status);
   }
-  // Nothing else would end what waits on a device for ranks that are gone.
-  if (device_backend_ != nullptr) device_backend_->abort();
 }
 
 }  // namespace kolo

@@ -95,6 +95,9 @@ class Group {
   // Ends every operation with the status. Work in flight stays where it is: messages may still be
   // under way.
   void fail_all(const Status& status);
+  // After that, of all groups: ends what waits on the device for ranks that are gone, which nothing
+  // else would.
+  void abort_device();
   void say_abort(const std::string& message) { control_.say_abort(message); }
 
   // Ends one operation, not by success of its collective, and tells its waiter.

@@ -81,6 +81,10 @@ Status Group::look_at_device(bool& moved) {
   return Status::ok();
 }
 
+void Group::abort_device() {
+  if (device_backend_ != nullptr) device_->abort();
+}
+
 Status Group::watch_device(Clock::time_point now) {
   if (device_backend_ == nullptr) return Status::ok();
   if (Status s = device_backend_->check(); !s.is_ok()) return s;

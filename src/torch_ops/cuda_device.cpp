@@ -1,5 +1,6 @@
 #include "torch_ops/cuda_device.hpp"
 
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Stream.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -46,11 +47,26 @@ bool has_cuda_half() {
   return loaded;
 }
 
+// LibTorch keeps what tensors have given back.
+void free_kept() {
+  auto* const allocator =
+      dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(c10::DeviceType::CUDA));
+  if (allocator != nullptr) allocator->emptyCache();
+}
+
 int visible_devices() {
   return has_cuda_half() ? static_cast<int>(cuda().deviceCount()) : 0;
 }
 
 }  // namespace
+
+CudaDevice::CudaDevice(const Config& config, const Topology& topology)
+    : options_{config.share_device,
+               topology.rank,
+               {config.cuda_over_host.begin(), config.cuda_over_host.end()},
+               config.cuda_in_stages,
+               free_kept},
+      topology_(topology) {}
 
 Status CudaDevice::choose(int& index) const {
   if (Status s = nccl::available(); !s.is_ok()) return s;

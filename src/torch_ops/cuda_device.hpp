@@ -21,12 +21,7 @@ namespace kolo {
 // Any thread.
 class CudaDevice {
  public:
-  CudaDevice(const Config& config, const Topology& topology)
-      : options_{config.share_device,
-                 topology.rank,
-                 {config.cuda_over_host.begin(), config.cuda_over_host.end()},
-                 config.cuda_in_stages},
-        topology_(topology) {}
+  CudaDevice(const Config& config, const Topology& topology);
 
   // Its number by LibTorch's and CUDA's count: that of the local rank, or the only one that the
   // process sees.

@@ -4,6 +4,9 @@
 #include <c10/core/StreamGuard.h>
 
 #include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
 
 #include "torch_ops/call.hpp"
 #include "torch_ops/gradient_reducer.hpp"
@@ -26,6 +29,24 @@ std::vector<std::int64_t> rows_of_nothing(const at::Tensor& parameter) {
 
 bool is_wide(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble;
+}
+
+// By a few kernels where the tensors are on a device: _foreach_copy_() has such for a list whose
+// tensors have one dtype, and each the strides of that which it becomes, else one for each tensor.
+void copy_together(const std::vector<at::Tensor>& to, const std::vector<at::Tensor>& from) {
+  struct List {
+    std::vector<at::Tensor> to;
+    std::vector<at::Tensor> from;
+  };
+  std::map<std::tuple<at::ScalarType, at::ScalarType, bool>, List> lists;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const bool alike = to[i].strides() == from[i].strides();
+    List& list = lists[{to[i].scalar_type(), from[i].scalar_type(), alike}];
+    list.to.push_back(to[i]);
+    list.from.push_back(from[i]);
+  }
+  const at::NoGradGuard no_grad;
+  for (const auto& [key, list] : lists) at::_foreach_copy_(list.to, list.from);
 }
 
 }  // namespace
@@ -115,11 +136,12 @@ void GradientReducer::State::submit_sparse(Unit& unit, std::size_t index,
                                            const at::Tensor& gradient) {
   const Parameter& parameter = parameters[index];
   const at::Tensor mine =
-      gradient.defined() ? gradient
-                         : at::sparse_coo_tensor(at::empty({1, 0}, at::kLong),
-                                                 at::empty({0}, parameter.tensor.options())
-                                                     .reshape(rows_of_nothing(parameter.tensor)),
-                                                 parameter.tensor.sizes());
+      gradient.defined()
+          ? gradient
+          : at::sparse_coo_tensor(at::empty({1, 0}, parameter.tensor.options().dtype(at::kLong)),
+                                  at::empty({0}, parameter.tensor.options())
+                                      .reshape(rows_of_nothing(parameter.tensor)),
+                                  parameter.tensor.sizes());
   unit.sparse.emplace_back(index,
                            sparse_allreduce_async(mine, reduction(parameter.name + ".sparse")));
 }
@@ -153,7 +175,6 @@ void GradientReducer::State::compress(std::vector<Departure>& departures) const 
     }
   }
   if (works.empty()) return;
-  const at::NoGradGuard no_grad;
   const at::Tensor buffer = at::empty({count}, works[0]->options().dtype(type));
   std::vector<at::Tensor> from;
   std::vector<at::Tensor> to;
@@ -163,7 +184,7 @@ void GradientReducer::State::compress(std::vector<Departure>& departures) const 
     to.push_back(buffer.narrow(0, count, work->numel()).view(work->sizes()));
     count += (work->numel() + step - 1) / step * step;
   }
-  at::_foreach_copy_(to, from);
+  copy_together(to, from);
   for (std::size_t i = 0; i < works.size(); ++i) *works[i] = to[i];
 }
 
@@ -235,9 +256,7 @@ void GradientReducer::State::finish_dense(Unit& unit, WaitsOnDevice& results, La
 }
 
 void GradientReducer::State::Landing::copy() {
-  if (to.empty()) return;
-  const at::NoGradGuard no_grad;
-  at::_foreach_copy_(std::exchange(to, {}), std::exchange(from, {}));
+  copy_together(std::exchange(to, {}), std::exchange(from, {}));
 }
 
 void GradientReducer::State::finish_sparse(Unit& unit, FirstError& error) {

@@ -37,6 +37,14 @@ void* allocate(std::size_t bytes);
 void release(void* pointer);
 std::size_t allocated_bytes();
 
+// The stream that is null in CUDA's calls while the device is current.
+cudaStream_t default_stream(int device);
+
+// Whether something has made a context on the device, as nearly all of CUDA's calls do on the
+// current one.
+bool has_context(int device);
+void forget_contexts();
+
 // Runs the task behind what is on the stream.
 void enqueue(cudaStream_t stream, std::function<void()> task);
 // Waits until all on the stream is done.
@@ -61,6 +69,9 @@ void cut_off(int rank);
 // How often NCCL has been told to carry something out, by all ranks of this process: a group of
 // calls is one.
 std::size_t nccl_launches();
+// The most ranks that a communicator has had since.
+int largest_communicator();
+void forget_communicators();
 // Whether communicators say then that a rank is gone; the real ones may, or not.
 void tell_of_lost_ranks(bool tells);
 

@@ -41,6 +41,12 @@ float widened(T value) {
 }
 
 template <typename T>
+T narrowed(float value) {
+  if constexpr (std::is_same_v<T, __half>) return __float2half(value);
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) return __float2bfloat16(value);
+}
+
+template <typename T>
 T combined(T a, T b, ncclRedOp_t op) {
   if constexpr (std::is_same_v<T, __half>) {
     return __float2half(combined(widened(a), widened(b), op));
@@ -62,14 +68,16 @@ T combined(T a, T b, ncclRedOp_t op) {
   }
 }
 
+// As NCCL averages: it multiplies with a factor that has the values' own type.
 template <typename T>
-T divided(T value, int by) {
-  if constexpr (std::is_same_v<T, __half>) {
-    return __float2half(widened(value) / static_cast<float>(by));
-  } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    return __float2bfloat16(widened(value) / static_cast<float>(by));
+T premultiplied(T value, int ranks) {
+  if constexpr (std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>) {
+    const T factor = narrowed<T>(1.0F / static_cast<float>(ranks));
+    return narrowed<T>(widened(value) * widened(factor));
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return value * static_cast<T>(1.0 / ranks);
   } else {
-    return static_cast<T>(value / static_cast<T>(by));
+    throw std::runtime_error("fake NCCL: kolo averages no integers");
   }
 }
 
@@ -78,12 +86,14 @@ Bytes reduced(const std::vector<Bytes>& all, ncclRedOp_t op) {
   Bytes result = all[0];
   T* const to = reinterpret_cast<T*>(result.data());
   const std::size_t count = result.size() / sizeof(T);
+  const auto term = [ranks = static_cast<int>(all.size()), op](T value) {
+    return op == ncclAvg ? premultiplied(value, ranks) : value;
+  };
+  for (std::size_t i = 0; i < count; ++i) to[i] = term(to[i]);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     const T* const from = reinterpret_cast<const T*>(all[rank].data());
-    for (std::size_t i = 0; i < count; ++i) to[i] = combined(to[i], from[i], op);
+    for (std::size_t i = 0; i < count; ++i) to[i] = combined(to[i], term(from[i]), op);
   }
-  for (std::size_t i = 0; i < count && op == ncclAvg; ++i)
-    to[i] = divided(to[i], static_cast<int>(all.size()));
   return result;
 }
 

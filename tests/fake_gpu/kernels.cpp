@@ -18,28 +18,15 @@ namespace {
 
 using namespace kolo::nccl;
 
-struct Kernel {
-  std::string name;  // demangled
-};
-
-// Filled before main(), by what registers device code.
+// Demangled names. Filled before main(), by what registers device code.
 struct Kernels {
   std::mutex mutex;
-  std::map<const void*, Kernel> by_host_function;
+  std::map<const void*, std::string> by_host_function;
 };
 Kernels& kernels() {
   static auto* const all = new Kernels;
   return *all;
 }
-
-// A launch, between its two calls.
-struct Configuration {
-  dim3 grid;
-  dim3 block;
-  std::size_t shared = 0;
-  cudaStream_t stream = nullptr;
-};
-thread_local Configuration pushed;
 
 template <typename Body>
 void run(const Body& body, dim3 grid, dim3 block) {
@@ -133,35 +120,38 @@ void __cudaRegisterFunction(void** /*handle*/, const char* host_function, char* 
   char* const plain = abi::__cxa_demangle(name, nullptr, nullptr, &status);
   Kernels& all = kernels();
   const std::lock_guard lock(all.mutex);
-  all.by_host_function[host_function].name = status == 0 ? plain : name;
+  all.by_host_function[host_function] = status == 0 ? plain : name;
   std::free(plain);
 }
 
-cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host_function) {
-  Kernels& all = kernels();
-  const std::lock_guard lock(all.mutex);
-  *kernel = reinterpret_cast<cudaKernel_t>(&all.by_host_function.at(host_function));
+cudaError_t cudaLaunchKernel(const void* host_function, dim3 grid, dim3 block, void** arguments,
+                             std::size_t /*shared*/, cudaStream_t stream) {
+  std::string name;
+  {
+    Kernels& all = kernels();
+    const std::lock_guard lock(all.mutex);
+    name = all.by_host_function.at(host_function);
+  }
+  enqueue(stream, task_of(name, arguments, grid, block));
   return cudaSuccess;
 }
 
-unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared,
-                                     CUstream_st* stream) {
-  pushed = {grid, block, shared, stream};
-  return 0;
+// What <<<>>> would call, which kolo's kernels are not started with.
+cudaError_t __cudaGetKernel(cudaKernel_t* /*kernel*/, const void* /*host_function*/) {
+  std::abort();
 }
-cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, std::size_t* shared, void* stream) {
-  *grid = pushed.grid;
-  *block = pushed.block;
-  *shared = pushed.shared;
-  *static_cast<cudaStream_t*>(stream) = pushed.stream;
-  return cudaSuccess;
+unsigned __cudaPushCallConfiguration(dim3 /*grid*/, dim3 /*block*/, std::size_t /*shared*/,
+                                     CUstream_st* /*stream*/) {
+  std::abort();
 }
-
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** arguments,
-                               std::size_t /*shared*/, cudaStream_t stream) {
-  const auto& known = *reinterpret_cast<const Kernel*>(kernel);
-  enqueue(stream, task_of(known.name, arguments, grid, block));
-  return cudaSuccess;
+cudaError_t __cudaPopCallConfiguration(dim3* /*grid*/, dim3* /*block*/, std::size_t* /*shared*/,
+                                       void* /*stream*/) {
+  std::abort();
+}
+cudaError_t __cudaLaunchKernel(cudaKernel_t /*kernel*/, dim3 /*grid*/, dim3 /*block*/,
+                               void** /*arguments*/, std::size_t /*shared*/,
+                               cudaStream_t /*stream*/) {
+  std::abort();
 }
 
 }  // extern "C"

@@ -8,8 +8,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <future>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -27,6 +30,7 @@ constexpr auto kBusy = std::chrono::microseconds(300);
 
 std::atomic<bool> tells{false};
 std::atomic<std::size_t> launches{0};
+std::atomic<int> largest{0};
 
 class Comm {
  public:
@@ -75,6 +79,16 @@ class Comm {
     if (socket_ >= 0) shutdown(socket_, SHUT_RDWR);
   }
 
+  // Where it has put something.
+  void use(cudaStream_t stream) {
+    const std::lock_guard lock(mutex_);
+    streams_.insert(stream);
+  }
+  std::set<cudaStream_t> streams() {
+    const std::lock_guard lock(mutex_);
+    return streams_;
+  }
+
   // On a stream. What does not end waits to be aborted, as on a GPU.
   void ask(const Request& request, const void* send, void* receive) {
     Reply reply;
@@ -102,6 +116,7 @@ class Comm {
   bool busy_ = true;
   bool aborted_ = false;
   ncclResult_t error_ = ncclSuccess;
+  std::set<cudaStream_t> streams_;
 };
 
 struct Comms {
@@ -124,6 +139,7 @@ struct Call {
 
 thread_local int group_depth = 0;
 thread_local std::vector<Call> grouped;
+thread_local std::vector<std::shared_ptr<Comm>> aborted;
 thread_local const char* last_error = "";
 
 std::shared_ptr<Comm>& comm_of(ncclComm_t comm) {
@@ -133,6 +149,7 @@ std::shared_ptr<Comm>& comm_of(ncclComm_t comm) {
 // Sends come first: they wait for nobody.
 void put_on_stream(std::vector<Call> calls) {
   const cudaStream_t stream = calls.front().stream;
+  calls.front().comm->use(stream);
   enqueue(stream, [calls = std::move(calls)] {
     for (const bool sends : {true, false}) {
       for (const Call& call : calls) {
@@ -160,6 +177,20 @@ ncclResult_t begin(std::vector<Call> calls) {
   return ncclInProgress;
 }
 
+// As NCCL does when it aborts: all that the communicators' streams have must end, whoever has put
+// it there.
+void wait_for_streams(const std::vector<std::shared_ptr<Comm>>& comms) {
+  std::vector<std::future<void>> ends;
+  for (const std::shared_ptr<Comm>& comm : comms) {
+    for (cudaStream_t stream : comm->streams()) {
+      auto end = std::make_shared<std::promise<void>>();
+      ends.push_back(end->get_future());
+      enqueue(stream, [end] { end->set_value(); });
+    }
+  }
+  for (const std::future<void>& end : ends) end.wait();
+}
+
 ncclResult_t call(Call one) {
   if (group_depth > 0) {
     grouped.push_back(std::move(one));
@@ -182,6 +213,13 @@ void tell_of_lost_ranks(bool to_tell) {
 
 std::size_t nccl_launches() {
   return launches;
+}
+
+int largest_communicator() {
+  return largest;
+}
+void forget_communicators() {
+  largest = 0;
 }
 
 void cut_off(int rank) {
@@ -231,6 +269,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int size, ncclUniqueId id,
                                     ncclConfig_t* config) {
   if (config->blocking != 0) return ncclInvalidArgument;  // kolo never blocks
   auto made = std::make_shared<Comm>(rank, size);
+  for (int before = largest; before < size && !largest.compare_exchange_weak(before, size);) {
+  }
   {
     const std::lock_guard lock(comms().mutex);
     comms().made.push_back(made);
@@ -251,8 +291,11 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  comm_of(comm)->abort();
+  const std::shared_ptr<Comm> one = comm_of(comm);
+  one->abort();
   delete &comm_of(comm);
+  aborted.push_back(one);
+  if (group_depth == 0) wait_for_streams(std::exchange(aborted, {}));
   return ncclSuccess;
 }
 
@@ -262,6 +305,7 @@ ncclResult_t ncclGroupStart(void) {
 }
 ncclResult_t ncclGroupEnd(void) {
   if (--group_depth > 0) return ncclSuccess;
+  wait_for_streams(std::exchange(aborted, {}));
   return begin(std::exchange(grouped, {}));
 }
 

@@ -1,10 +1,12 @@
 // CUDA's runtime: devices, streams and events.
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -19,7 +21,10 @@ int device_count() {
   return text == nullptr ? 4 : std::atoi(text);
 }
 
+constexpr int kMostDevices = 64;
+
 thread_local int current_device = 0;
+std::array<std::atomic<bool>, kMostDevices> contexts{};
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 std::atomic<bool> captures{false};
@@ -129,9 +134,13 @@ struct Event {
   }
 };
 
+// CUDA's calls work with the current device's context, and make it.
+void use_context() {
+  contexts[static_cast<std::size_t>(current_device)] = true;
+}
+
 Stream& stream_of(cudaStream_t stream) {
-  static auto* const initial = new Stream;
-  return stream == nullptr ? *initial : *reinterpret_cast<Stream*>(stream);
+  return *reinterpret_cast<Stream*>(stream == nullptr ? default_stream(current_device) : stream);
 }
 
 Event& event_of(cudaEvent_t event) {
@@ -139,6 +148,22 @@ Event& event_of(cudaEvent_t event) {
 }
 
 }  // namespace
+
+cudaStream_t default_stream(int device) {
+  static std::mutex mutex;
+  static auto* const streams = new std::map<int, Stream*>;
+  const std::lock_guard lock(mutex);
+  Stream*& stream = (*streams)[device];
+  if (stream == nullptr) stream = new Stream;
+  return reinterpret_cast<cudaStream_t>(stream);
+}
+
+bool has_context(int device) {
+  return contexts[static_cast<std::size_t>(device)];
+}
+void forget_contexts() {
+  for (std::atomic<bool>& one : contexts) one = false;
+}
 
 void enqueue(cudaStream_t stream, std::function<void()> task) {
   stream_of(stream).enqueue(std::move(task));
@@ -170,6 +195,21 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaSetDevice(int device) {
   if (device < 0 || device >= device_count()) return fail(cudaErrorInvalidDevice);
   current_device = device;
+  use_context();
+  return cudaSuccess;
+}
+// The driver's, of which kolo has one call.
+static int primary_context_state(int device, unsigned* flags, int* active) {
+  *flags = 0;
+  *active = has_context(device) ? 1 : 0;
+  return 0;
+}
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function,
+                                             unsigned /*version*/, unsigned long long /*flags*/,
+                                             cudaDriverEntryPointQueryResult* result) {
+  const bool known = std::strcmp(symbol, "cuDevicePrimaryCtxGetState") == 0;
+  *function = known ? reinterpret_cast<void*>(&primary_context_state) : nullptr;
+  *result = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) {
@@ -193,6 +233,7 @@ const char* cudaGetErrorString(cudaError_t error) {
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned /*flags*/,
                                          int /*priority*/) {
+  use_context();
   *stream = reinterpret_cast<cudaStream_t>(new Stream);
   return cudaSuccess;
 }
@@ -201,6 +242,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t /*stream*/, cudaStreamCaptureStatus* status) {
+  use_context();
   *status = captures ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
@@ -209,11 +251,13 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  use_context();
   drain(stream);
   return cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
+  use_context();
   *event = reinterpret_cast<cudaEvent_t>(new Event((flags & cudaEventDisableTiming) == 0));
   return cudaSuccess;
 }
@@ -222,6 +266,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  use_context();
   auto flag = std::make_shared<Flag>();
   {
     Event& one = event_of(event);
@@ -233,12 +278,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  use_context();
   if (captures && capture_mode != cudaStreamCaptureModeRelaxed)
     return fail(cudaErrorStreamCaptureUnsupported);
   const std::shared_ptr<Flag> flag = event_of(event).get();
   return flag == nullptr || flag->is_set() ? cudaSuccess : fail(cudaErrorNotReady);
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
+  use_context();
   if (captures && capture_mode != cudaStreamCaptureModeRelaxed)
     return fail(cudaErrorStreamCaptureUnsupported);
   if (!event_of(from).timed || !event_of(to).timed) return fail(cudaErrorInvalidResourceHandle);
@@ -250,6 +297,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned /*flags*/) {
+  use_context();
   stream_of(stream).count(&EventCounts::waited);
   if (std::shared_ptr<Flag> flag = event_of(event).get())
     enqueue(stream, [flag = std::move(flag)] { flag->wait(); });
@@ -258,6 +306,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
+  use_context();
   const bool to_device = kind != cudaMemcpyDeviceToHost;
   const bool from_device = kind != cudaMemcpyHostToDevice;
   if (is_on_device(to) != to_device || is_on_device(from) != from_device)
@@ -266,10 +315,12 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
+  use_context();
   enqueue(stream, [=] { std::memset(on_host(data), value, bytes); });
   return cudaSuccess;
 }
 cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
+  use_context();
   *data = std::malloc(bytes);
   return *data != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
 }
@@ -278,10 +329,12 @@ cudaError_t cudaFreeHost(void* data) {
   return cudaSuccess;
 }
 cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t /*stream*/) {
+  use_context();
   *data = allocate(bytes);
   return *data != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
+  use_context();
   enqueue(stream, [=] { release(data); });
   return cudaSuccess;
 }

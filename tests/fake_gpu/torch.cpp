@@ -29,19 +29,30 @@ namespace {
 // A stream's id is its address; that of the default stream is 0.
 thread_local std::map<int, c10::StreamId> current_streams;  // by device
 
+// LibTorch makes no context where none is needed: a device without one that was current before is
+// only noted.
+thread_local int noted_device = -1;
+
 cudaStream_t native(c10::StreamId id) {
   return reinterpret_cast<cudaStream_t>(static_cast<std::intptr_t>(id));
 }
+cudaStream_t native(const c10::Stream& stream) {
+  return stream.id() == 0 ? default_stream(stream.device_index()) : native(stream.id());
+}
 
 int current_device() {
-  int device = 0;
-  cudaGetDevice(&device);
+  int device = noted_device;
+  if (device < 0) cudaGetDevice(&device);
   return device;
 }
 
 c10::StreamId current_stream(int device) {
   const auto found = current_streams.find(device);
   return found == current_streams.end() ? 0 : found->second;
+}
+cudaStream_t native_current_stream(int device) {
+  const c10::StreamId id = current_stream(device);
+  return id == 0 ? default_stream(device) : native(id);
 }
 
 class Guard final : public c10::impl::DeviceGuardImplInterface {
@@ -53,9 +64,15 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     return before;
   }
   c10::Device getDevice() const override { return at_device(current_device()); }
-  void setDevice(c10::Device device) const override { uncheckedSetDevice(device); }
+  void setDevice(c10::Device device) const override {
+    noted_device = -1;
+    int now = 0;
+    cudaGetDevice(&now);
+    if (now != device.index()) cudaSetDevice(device.index());
+  }
   void uncheckedSetDevice(c10::Device device) const noexcept override {
-    cudaSetDevice(device.index());
+    if (has_context(device.index())) return setDevice(device);
+    noted_device = device.index();
   }
   c10::Stream getStream(c10::Device device) const override {
     const int index = device.index() < 0 ? current_device() : device.index();
@@ -88,16 +105,18 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
               const c10::EventFlag /*flag*/) const override {
     auto* one = static_cast<cudaEvent_t>(*event);
     if (one == nullptr) cudaEventCreateWithFlags(&one, cudaEventDisableTiming);
-    cudaEventRecord(one, native(on.id()));
+    const c10::DeviceGuard guard(on.device());
+    cudaEventRecord(one, native(on));
     *event = one;
   }
   void block(void* event, const c10::Stream& on) const override {
-    if (event != nullptr) cudaStreamWaitEvent(native(on.id()), static_cast<cudaEvent_t>(event), 0);
+    const c10::DeviceGuard guard(on.device());
+    if (event != nullptr) cudaStreamWaitEvent(native(on), static_cast<cudaEvent_t>(event), 0);
   }
   bool queryEvent(void* event) const override {
     return event == nullptr || cudaEventQuery(static_cast<cudaEvent_t>(event)) == cudaSuccess;
   }
-  void synchronizeStream(const c10::Stream& on) const override { drain(native(on.id())); }
+  void synchronizeStream(const c10::Stream& on) const override { drain(native(on)); }
   void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& on) const override;
 
  private:
@@ -119,13 +138,13 @@ class DeviceAllocator final : public c10::Allocator {
     void* const data = fake_gpu::allocate(bytes);
     TORCH_CHECK(data != nullptr, "fake CUDA: out of memory");
     const std::lock_guard lock(mutex_);
-    users_[data] = {native(current_stream(current_device()))};
+    users_[data] = {native_current_stream(current_device())};
     return {data, data, &free_block, device};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &free_block; }
   void copy_data(void* to, const void* from, std::size_t bytes) const override {
     cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
-                    native(current_stream(current_device())));
+                    native_current_stream(current_device()));
   }
 
   void used_by(void* data, cudaStream_t stream) {
@@ -164,7 +183,7 @@ class DeviceAllocator final : public c10::Allocator {
 };
 
 void Guard::recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& on) const {
-  DeviceAllocator::the_one().used_by(data.get(), native(on.id()));
+  DeviceAllocator::the_one().used_by(data.get(), native(on));
 }
 
 struct Hooks final : at::CUDAHooksInterface {
@@ -173,7 +192,7 @@ struct Hooks final : at::CUDAHooksInterface {
   bool hasCUDA() const override { return true; }
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
-  bool hasPrimaryContext(c10::DeviceIndex /*device*/) const override { return true; }
+  bool hasPrimaryContext(c10::DeviceIndex device) const override { return has_context(device); }
   c10::DeviceIndex deviceCount() const override { return Guard().deviceCount(); }
   c10::DeviceIndex current_device() const override {
     return static_cast<c10::DeviceIndex>(fake_gpu::current_device());
@@ -214,7 +233,7 @@ at::Tensor alias_of(const at::Tensor& tensor) {
 at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool /*non_blocking*/) {
   const at::AutoDispatchBelowAutograd below;
   const c10::Device device = self.is_cuda() ? self.device() : source.device();
-  cudaStream_t const stream = native(current_stream(device.index()));
+  cudaStream_t const stream = native_current_stream(device.index());
   if (!self.is_cuda()) {
     drain(stream);
     self.copy_(alias_of(source));
@@ -267,7 +286,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(
   const auto alias = [](const std::optional<at::Tensor>& one) {
     return one && one->defined() ? std::optional(alias_of(*one)) : std::nullopt;
   };
-  drain(native(current_stream(input.device().index())));
+  drain(native_current_stream(input.device().index()));
   const auto [output, saved_mean, saved_deviation] =
       at::native_batch_norm(alias_of(input), alias(weight), alias(bias), alias(mean),
                             alias(variance), training, momentum, epsilon);

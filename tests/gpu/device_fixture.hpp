@@ -179,16 +179,28 @@ inline bool is_nccl_alone() {
 
 using RankDeviceProgram = std::function<void(DeviceProgram&)>;
 
+// `first_device`: rank 0's; those of the others follow. If it is not 0, a rank's thread has its
+// device as the current one from the first.
+struct DeviceSetting {
+  int first_device = 0;
+  std::function<void(nccl::Options&)> change = [](nccl::Options& /*as they are*/) {};
+};
+
 inline void on_all_devices(int size, const RankDeviceProgram& program,
-                           Engine::Options options = test_options()) {
+                           Engine::Options options = test_options(),
+                           const DeviceSetting& setting = {}) {
   std::vector<std::unique_ptr<Transport>> transports = make_local_transports(size);
   const std::vector<std::shared_ptr<shm::Node>> nodes = make_nodes(size, options.group.nodes);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       const auto at = static_cast<std::size_t>(rank);
+      const int index = setting.first_device + rank;
+      if (setting.first_device > 0) cudaSetDevice(index);
+      nccl::Options device_setting = device_options(rank);
+      setting.change(device_setting);
       std::shared_ptr<Device> device;
-      const Status made = nccl::make_device(rank, device_options(rank), device);
+      const Status made = nccl::make_device(index, device_setting, device);
       ASSERT_TRUE(made.is_ok()) << made.message();
       Engine::Options mine = options;
       mine.group.find_device = [&device](std::shared_ptr<Device>& found) {

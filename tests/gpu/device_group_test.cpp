@@ -109,5 +109,65 @@ TEST(DeviceGroups, GroupsOfGathersAndReducescattersAreOneLaunch) {
   EXPECT_EQ(launches, device_options(0).over_host.empty() ? 6 : 0);
 }
 
+// Over the host the tensors of a group go one after the other, through memory that is used again:
+// what the device has still to copy from there must not be overwritten.
+TEST(DeviceGroups, ABroadcastGroupToADeviceThatIsBusy) {
+  constexpr int kRounds = 5;
+  on_all_devices(2, [](DeviceProgram& program) {
+    std::vector<DeviceTensor<std::int32_t>> tensors;
+    for (int i = 0; i < 4; ++i) tensors.emplace_back(3000);
+    for (int round = 0; round < kRounds; ++round) {
+      for (std::int32_t i = 0; i < 4; ++i) {
+        const std::int32_t value = program.rank() == 0 ? 10 * round + i : -1;
+        tensors[static_cast<std::size_t>(i)].fill_late(program,
+                                                       std::vector<std::int32_t>(3000, value));
+      }
+      auto operation = device_operation(OpKind::kBroadcast, "group", tensors[0]);
+      for (int i = 1; i < 4; ++i) {
+        operation->descriptor.tensors.push_back({DType::kInt32, {3000}});
+        operation->tensors.push_back({tensors[static_cast<std::size_t>(i)].data(), 0});
+      }
+      if (program.rank() == 1) {
+        const auto may_go_on = program.block();
+        program.later([may_go_on] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          *may_go_on = true;
+        });
+      }
+      ASSERT_TRUE(program.wait(program.submit(operation)).is_ok());
+      for (std::int32_t i = 0; i < 4; ++i) {
+        const auto values = tensors[static_cast<std::size_t>(i)].read(program);
+        program.put([values, wanted = 10 * round + i] { EXPECT_THAT(*values, Each(wanted)); });
+      }
+    }
+    program.synchronize();
+  });
+}
+
+// Where the host carries out all else, NCCL is needed within nodes only.
+TEST(DeviceGroups, InStagesNcclConnectsNoNodes) {
+  if (!device_options(0).hierarchical_allreduce || ranks_per_node() != 2)
+    GTEST_SKIP() << "an allreduce is not in stages here, or nodes have one rank";
+  fake_gpu::forget_communicators();
+  DeviceSetting setting;
+  setting.change = [](nccl::Options& options) {
+    options.over_host = {OpKind::kBroadcast, OpKind::kAllgather, OpKind::kAlltoall,
+                         OpKind::kReducescatter, OpKind::kSend};
+  };
+  on_all_devices(
+      4,
+      [](DeviceProgram& program) {
+        DeviceTensor<float> tensor(1000);
+        tensor.fill_late(program, std::vector<float>(1000, 1));
+        ASSERT_TRUE(program.wait(program.submit(device_operation(OpKind::kAllreduce, "x", tensor)))
+                        .is_ok());
+        const auto values = tensor.read(program);
+        program.put([values] { EXPECT_THAT(*values, Each(4.0F)); });
+        program.synchronize();
+      },
+      test_options(), setting);
+  EXPECT_EQ(fake_gpu::largest_communicator(), 2);
+}
+
 }  // namespace
 }  // namespace kolo

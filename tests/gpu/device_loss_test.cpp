@@ -122,6 +122,52 @@ TEST(DeviceLosses, WhatIsEnqueuedAndDoesNotEndIsAborted) {
       options);
 }
 
+// A message and a collective have communicators of their own, and one stream: to abort one of them
+// waits for what the other has there.
+TEST(DeviceLosses, AllCommunicatorsAreAbortedAsOne) {
+  if (!is_nccl_alone()) GTEST_SKIP() << "it is NCCL's loss";
+  Engine::Options options = test_options();
+  options.group.collective_timeout = std::chrono::milliseconds(1500);
+  options.shutdown_timeout = std::chrono::milliseconds(500);
+  on_all_devices(
+      2,
+      [&](DeviceProgram& program) {
+        DeviceTensor<float> tensor(1000);
+        const auto message = [&](const char* name) {
+          auto operation = device_operation(OpKind::kSend, name, tensor);
+          operation->descriptor.root = 1;
+          operation->descriptor.destination = 0;
+          return operation;
+        };
+        tensor.fill_late(program, std::vector<float>(1000, 1));
+        ASSERT_TRUE(program.wait(program.submit(device_operation(OpKind::kAllreduce, "a", tensor)))
+                        .is_ok());
+        ASSERT_TRUE(program.wait(program.submit(message("m"))).is_ok());
+        program.synchronize();
+        std::vector<float> all_have_it(1, 0);
+        ASSERT_TRUE(submit_and_wait(program.engine(), allreduce("all", all_have_it)).is_ok());
+        // Rank 1 is gone when its device comes to the message.
+        if (program.rank() == 1)
+          program.put([] { std::this_thread::sleep_for(std::chrono::milliseconds(300)); });
+        ASSERT_TRUE(program.wait(program.submit(message("late m"))).is_ok());
+        ASSERT_TRUE(
+            program.wait(program.submit(device_operation(OpKind::kAllreduce, "late a", tensor)))
+                .is_ok());
+        if (program.rank() == 1) fake_gpu::cut_off(1);
+        const Clock::time_point begin = Clock::now();
+        Status status;
+        while (status.is_ok() && Clock::now() - begin < std::chrono::seconds(15)) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          std::vector<float> on_host(4, 1);
+          status = submit_and_wait(program.engine(), allreduce("next", on_host));
+        }
+        EXPECT_EQ(status.code(), StatusCode::kPeerLost) << status.message();
+        program.synchronize();  // nothing is stuck on the device
+        EXPECT_LT(Clock::now() - begin, std::chrono::seconds(4));
+      },
+      options);
+}
+
 TEST(DeviceLosses, TwoRanksOnOneDeviceAreNamed) {
   if (!is_nccl_alone()) GTEST_SKIP() << "the host does not mind";
   std::vector<std::unique_ptr<Transport>> transports = make_local_transports(3);
@@ -189,6 +235,35 @@ TEST(DeviceLosses, OutOfMemory) {
         EXPECT_THAT(status.message(), HasSubstr("ncclMemAlloc"));
       },
       options);
+  fake_gpu::limit_memory(std::size_t{1} << 36);
+}
+
+// LibTorch, which keeps what tensors gave back, gives it up for a bucket.
+TEST(DeviceLosses, MemoryThatOthersKeepIsAskedFor) {
+  DeviceSetting setting;
+  std::atomic<int> asked{0};
+  setting.change = [&asked](nccl::Options& options) {
+    options.free_kept = [&asked] {
+      ++asked;
+      fake_gpu::limit_memory(std::size_t{1} << 36);
+    };
+  };
+  on_all_devices(
+      2,
+      [](DeviceProgram& program) {
+        DeviceTensor<float> one(100000);
+        DeviceTensor<float> other(100000);
+        for (int step = 0; step < 6; ++step) {
+          if (step == 1) fake_gpu::limit_memory(fake_gpu::allocated_bytes() + 1000);
+          std::vector<std::shared_ptr<Operation>> operations;
+          operations.push_back(program.submit(device_operation(OpKind::kAllreduce, "one", one)));
+          operations.push_back(
+              program.submit(device_operation(OpKind::kAllreduce, "other", other)));
+          for (const auto& operation : operations) ASSERT_TRUE(program.wait(operation).is_ok());
+        }
+      },
+      test_options(), setting);
+  EXPECT_GE(asked, 1);
   fake_gpu::limit_memory(std::size_t{1} << 36);
 }
 

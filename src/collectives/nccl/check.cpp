@@ -3,6 +3,32 @@
 #include <string>
 
 namespace kolo::nccl {
+namespace {
+
+// To make a device current makes a context there, which takes some hundred MiB of its memory. Only
+// the driver tells whether there is one. 0 is its CUDA_SUCCESS.
+bool has_context(int device) {
+  using Ask = int (*)(int device, unsigned* flags, int* active);
+  static const Ask ask = [] {
+    constexpr const char* kName = "cuDevicePrimaryCtxGetState";
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+    constexpr unsigned kSince = 7000;
+    const cudaError_t code =
+        cudaGetDriverEntryPointByVersion(kName, &found, kSince, cudaEnableDefault, &result);
+#else
+    const cudaError_t code = cudaGetDriverEntryPoint(kName, &found, cudaEnableDefault, &result);
+#endif
+    if (code != cudaSuccess) static_cast<void>(cudaGetLastError());
+    return code == cudaSuccess ? reinterpret_cast<Ask>(found) : nullptr;
+  }();
+  unsigned flags = 0;
+  int active = 1;
+  return ask == nullptr || ask(device, &flags, &active) != 0 || active != 0;
+}
+
+}  // namespace
 
 Status cuda_status(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return Status::ok();
@@ -38,7 +64,8 @@ OnDevice::OnDevice(int index) {
 
 // What fails here fails again at the next call, which looks.
 OnDevice::~OnDevice() {
-  if (before_ >= 0 && cudaSetDevice(before_) != cudaSuccess) static_cast<void>(cudaGetLastError());
+  if (before_ >= 0 && has_context(before_) && cudaSetDevice(before_) != cudaSuccess)
+    static_cast<void>(cudaGetLastError());
   static_cast<void>(cudaThreadExchangeStreamCaptureMode(&capture_));
 }
 

@@ -14,8 +14,10 @@ Status cuda_status(cudaError_t code, const char* call);
 // ncclInProgress is no failure: see Communicator. `comm` may be null.
 Status nccl_status(ncclResult_t code, const char* call, ncclComm_t comm = nullptr);
 
-// Makes a device the thread's current one, as long as this lives. What is called meanwhile does not
-// break the capture of a graph, which the program may have begun on a stream of its own.
+// Makes a device the thread's current one, as long as this lives: then CUDA's calls make a context
+// nowhere else, and its default stream, which is null, is that device's. The one before becomes
+// current again if it has a context. What is called meanwhile does not break the capture of a
+// graph, which the program may have begun on a stream of its own.
 class OnDevice {
  public:
   explicit OnDevice(int index);

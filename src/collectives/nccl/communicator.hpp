@@ -4,15 +4,39 @@
 
 #include <nccl.h>
 
+#include <vector>
+
+#include "collectives/nccl/check.hpp"
 #include "collectives/transport.hpp"
 #include "core/status.hpp"
 
 namespace kolo::nccl {
 
+class Communicator;
+
+// All that this process has on a device. Used by who drives the engine.
+class Communicators {
+ public:
+  explicit Communicators(int device) : device_(device) {}
+
+  int device() const { return device_; }
+
+  // Ends what is enqueued on all of them; waits some seconds for that. Nothing else may be asked of
+  // them afterwards.
+  void abort();
+
+ private:
+  friend class Communicator;
+
+  const int device_;
+  std::vector<Communicator*> made_;
+};
+
 // Used by who drives the engine. Of a rank alone it is nothing, and always done.
 class Communicator {
  public:
-  Communicator(int rank, int size, int device) : rank_(rank), size_(size), device_(device) {}
+  // `all` outlives it.
+  Communicator(Communicators& all, int rank, int size);
   // What is enqueued still ends, or, after some seconds, is aborted.
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -32,14 +56,22 @@ class Communicator {
   // What went wrong since.
   Status check() const;
 
-  // Ends what is enqueued. Nothing else may be called afterwards.
-  void abort();
-
  private:
+  friend class Communicators;
+
+  Communicators& all_;
   const int rank_;
   const int size_;
-  const int device_;
-  ncclComm_t comm_ = nullptr;  // before begin() and after abort()
+  ncclComm_t comm_ = nullptr;  // before begin(), and when it was aborted
 };
+
+// Several calls that NCCL carries out as one.
+template <typename Calls>
+Status in_group(const Calls& calls) {
+  if (Status s = nccl_status(ncclGroupStart(), "ncclGroupStart"); !s.is_ok()) return s;
+  const Status status = calls();
+  const Status ended = nccl_status(ncclGroupEnd(), "ncclGroupEnd");
+  return status.is_ok() ? ended : status;
+}
 
 }  // namespace kolo::nccl

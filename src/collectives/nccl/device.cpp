@@ -4,6 +4,7 @@
 
 #include "collectives/nccl/backend.hpp"
 #include "collectives/nccl/check.hpp"
+#include "collectives/nccl/communicator.hpp"
 #include "collectives/nccl/nccl.hpp"
 #include "collectives/nccl/streams.hpp"
 #include "core/host.hpp"
@@ -21,16 +22,22 @@ Status look_at_capture(cudaStream_t stream, bool& captured) {
 class CudaDevice final : public Device {
  public:
   CudaDevice(int index, const Options& options)
-      : events_(std::make_shared<Events>(index)), options_(options) {}
+      : events_(std::make_shared<Events>(index)),
+        communicators_(std::make_shared<Communicators>(index)),
+        options_(options) {}
 
   int index() const override { return events_->device(); }
 
   bool captures(void* queue) const override {
+    const OnDevice here(index());
     bool captured = false;
-    return !look_at_capture(static_cast<cudaStream_t>(queue), captured).is_ok() || captured;
+    return !here.status().is_ok() ||
+           !look_at_capture(static_cast<cudaStream_t>(queue), captured).is_ok() || captured;
   }
 
   Status record(void* queue, std::shared_ptr<DevicePoint>& point) override {
+    const OnDevice here(index());
+    if (!here.status().is_ok()) return here.status();
     auto* const stream = static_cast<cudaStream_t>(queue);
     bool captured = false;
     Status status = look_at_capture(stream, captured);
@@ -47,17 +54,21 @@ class CudaDevice final : public Device {
   }
 
   Status wait(void* queue, const DevicePoint& point) override {
+    const OnDevice here(index());
+    if (!here.status().is_ok()) return here.status();
     return wait_for(static_cast<cudaStream_t>(queue), static_cast<const Point&>(point));
   }
 
   std::unique_ptr<DeviceBackend> make_backend(Backend& host) override {
     std::unique_ptr<Streams> streams;
     throw_if_error(Streams::create(events_, streams));
-    return nccl::make_backend(std::move(streams), host, options_);
+    return nccl::make_backend(std::move(streams), communicators_, host, options_);
   }
+  void abort() override { communicators_->abort(); }
 
  private:
   const std::shared_ptr<Events> events_;
+  const std::shared_ptr<Communicators> communicators_;
   const Options options_;
 };
 

@@ -82,8 +82,14 @@ std::shared_ptr<std::byte[]> DeviceMemory::allocate(std::size_t bytes) {
   throw_if_error(here.status());
   bytes = std::max<std::size_t>(bytes, 1);
   void* data = nullptr;
-  throw_if_error(nccl_status(ncclMemAlloc(&data, bytes),
-                             ("ncclMemAlloc of " + std::to_string(bytes) + " bytes").c_str()));
+  ncclResult_t code = ncclMemAlloc(&data, bytes);
+  if (code != ncclSuccess && free_kept_) {
+    static_cast<void>(cudaGetLastError());
+    free_kept_();
+    code = ncclMemAlloc(&data, bytes);
+  }
+  throw_if_error(
+      nccl_status(code, ("ncclMemAlloc of " + std::to_string(bytes) + " bytes").c_str()));
   std::shared_ptr<std::byte[]> buffer(static_cast<std::byte*>(data), Freed{streams_->device()});
   throw_if_error(
       cuda_status(cudaMemsetAsync(data, 0, bytes, streams_->packing()), "cudaMemsetAsync"));

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 
 #include "collectives/memory.hpp"
 #include "collectives/nccl/streams.hpp"
@@ -13,7 +15,8 @@ namespace kolo::nccl {
 // Used by who drives the engine.
 class DeviceMemory final : public Memory {
  public:
-  explicit DeviceMemory(std::shared_ptr<Streams> streams) : streams_(std::move(streams)) {}
+  DeviceMemory(std::shared_ptr<Streams> streams, std::function<void()> free_kept)
+      : streams_(std::move(streams)), free_kept_(std::move(free_kept)) {}
 
   // On the packing stream, behind what was unpacked from the same place.
   Status put(std::span<const Piece> pieces, DType dtype, ReduceOp op, double factor) override;
@@ -27,6 +30,7 @@ class DeviceMemory final : public Memory {
 
  private:
   const std::shared_ptr<Streams> streams_;
+  const std::function<void()> free_kept_;  // see Options
   // By a buffer's place: when what was in it had been unpacked.
   std::unordered_map<const std::byte*, std::shared_ptr<Point>> unpacked_;
 };

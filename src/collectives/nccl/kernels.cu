@@ -33,19 +33,28 @@ __global__ void convert_kernel(const __grid_constant__ MoveTable table) {
   convert_elements<From, To>(table, here());
 }
 
-// Calls launch(table, blocks) for as many of the transfers at a time as a table holds. `unit`: how
+// What an earlier call of others has left as the thread's last error is not this one's.
+template <typename... Parameters, typename... Arguments>
+cudaError_t launch(void (*kernel)(Parameters...), unsigned blocks, cudaStream_t stream,
+                   const Arguments&... arguments) {
+  void* all[] = {const_cast<Arguments*>(&arguments)...};
+  return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(blocks), dim3(kThreads), all,
+                          0, stream);
+}
+
+// Calls start(table) for as many of the transfers at a time as a table holds. `unit`: how
 // many of what a block takes are in an element; `a_block`: how many of these it takes.
-template <typename Launch>
+template <typename Start>
 Status in_tables(const std::vector<Transfer>& transfers, std::size_t unit, std::size_t a_block,
-                 const Pattern& fill, const Launch& launch) {
+                 const Pattern& fill, const Start& start) {
   MoveTable table;
   std::memcpy(table.pattern, fill.bytes, sizeof table.pattern);
   const auto send = [&] {
     if (table.count == 0) return Status::ok();
-    launch(table, table.blocks);
+    const cudaError_t code = start(table);
     table.count = 0;
     table.blocks = 0;
-    return cuda_status(cudaGetLastError(), "starting a kernel");
+    return cuda_status(code, "starting a kernel");
   };
   for (const Transfer& transfer : transfers) {
     const std::size_t count = transfer.count * unit;
@@ -65,8 +74,8 @@ template <typename From, typename To>
 Status enqueue_conversion(To* to, const From* from, std::size_t count, cudaStream_t stream) {
   const Transfer all{reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
                      count};
-  return in_tables({all}, 1, kElementsABlock, {}, [&](const MoveTable& table, unsigned blocks) {
-    convert_kernel<From, To><<<blocks, kThreads, 0, stream>>>(table);
+  return in_tables({all}, 1, kElementsABlock, {}, [&](const MoveTable& table) {
+    return launch(&convert_kernel<From, To>, table.blocks, stream, table);
   });
 }
 
@@ -74,18 +83,19 @@ Status enqueue_conversion(To* to, const From* from, std::size_t count, cudaStrea
 
 Status enqueue_moves(const std::vector<Transfer>& transfers, DType dtype, const Pattern& fill,
                      cudaStream_t stream) {
-  return in_tables(transfers, size_of(dtype), kBytesABlock, fill,
-                   [&](const MoveTable& table, unsigned blocks) {
-                     move_kernel<<<blocks, kThreads, 0, stream>>>(table);
-                   });
+  return in_tables(transfers, size_of(dtype), kBytesABlock, fill, [&](const MoveTable& table) {
+    return launch(&move_kernel, table.blocks, stream, table);
+  });
 }
 
 Status enqueue_scaled(const std::vector<Transfer>& transfers, DType dtype, double factor,
                       cudaStream_t stream) {
-  return in_tables(transfers, 1, kElementsABlock, {}, [&](const MoveTable& table, unsigned blocks) {
+  return in_tables(transfers, 1, kElementsABlock, {}, [&](const MoveTable& table) {
+    cudaError_t code = cudaErrorInvalidValue;
     visit<__half, __nv_bfloat16>(dtype, [&](auto type) {
-      scale_kernel<decltype(type)><<<blocks, kThreads, 0, stream>>>(table, factor);
+      code = launch(&scale_kernel<decltype(type)>, table.blocks, stream, table, factor);
     });
+    return code;
   });
 }
 
@@ -93,12 +103,13 @@ Status enqueue_division(void* data, std::size_t count, DType dtype, std::int64_t
                         cudaStream_t stream) {
   auto* const bytes = static_cast<std::byte*>(data);
   const Transfer all{bytes, bytes, count};
-  return in_tables({all}, 1, kElementsABlock, {}, [&](const MoveTable& table, unsigned blocks) {
+  return in_tables({all}, 1, kElementsABlock, {}, [&](const MoveTable& table) {
+    cudaError_t code = cudaErrorInvalidValue;
     visit<__half, __nv_bfloat16>(dtype, [&](auto type) {
-      if constexpr (std::is_integral_v<decltype(type)>) {
-        divide_kernel<decltype(type)><<<blocks, kThreads, 0, stream>>>(table, divisor);
-      }
+      if constexpr (std::is_integral_v<decltype(type)>)
+        code = launch(&divide_kernel<decltype(type)>, table.blocks, stream, table, divisor);
     });
+    return code;
   });
 }
 

@@ -2,6 +2,7 @@
 // to include this.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <set>
 
@@ -17,6 +18,8 @@ struct Options {
   std::set<OpKind> over_host;
   // Allreduce goes in stages: NCCL within each node, the host between nodes; of all ranks alike.
   bool hierarchical_allreduce = false;
+  // Where there is no memory on the device: others give back what they only keep. Or empty.
+  std::function<void()> free_kept;
 };
 
 // Whether kolo was built for this at all; else why not, and what to do.

@@ -11,6 +11,8 @@ namespace {
 
 // Large enough for the bus, small enough to begin early.
 constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
+// So many of a tensor's pieces have memory at a time.
+constexpr std::size_t kPiecesAtOnce = 8;
 
 // Bytes on the device, and their place in the host's memory.
 struct Span {
@@ -28,6 +30,7 @@ struct Part {
 
 class Staged final : public Work {
  public:
+  // `parts`: of which kPiecesAtOnce that come one after the other are apart in so many bytes.
   Staged(std::shared_ptr<Streams> streams, std::shared_ptr<PinnedPool> pool, std::size_t bytes,
          std::vector<Part> parts)
       : streams_(std::move(streams)),
@@ -41,11 +44,8 @@ class Staged final : public Work {
     if (!here.status().is_ok()) return here.status();
     if (Status s = pool_->take(bytes_, memory_); !s.is_ok()) return s;
     if (Status s = streams_->join(); !s.is_ok()) return s;
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      if (parts_[i].there.empty()) continue;
-      if (Status s = copy(parts_[i].there, cudaMemcpyDeviceToHost); !s.is_ok()) return s;
-      Status recorded = streams_->events()->record(streams_->reducing(), copied_[i]);
-      if (!recorded.is_ok()) return recorded;
+    for (std::size_t i = 0; i < std::min(parts_.size(), kPiecesAtOnce); ++i) {
+      if (Status s = copy_there(i); !s.is_ok()) return s;
     }
     return Status::ok();
   }
@@ -62,16 +62,23 @@ class Staged final : public Work {
     const OnDevice here(streams_->device());
     status = here.status();
     if (status.is_ok()) status = copy(parts_[current_].back, cudaMemcpyHostToDevice);
+    if (status.is_ok() && current_ + kPiecesAtOnce < parts_.size())
+      status = copy_there(current_ + kPiecesAtOnce);
     if (!status.is_ok()) return Progress::kFailed;
     return ++current_ == parts_.size() ? Progress::kDone : Progress::kAdvanced;
   }
 
  private:
+  // The device may still copy back what was in the part's memory before: only when it comes here
+  // is that the host's, also where there is nothing to copy.
+  Status copy_there(std::size_t part) {
+    if (Status s = copy(parts_[part].there, cudaMemcpyDeviceToHost); !s.is_ok()) return s;
+    return streams_->events()->record(streams_->reducing(), copied_[part]);
+  }
+
   Progress begin_when_copied(Status& status) {
-    if (copied_[current_] != nullptr) {
-      const Progress progress = copied_[current_]->look(status);
-      if (progress != Progress::kDone) return progress;
-    }
+    const Progress progress = copied_[current_]->look(status);
+    if (progress != Progress::kDone) return progress;
     work_ = parts_[current_].make(memory_.get());
     status = work_->start();
     return status.is_ok() ? Progress::kAdvanced : Progress::kFailed;
@@ -95,19 +102,24 @@ class Staged final : public Work {
   const std::shared_ptr<PinnedPool> pool_;
   const std::size_t bytes_;
   const std::vector<Part> parts_;
-  std::vector<std::shared_ptr<Point>> copied_;  // by part; null: it needs nothing
+  std::vector<std::shared_ptr<Point>> copied_;  // by part
   std::size_t current_ = 0;
   std::unique_ptr<Work> work_;           // of the current one, when it is under way
   std::shared_ptr<std::byte[]> memory_;  // the device's until it has copied all back
 };
 
-// A part for each piece of so many bytes; at least one.
+std::size_t ring_bytes(std::size_t bytes) {
+  return std::min(bytes, kPiecesAtOnce * kPieceBytes);
+}
+
+// A part for each piece of a tensor, at least one; their memory is a ring of ring_bytes().
 template <typename Make>
 std::vector<Part> in_pieces(std::byte* data, std::size_t bytes, bool there, bool back,
                             const Make& make) {
   std::vector<Part> parts;
   for (std::size_t begin = 0; begin < bytes || parts.empty(); begin += kPieceBytes) {
-    const Span span{data + begin, begin, std::min(kPieceBytes, bytes - begin)};
+    const Span span{data + begin, begin % (kPiecesAtOnce * kPieceBytes),
+                    std::min(kPieceBytes, bytes - begin)};
     Part& part = parts.emplace_back();
     if (there) part.there = {span};
     if (back) part.back = {span};
@@ -160,21 +172,20 @@ std::unique_ptr<Work> Staging::allreduce(Turn turn, void* data, std::size_t coun
   const auto make = [this, turn, element, reduction](std::byte* memory, std::size_t size) {
     return host_.allreduce(next(turn), memory, size / element, reduction);
   };
-  std::vector<Part> parts;
+  const std::size_t all_bytes = count * element;
   if (reduction.op == ReduceOp::Adasum) {  // which looks at whole tensors
-    const Span all{bytes, 0, count * element};
-    parts.push_back(
-        {{all}, {all}, [make, all](std::byte* memory) { return make(memory, all.bytes); }});
-  } else {
-    parts = in_pieces(bytes, count * element, true, true, make);
+    const Span all{bytes, 0, all_bytes};
+    Part part{{all}, {all}, [make, all](std::byte* memory) { return make(memory, all.bytes); }};
+    return std::make_unique<Staged>(streams_, pool_, all_bytes, std::vector<Part>{std::move(part)});
   }
-  return std::make_unique<Staged>(streams_, pool_, count * element, std::move(parts));
+  return std::make_unique<Staged>(streams_, pool_, ring_bytes(all_bytes),
+                                  in_pieces(bytes, all_bytes, true, true, make));
 }
 
 std::unique_ptr<Work> Staging::broadcast(Turn turn, void* data, std::size_t bytes, int root) {
   const bool is_root = host_.rank() == root;
   return std::make_unique<Staged>(
-      streams_, pool_, bytes,
+      streams_, pool_, ring_bytes(bytes),
       in_pieces(static_cast<std::byte*>(data), bytes, is_root, !is_root,
                 [this, turn, root](std::byte* memory, std::size_t size) {
                   return host_.broadcast(next(turn), memory, size, root);
@@ -232,7 +243,7 @@ std::unique_ptr<Work> Staging::reducescatter(Turn turn, void* data,
 std::unique_ptr<Work> Staging::transfer(Turn turn, void* data, std::size_t bytes, int source,
                                         int destination) {
   return std::make_unique<Staged>(
-      streams_, pool_, bytes,
+      streams_, pool_, ring_bytes(bytes),
       in_pieces(static_cast<std::byte*>(data), bytes, host_.rank() == source,
                 host_.rank() == destination,
                 [this, turn, source, destination](std::byte* memory, std::size_t size) {

@@ -99,13 +99,4 @@ class Nothing final : public Work {
   Progress step(Status& /*status*/) override { return Progress::kDone; }
 };
 
-// Several calls that NCCL carries out as one.
-template <typename Calls>
-Status in_group(const Calls& calls) {
-  if (Status s = nccl_status(ncclGroupStart(), "ncclGroupStart"); !s.is_ok()) return s;
-  const Status status = calls();
-  const Status ended = nccl_status(ncclGroupEnd(), "ncclGroupEnd");
-  return status.is_ok() ? ended : status;
-}
-
 }  // namespace kolo::nccl
