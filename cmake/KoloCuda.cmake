@@ -40,6 +40,7 @@ endif()
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES 80 90)  # with PTX, which newer devices compile
 endif()
+set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # LibTorch's: a process needs one
 enable_language(CUDA)
 set(CMAKE_CUDA_STANDARD 17)  # CMake 3.25 does not know that nvcc knows C++20
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)

@@ -82,5 +82,13 @@ TEST(DeviceContexts, NoneIsMadeOnOtherDevices) {
   EXPECT_FALSE(fake_gpu::has_context(1));
 }
 
+// It would make NCCL block in spite of what kolo asks for.
+TEST(DeviceContexts, BlockingByTheEnvironmentIsNotHeeded) {
+  setenv("NCCL_COMM_BLOCKING", "1", 1);
+  std::shared_ptr<Device> device;
+  ASSERT_TRUE(nccl::make_device(0, device_options(0), device).is_ok());
+  EXPECT_STREQ(std::getenv("NCCL_COMM_BLOCKING"), "0");
+}
+
 }  // namespace
 }  // namespace kolo

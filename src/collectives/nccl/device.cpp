@@ -1,5 +1,6 @@
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "collectives/nccl/backend.hpp"
@@ -8,6 +9,7 @@
 #include "collectives/nccl/nccl.hpp"
 #include "collectives/nccl/streams.hpp"
 #include "core/host.hpp"
+#include "core/log.hpp"
 
 namespace kolo::nccl {
 namespace {
@@ -72,6 +74,15 @@ class CudaDevice final : public Device {
   const Options options_;
 };
 
+// In the environment it holds for all communicators, whatever a program asks for.
+void undo_blocking() {
+  const char* const blocking = std::getenv("NCCL_COMM_BLOCKING");  // NOLINT(concurrency-mt-unsafe)
+  if (blocking == nullptr || std::string_view(blocking) == "0") return;
+  log::warning("NCCL_COMM_BLOCKING=" + std::string(blocking) +
+               " is not heeded: a rank that is lost could not be told from a slow one");
+  setenv("NCCL_COMM_BLOCKING", "0", 1);  // NOLINT(concurrency-mt-unsafe): before NCCL has threads
+}
+
 // NCCL refuses two ranks on one device. From 2.30 on it can be told to allow it; before, ranks that
 // say they are on different hosts pass, and talk over sockets.
 Status allow_sharing(int rank) {
@@ -93,6 +104,7 @@ Status available() {
 }
 
 Status make_device(int index, const Options& options, std::shared_ptr<Device>& device) {
+  undo_blocking();
   if (options.may_share) {
     if (Status s = allow_sharing(options.rank); !s.is_ok()) return s;
   }
