@@ -1,28 +1,32 @@
 #include "benchmarks/backward.hpp"
 
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <kolo/optimizer.h>
 #include <torch/torch.h>
 
+#include <type_traits>
 #include <utility>
 
 #include "benchmarks/reducer.hpp"
+#include "benchmarks/stay.hpp"
 
 namespace kolo::bench {
 
 class BackwardModel {
  public:
-  explicit BackwardModel(const std::vector<Parameter>& parameters) {
+  BackwardModel(const std::vector<Parameter>& parameters, at::Device on) : device(on) {
     for (const Parameter& parameter : parameters) {
       names.push_back(parameter.name);
-      values.push_back(torch::zeros(parameter.shape));
+      values.push_back(torch::zeros(parameter.shape, device));
       inputs.push_back(torch::empty(parameter.shape));
     }
   }
 
+  const at::Device device;
   std::vector<std::string> names;
   std::vector<at::Tensor> values;
-  std::vector<at::Tensor> inputs;
+  std::vector<at::Tensor> inputs;  // on the host
 };
 
 namespace {
@@ -62,7 +66,7 @@ class OnModel : public Contender {
       const auto count = static_cast<std::size_t>(input.numel());
       pattern.fill(input.data_ptr<float>(), count, offset);
       offset += count;
-      const at::Tensor sum = leaves_[i] + input;
+      const at::Tensor sum = leaves_[i] + input.to(model_->device);
       losses.push_back((sum * sum).sum());
     }
     loss_ = torch::stack(losses).sum() / 2;
@@ -76,8 +80,8 @@ class OnModel : public Contender {
   std::string check_gradients(const Pattern& pattern, bool of_all) const {
     std::size_t offset = 0;
     for (std::size_t i = 0; i < leaves_.size(); ++i) {
-      const at::Tensor gradient = leaves_[i].grad();
-      if (!gradient.defined()) return model_->names[i] + " has no gradient";
+      if (!leaves_[i].grad().defined()) return model_->names[i] + " has no gradient";
+      const at::Tensor gradient = leaves_[i].grad().cpu();
       const auto count = static_cast<std::size_t>(gradient.numel());
       const auto* const data = gradient.const_data_ptr<float>();
       const auto difference = of_all ? pattern.first_difference(data, count, offset)
@@ -187,10 +191,66 @@ class ReducerBackward final : public OnStockAllocator {
   std::unique_ptr<OverlappingReducer> reducer_;
 };
 
+// Its learning rate is 0: the parameters stay as they are.
+template <typename Optimizer>
+class StepOnDevice final : public OnModel {
+ public:
+  template <typename... Arguments>
+  StepOnDevice(const Group& group, const std::string& name,
+               const std::shared_ptr<BackwardModel>& model, Until until,
+               const Arguments&... arguments)
+      : OnModel(name, group.rank(), model),
+        device_(model->device),
+        until_(until),
+        optimizer_(leaves(), torch::optim::SGDOptions(0.0), arguments...) {}
+
+  void refresh(const Pattern& pattern) override {
+    OnModel::refresh(pattern);
+    wait_for_device();
+  }
+  void run() override {
+    const double begin = monotonic_microseconds();
+    backward();
+    optimizer_.step();
+    on_host_ = monotonic_microseconds() - begin;
+    wait_for_device();
+  }
+  std::optional<double> measured_microseconds() const override {
+    return until_ == Until::kHostIsFree ? std::optional(on_host_) : std::nullopt;
+  }
+  std::string check(const Pattern& pattern) override {
+    return check_gradients(pattern, !std::is_same_v<Optimizer, torch::optim::SGD>);
+  }
+
+ private:
+  void wait_for_device() const {
+    const auto& guard = *c10::impl::getDeviceGuardImpl(c10::DeviceType::CUDA);
+    guard.synchronizeStream(guard.getStream(device_));
+  }
+
+  const at::Device device_;
+  const Until until_;
+  Optimizer optimizer_;
+  double on_host_ = 0;
+};
+
 }  // namespace
 
-std::shared_ptr<BackwardModel> make_backward_model(const std::vector<Parameter>& parameters) {
-  return std::make_shared<BackwardModel>(parameters);
+std::shared_ptr<BackwardModel> make_backward_model(const std::vector<Parameter>& parameters,
+                                                   at::Device device) {
+  return std::make_shared<BackwardModel>(parameters, device);
+}
+
+std::unique_ptr<Contender> kolo_step(const Group& group,
+                                     const std::shared_ptr<BackwardModel>& model, Until until) {
+  const char* const name = until == Until::kHostIsFree ? "bench.step-host" : "bench.step";
+  return std::make_unique<StepOnDevice<DistributedOptimizer<torch::optim::SGD>>>(
+      group, "kolo", model, until, DistributedOptimizerOptions().op(ReduceOp::Sum).name(name));
+}
+
+std::unique_ptr<Contender> plain_step(const Group& group,
+                                      const std::shared_ptr<BackwardModel>& model, Until until) {
+  return std::make_unique<StepOnDevice<torch::optim::SGD>>(group, "plain", model, until);
 }
 
 std::unique_ptr<Contender> kolo_backward(const Group& group,

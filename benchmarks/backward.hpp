@@ -4,6 +4,8 @@
 // parameter's size on its way to the gradient.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <memory>
 #include <vector>
 
@@ -15,7 +17,8 @@ namespace kolo::bench {
 
 // Parameters and inputs, which the contenders share.
 class BackwardModel;
-std::shared_ptr<BackwardModel> make_backward_model(const std::vector<Parameter>& parameters);
+std::shared_ptr<BackwardModel> make_backward_model(const std::vector<Parameter>& parameters,
+                                                   at::Device device = at::kCPU);
 
 // backward() and synchronize() of a DistributedOptimizer, with kolo's allocator where it is on.
 std::unique_ptr<Contender> kolo_backward(const Group& group,
@@ -35,5 +38,13 @@ std::unique_ptr<Contender> mpi_after_backward(Group& group,
 // has none.
 std::unique_ptr<Contender> reducer_during_backward(const Group& group,
                                                    const std::shared_ptr<BackwardModel>& model);
+
+// On a GPU: backward() and a step of SGD, until the host may go on, or until the device has done
+// all.
+enum class Until { kHostIsFree, kDeviceIsDone };
+std::unique_ptr<Contender> kolo_step(const Group& group,
+                                     const std::shared_ptr<BackwardModel>& model, Until until);
+std::unique_ptr<Contender> plain_step(const Group& group,
+                                      const std::shared_ptr<BackwardModel>& model, Until until);
 
 }  // namespace kolo::bench

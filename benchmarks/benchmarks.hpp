@@ -28,6 +28,12 @@ void bench_allreduce(Group& group, const Options& options, const Publish& publis
 // not in the machine's cache. A state of float32 tensors that all ranks have.
 void bench_checkpoint(Group& group, const Options& options, const Publish& publish);
 
+// On a GPU, with a CUDA build. Works "pack/MODEL/RANKS": gradients come into a bucket, by kolo's
+// kernel or as one copy, by the device's own clock; "step/MODEL/RANKS": backward() and a step of
+// SGD, by DistributedOptimizer or by LibTorch's own, until the device has done it; and
+// "step-host/MODEL/RANKS": until the host may go on.
+void bench_device(Group& group, const Options& options, const Publish& publish);
+
 // Works "reduction/MODEL/RANKS": gradients that are there, from the first submission to the last
 // completion; and "gradients/MODEL/RANKS": backward() and the reduction of what it gives.
 void bench_gradients(Group& group, const Options& options, const Publish& publish);

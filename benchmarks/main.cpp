@@ -55,6 +55,7 @@ auto benchmark_of(const Options& options) {
   if (options.benchmark == "allocate") return bench_allocate;
   if (options.benchmark == "allreduce") return bench_allreduce;
   if (options.benchmark == "checkpoint") return bench_checkpoint;
+  if (options.benchmark == "device") return bench_device;
   if (options.benchmark == "train") return bench_train;
   if (options.benchmark == "idle") return bench_idle;
   if (options.benchmark == "tune") return bench_tune;

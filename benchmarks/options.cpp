@@ -28,6 +28,8 @@ constexpr const char* kUsage =
     "  allreduce   float32 sums in place, by size, beside MPI_Allreduce and torch.distributed\n"
     "  checkpoint  saving and restoring a state, beside write(), torch::save() and\n"
     "              torch.distributed.checkpoint\n"
+    "  device      on a GPU: packing a model's gradients, beside a copy, and a step, beside\n"
+    "              LibTorch's optimizer\n"
     "  gradients   a model's gradients, with and without backward, beside MPI_Allreduce,\n"
     "              LibTorch's own reducer over MPI, and PyTorch's DistributedDataParallel\n"
     "  idle        the CPU time of a job that does nothing, in a second\n"
@@ -36,8 +38,8 @@ constexpr const char* kUsage =
     "  train       the MNIST network, beside LibTorch processes that do not communicate\n"
     "  tune        the algorithms for an allreduce over messages; writes a table\n\n";
 
-constexpr const char* kNames[] = {"allocate",  "allreduce",  "checkpoint", "gradients", "idle",
-                                  "negotiate", "operations", "train",      "tune"};
+constexpr const char* kNames[] = {"allocate", "allreduce", "checkpoint", "device", "gradients",
+                                  "idle",     "negotiate", "operations", "train",  "tune"};
 
 // "allreduce, gradients, ..."
 std::string listed_names() {
@@ -55,7 +57,7 @@ std::string listed(const std::vector<Operation>& operations) {
 
 void add_options(const std::string& benchmark, Options& o, po::options_description& table) {
   auto add = table.add_options();
-  if (benchmark == "gradients") {
+  if (benchmark == "gradients" || benchmark == "device") {
     add("model", po::value(&o.model)->default_value(o.model), "whose gradients: resnet50");
   } else if (benchmark == "checkpoint") {
     add("bytes", po::value(&o.bytes)->default_value(o.bytes), "of the state");

@@ -26,7 +26,7 @@ struct Options {
   int warm_up = 5;     // checkpoint: 1
   int calls = 16;      // in a row, of a sample of a small tensor: allreduce, operations and tune
   std::string json;    // file, or empty
-  std::string python;  // one that has torch, or empty; not allocate, idle, train, tune
+  std::string python;  // one that has torch, or empty; not allocate, device, idle, train, tune
 
   // allocate, allreduce, operations and tune
   std::int64_t min_bytes = 4;          // allocate: 64 KiB
@@ -40,7 +40,7 @@ struct Options {
   int tensors = 100;
   std::string folder = ".";
 
-  // gradients
+  // device and gradients
   std::string model = "resnet50";
 
   // negotiate

@@ -49,6 +49,7 @@ std::string bench_intro() {
   return "Usage: kolo bench NAME [-np N] [options] [options of the benchmark]\n\n"
          "Benchmarks:\n"
          "  allreduce   allreduce of 4 B to 256 MB, beside MPI_Allreduce\n"
+         "  device      on a GPU: packing a model's gradients, and what a step takes the host\n"
          "  gradients   reducing a model's gradients (--model resnet50), beside plain MPI and\n"
          "              LibTorch's own reducer\n"
          "  idle        the CPU time of a job that does nothing, in a second\n"

@@ -69,6 +69,9 @@ void cut_off(int rank);
 // How often NCCL has been told to carry something out, by all ranks of this process: a group of
 // calls is one.
 std::size_t nccl_launches();
+// How often memory was made known to a communicator, by all ranks. To free it before it is
+// forgotten ends the process.
+std::size_t registrations();
 // The most ranks that a communicator has had since.
 int largest_communicator();
 void forget_communicators();

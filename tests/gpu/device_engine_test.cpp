@@ -450,6 +450,38 @@ TEST(DeviceEngine, AMismatchOfDevicesIsAnErrorOfThatTensor) {
   });
 }
 
+// A bucket is registered once, and forgotten before its memory is given back.
+TEST(DeviceEngine, BucketsAreRegistered) {
+  const std::size_t registered = fake_gpu::registrations();
+  const std::size_t before = fake_gpu::allocated_bytes();
+  on_all_devices(2, [before](DeviceProgram& program) {
+    DeviceTensor<float> one(100000);
+    DeviceTensor<float> other(100000);
+    const std::size_t tensors = 2 * 2 * 100000 * sizeof(float);
+    const auto step = [&](const std::vector<std::string>& names) {
+      std::vector<std::shared_ptr<Operation>> operations;
+      for (const std::string& name : names) {
+        operations.push_back(program.submit(
+            device_operation(OpKind::kAllreduce, name, name.back() == '1' ? one : other)));
+      }
+      for (const auto& operation : operations) ASSERT_TRUE(program.wait(operation).is_ok());
+      program.synchronize();
+    };
+    for (int i = 0; i < 6; ++i) step({"a1", "a2"});
+    EXPECT_GT(fake_gpu::allocated_bytes() - before, tensors) << "no bucket was made";
+    // It is given up when only some of its tensors come.
+    for (int i = 0; i < 5; ++i) step({"a1"});
+    std::vector<float> all_are_here(1, 0);
+    ASSERT_TRUE(submit_and_wait(program.engine(), allreduce("all", all_are_here)).is_ok());
+    EXPECT_LT(fake_gpu::allocated_bytes() - before, tensors + 100000 * sizeof(float))
+        << "the bucket's memory was not given back";
+  });
+  if (is_nccl_alone()) {
+    EXPECT_EQ(fake_gpu::registrations() - registered, 2);
+  }
+  EXPECT_EQ(fake_gpu::allocated_bytes(), before);
+}
+
 // Memory that works referred to is given back when the device has done with it.
 TEST(DeviceEngine, NothingIsLeftAllocated) {
   const std::size_t before = fake_gpu::allocated_bytes();

@@ -48,6 +48,13 @@ check "model_parallel with two copies: the losses of one, nearly" \
 on_fake "$bin/resnet50_synthetic" --device cuda --dtype bfloat16 --batch-size 2 --image-size 64 --warm-up 1 --iterations 1 --steps 1
 check "resnet50_synthetic ends well: weights are the same on both ranks" test "$code" -eq 0
 check "resnet50_synthetic: a figure" grep -q "^Images/s of all ranks: median" "$work/out"
+for ranks in 1 2; do
+  kolo_run -np "$ranks" --no-prefix -x "LD_PRELOAD=$fake" "$bin/kolo-bench" device --model mnist --samples 2 --warm-up 1
+  check "kolo bench device, $ranks ranks: works and contenders" \
+    test "$(grep -cE "^(pack/mnist/$ranks +(kolo|kolo-scaled|copy)|step(-host)?/mnist/$ranks +(kolo|plain)) " "$work/out")" -eq 7
+done
+kolo_run -np 1 --no-prefix "$bin/kolo-bench" device
+check "kolo bench device without a GPU: it says so" grep -q "sees no CUDA device" "$work/err"
 clothes=/usr/share/datasets/fashion-mnist
 if [[ -d $clothes ]]; then
   on_fake "$bin/fashion_mnist" --device cuda --epochs 1
