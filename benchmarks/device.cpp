@@ -139,7 +139,7 @@ class Pack final : public IntoBuffer {
       : IntoBuffer(group, factor == 1 ? "kolo" : "kolo-scaled", parameters, device),
         factor_(factor),
         pieces_(pieces()),
-        memory_(streams()) {}
+        memory_(streams(), nullptr) {}
 
  private:
   void enqueue() override {

@@ -22,9 +22,9 @@ find_package(CUDAToolkit 12.1 QUIET)
 if(NOT CUDAToolkit_FOUND)
   list(APPEND _missing "the CUDA toolkit, from 12.1 on (set CUDAToolkit_ROOT)")
 endif()
-find_package(NCCL 2.18 QUIET)  # ncclCommRegister and non-blocking communicators
+find_package(NCCL 2.22 QUIET)  # aborts communicators as a group
 if(NOT NCCL_FOUND)
-  list(APPEND _missing "NCCL, from 2.18 on (set NCCL_ROOT)")
+  list(APPEND _missing "NCCL, from 2.22 on (set NCCL_ROOT)")
 endif()
 
 if(_missing)

@@ -456,7 +456,7 @@ void Engine::break_down(const Status& status) {
   fail_all(told);
 }
 
-// Who waits for an operation is told first, whatever the device does.
+// Operations are over before the device is told, for that may take seconds.
 void Engine::fail_all(const Status& status) {
   for (auto& [number, set] : sets_) {
     if (set.group != nullptr) set.group->fail_all(status);

@@ -51,7 +51,11 @@ bool has_cuda_half() {
 void free_kept() {
   auto* const allocator =
       dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(c10::DeviceType::CUDA));
-  if (allocator != nullptr) allocator->emptyCache();
+  try {
+    if (allocator != nullptr) allocator->emptyCache();
+  } catch (const std::exception& error) {  // amid a capture, say
+    log::debug(error.what());
+  }
 }
 
 int visible_devices() {

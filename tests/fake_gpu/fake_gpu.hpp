@@ -60,6 +60,9 @@ EventCounts event_counts(cudaStream_t stream);
 // From now on allocations that would go beyond this fail.
 void limit_memory(std::size_t bytes);
 
+// Copies from the host take their time.
+void slow_copies(bool slow);
+
 // All streams are as if they were being captured into a graph, in the strictest mode.
 void capture(bool captures);
 
@@ -69,9 +72,6 @@ void cut_off(int rank);
 // How often NCCL has been told to carry something out, by all ranks of this process: a group of
 // calls is one.
 std::size_t nccl_launches();
-// How often memory was made known to a communicator, by all ranks. To free it before it is
-// forgotten ends the process.
-std::size_t registrations();
 // The most ranks that a communicator has had since.
 int largest_communicator();
 void forget_communicators();

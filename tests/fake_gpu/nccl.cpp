@@ -7,8 +7,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <future>
 #include <map>
@@ -33,7 +31,6 @@ constexpr auto kBusy = std::chrono::microseconds(300);
 std::atomic<bool> tells{false};
 std::atomic<std::size_t> launches{0};
 std::atomic<int> largest{0};
-std::atomic<std::size_t> registered{0};
 
 class Comm {
  public:
@@ -82,27 +79,6 @@ class Comm {
     if (socket_ >= 0) shutdown(socket_, SHUT_RDWR);
   }
 
-  bool is_busy() {
-    const std::lock_guard lock(mutex_);
-    return busy_;
-  }
-  void know(void* data) {
-    const std::lock_guard lock(mutex_);
-    known_.insert(data);
-  }
-  bool forget(void* data) {
-    const std::lock_guard lock(mutex_);
-    return known_.erase(data) > 0;
-  }
-  void forget_all() {
-    const std::lock_guard lock(mutex_);
-    known_.clear();
-  }
-  bool knows(void* data) {
-    const std::lock_guard lock(mutex_);
-    return known_.count(data) > 0;
-  }
-
   // Where it has put something.
   void use(cudaStream_t stream) {
     const std::lock_guard lock(mutex_);
@@ -141,7 +117,6 @@ class Comm {
   bool aborted_ = false;
   ncclResult_t error_ = ncclSuccess;
   std::set<cudaStream_t> streams_;
-  std::set<void*> known_;
 };
 
 struct Comms {
@@ -240,10 +215,6 @@ std::size_t nccl_launches() {
   return launches;
 }
 
-std::size_t registrations() {
-  return registered;
-}
-
 int largest_communicator() {
   return largest;
 }
@@ -284,16 +255,6 @@ ncclResult_t ncclMemAlloc(void** pointer, std::size_t size) {
   return *pointer != nullptr ? ncclSuccess : ncclUnhandledCudaError;
 }
 ncclResult_t ncclMemFree(void* pointer) {
-  {
-    Comms& all = comms();
-    const std::lock_guard lock(all.mutex);
-    for (const std::weak_ptr<Comm>& one : all.made) {
-      const std::shared_ptr<Comm> comm = one.lock();
-      if (comm == nullptr || !comm->knows(pointer)) continue;
-      std::fputs("fake NCCL: memory is freed that a communicator knows\n", stderr);
-      std::abort();
-    }
-  }
   release(pointer);
   return ncclSuccess;
 }
@@ -322,30 +283,16 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   *state = comm_of(comm)->state();
   return ncclSuccess;
 }
-ncclResult_t ncclCommRegister(const ncclComm_t comm, void* data, std::size_t /*bytes*/,
-                              void** handle) {
-  if (comm_of(comm)->is_busy()) return ncclInvalidUsage;
-  comm_of(comm)->know(data);
-  ++registered;
-  *handle = data;
-  return ncclSuccess;
-}
-ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
-  if (comm_of(comm)->is_busy() || !comm_of(comm)->forget(handle)) return ncclInvalidUsage;
-  return ncclSuccess;
-}
 ncclResult_t ncclCommFinalize(ncclComm_t /*comm*/) {
   return ncclSuccess;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
-  comm_of(comm)->forget_all();
   delete &comm_of(comm);
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   const std::shared_ptr<Comm> one = comm_of(comm);
   one->abort();
-  one->forget_all();
   delete &comm_of(comm);
   aborted.push_back(one);
   if (group_depth == 0) wait_for_streams(std::exchange(aborted, {}));

@@ -28,6 +28,7 @@ std::array<std::atomic<bool>, kMostDevices> contexts{};
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 std::atomic<bool> captures{false};
+std::atomic<bool> copies_are_slow{false};
 
 cudaError_t fail(cudaError_t error) {
   return last_error = error;
@@ -177,6 +178,9 @@ EventCounts event_counts(cudaStream_t stream) {
 void capture(bool now) {
   captures = now;
 }
+void slow_copies(bool slow) {
+  copies_are_slow = slow;
+}
 
 }  // namespace fake_gpu
 
@@ -238,6 +242,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned /*flags*
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  use_context();
   stream_of(stream).close();
   return cudaSuccess;
 }
@@ -247,6 +252,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t /*stream*/, cudaStreamCaptureStat
   return cudaSuccess;
 }
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  use_context();
   std::swap(*mode, capture_mode);
   return cudaSuccess;
 }
@@ -262,6 +268,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   return cudaSuccess;
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  use_context();
   delete &event_of(event);
   return cudaSuccess;
 }
@@ -311,7 +318,10 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaM
   const bool from_device = kind != cudaMemcpyHostToDevice;
   if (is_on_device(to) != to_device || is_on_device(from) != from_device)
     return fail(cudaErrorInvalidMemcpyDirection);
-  enqueue(stream, [=] { std::memcpy(on_host(to), on_host(from), bytes); });
+  enqueue(stream, [=] {
+    if (!from_device && copies_are_slow) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::memcpy(on_host(to), on_host(from), bytes);
+  });
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream_t stream) {
@@ -325,6 +335,7 @@ cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
   return *data != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFreeHost(void* data) {
+  use_context();
   std::free(data);
   return cudaSuccess;
 }

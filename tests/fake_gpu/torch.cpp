@@ -230,6 +230,16 @@ at::Tensor alias_of(const at::Tensor& tensor) {
                        tensor.options().device(at::kCPU).requires_grad(false));
 }
 
+// What comes next on `then` comes after all that is on `first`.
+void order(cudaStream_t first, cudaStream_t then) {
+  cudaEvent_t event = nullptr;
+  cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  cudaEventRecord(event, first);
+  cudaStreamWaitEvent(then, event, 0);
+  cudaEventDestroy(event);
+}
+
+// Between devices both streams wait for each other, as LibTorch has them.
 at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool /*non_blocking*/) {
   const at::AutoDispatchBelowAutograd below;
   const c10::Device device = self.is_cuda() ? self.device() : source.device();
@@ -240,10 +250,14 @@ at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool /*non_blocking
     return self;
   }
   const at::Tensor from = source.is_cuda() ? alias_of(source) : source.clone();
+  const bool between = source.is_cuda() && source.device() != self.device();
+  cudaStream_t const other = between ? native_current_stream(source.device().index()) : stream;
+  if (between) order(other, stream);
   enqueue(stream, [to = alias_of(self), from] {
     const at::NoGradGuard no_grad;
     to.copy_(from);
   });
+  if (between) order(stream, other);
   return self;
 }
 

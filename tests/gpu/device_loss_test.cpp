@@ -233,6 +233,7 @@ TEST(DeviceLosses, OutOfMemory) {
         }
         EXPECT_FALSE(status.is_ok());
         EXPECT_THAT(status.message(), HasSubstr("ncclMemAlloc"));
+        EXPECT_THAT(status.message(), HasSubstr("KOLO_CUDA_FUSION_THRESHOLD"));
       },
       options);
   fake_gpu::limit_memory(std::size_t{1} << 36);

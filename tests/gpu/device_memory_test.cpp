@@ -17,7 +17,7 @@ class DeviceMemoryTest : public ::testing::Test {
     std::unique_ptr<Streams> made;
     ASSERT_TRUE(Streams::create(std::make_shared<nccl::Events>(0), made).is_ok());
     streams_ = std::move(made);
-    memory_ = std::make_unique<DeviceMemory>(streams_);
+    memory_ = std::make_unique<DeviceMemory>(streams_, nullptr);
   }
   void settle() {
     fake_gpu::drain(streams_->packing());

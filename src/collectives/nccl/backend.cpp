@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "collectives/hierarchy/backend.hpp"
-#include "collectives/nccl/buffers.hpp"
 #include "collectives/nccl/check.hpp"
 #include "collectives/nccl/communicator.hpp"
 #include "collectives/nccl/device_memory.hpp"
@@ -53,8 +52,7 @@ class NcclBackend final : public DeviceBackend {
         card_{streams_->device(), options.rank, options.may_share},
         over_host_(over_host(options, host)),
         staging_(streams_, host),
-        buffers_(std::make_shared<Buffers>(streams_->device(), options.free_kept)),
-        memory_(streams_),
+        memory_(streams_, options.free_kept),
         communicator_(*communicators_, host.rank(), host.size()) {
     if (options.hierarchical_allreduce && !is_over_host(OpKind::kAllreduce) &&
         host.levels() != nullptr)
@@ -66,7 +64,7 @@ class NcclBackend final : public DeviceBackend {
   int size() const override { return host_.size(); }
   Memory& memory() override { return memory_; }
   std::shared_ptr<std::byte[]> make_buffer(std::size_t bytes) override {
-    return buffers_->allocate(bytes, streams_->packing());
+    return memory_.allocate(bytes);
   }
   timeline::Medium medium(OpKind kind, ReduceOp op) const override {
     if (size() == 1) return timeline::Medium::kNone;
@@ -99,7 +97,6 @@ class NcclBackend final : public DeviceBackend {
   Status enter(std::span<const std::shared_ptr<DevicePoint>> ready, bool timed) override {
     const OnDevice here(streams_->device());
     if (!here.status().is_ok()) return here.status();
-    if (Status s = buffers_->free_unused(communicator_); !s.is_ok()) return s;
     if (timed) {
       streams_->begin_span();
       if (Status s = streams_->compare_clocks(); !s.is_ok()) return s;
@@ -304,7 +301,6 @@ class NcclBackend final : public DeviceBackend {
   Status call_allreduce(void* data, std::size_t count, Reduction reduction) const {
     if (count == 0) return Status::ok();
     if (Status s = divide_first(data, count, reduction); !s.is_ok()) return s;
-    if (Status s = buffers_->make_known(communicator_, data); !s.is_ok()) return s;
     return status_of(ncclAllReduce(data, data, count, type_of(reduction.dtype),
                                    operator_of(reduction), communicator_.get(), stream()),
                      "ncclAllReduce");
@@ -433,7 +429,6 @@ class NcclBackend final : public DeviceBackend {
   const DeviceCard card_;
   const std::set<OpKind> over_host_;
   Staging staging_;
-  const std::shared_ptr<Buffers> buffers_;  // outlives the communicator, which may know of some
   DeviceMemory memory_;
   Communicator communicator_;
   std::map<std::pair<int, int>, PairOfRanks> pairs_;  // by ranks of the group, the lower one first

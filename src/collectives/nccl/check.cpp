@@ -34,11 +34,7 @@ Status cuda_status(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return Status::ok();
   static_cast<void>(cudaGetLastError());  // or the next check would find it, too
   std::string text = std::string(call) + ": " + cudaGetErrorString(code);
-  if (code == cudaErrorMemoryAllocation) {
-    text +=
-        "; the device's memory is full: use smaller batches, or a smaller "
-        "KOLO_CUDA_FUSION_THRESHOLD";
-  }
+  if (code == cudaErrorMemoryAllocation) text += std::string("; ") + kFullMemory;
   return Status::internal(std::move(text));
 }
 
@@ -52,21 +48,23 @@ Status nccl_status(ncclResult_t code, const char* call, ncclComm_t comm) {
   return Status::internal(std::move(text));
 }
 
+// The device first: any other call might make a context on the one before.
 OnDevice::OnDevice(int index) {
   int now = -1;
-  status_ = cuda_status(cudaThreadExchangeStreamCaptureMode(&capture_),
-                        "cudaThreadExchangeStreamCaptureMode");
-  if (status_.is_ok()) status_ = cuda_status(cudaGetDevice(&now), "cudaGetDevice");
-  if (!status_.is_ok() || now == index) return;
-  status_ = cuda_status(cudaSetDevice(index), "cudaSetDevice");
-  if (status_.is_ok()) before_ = now;
+  status_ = cuda_status(cudaGetDevice(&now), "cudaGetDevice");
+  if (status_.is_ok() && now != index) {
+    status_ = cuda_status(cudaSetDevice(index), "cudaSetDevice");
+    if (status_.is_ok()) before_ = now;
+  }
+  const cudaError_t code = cudaThreadExchangeStreamCaptureMode(&capture_);
+  if (status_.is_ok()) status_ = cuda_status(code, "cudaThreadExchangeStreamCaptureMode");
 }
 
 // What fails here fails again at the next call, which looks.
 OnDevice::~OnDevice() {
+  static_cast<void>(cudaThreadExchangeStreamCaptureMode(&capture_));
   if (before_ >= 0 && has_context(before_) && cudaSetDevice(before_) != cudaSuccess)
     static_cast<void>(cudaGetLastError());
-  static_cast<void>(cudaThreadExchangeStreamCaptureMode(&capture_));
 }
 
 }  // namespace kolo::nccl

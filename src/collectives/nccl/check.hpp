@@ -8,6 +8,10 @@
 
 namespace kolo::nccl {
 
+// What to do about it.
+inline constexpr const char* kFullMemory =
+    "the device's memory may be full: use smaller batches, or a smaller KOLO_CUDA_FUSION_THRESHOLD";
+
 // `call` is what gave the code, for the message.
 Status cuda_status(cudaError_t code, const char* call);
 
@@ -16,8 +20,8 @@ Status nccl_status(ncclResult_t code, const char* call, ncclComm_t comm = nullpt
 
 // Makes a device the thread's current one, as long as this lives: then CUDA's calls make a context
 // nowhere else, and its default stream, which is null, is that device's. The one before becomes
-// current again if it has a context. What is called meanwhile does not break the capture of a
-// graph, which the program may have begun on a stream of its own.
+// current again if it has a context; else the thread stays. What is called meanwhile does not break
+// the capture of a graph, which the program may have begun on a stream of its own.
 class OnDevice {
  public:
   explicit OnDevice(int index);

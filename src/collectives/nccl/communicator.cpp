@@ -34,7 +34,7 @@ Status abort_as_one(int device, const std::vector<ncclComm_t>& communicators) {
 
 // ncclCommAbort() tells the device to end what it is at, and then waits until all is over on the
 // streams: also what another communicator, or the program, has put there before. So all are aborted
-// as one, which NCCL can from 2.22 on, and what does not end for another reason is left to itself.
+// as one, and what does not end for another reason is left to itself.
 void abort_all(int device, std::vector<ncclComm_t> communicators) {
   if (communicators.empty()) return;
   const auto over = std::make_shared<std::promise<void>>();

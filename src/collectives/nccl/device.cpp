@@ -79,8 +79,9 @@ void undo_blocking() {
   const char* const blocking = std::getenv("NCCL_COMM_BLOCKING");  // NOLINT(concurrency-mt-unsafe)
   if (blocking == nullptr || std::string_view(blocking) == "0") return;
   log::warning("NCCL_COMM_BLOCKING=" + std::string(blocking) +
-               " is not heeded: a rank that is lost could not be told from a slow one");
-  setenv("NCCL_COMM_BLOCKING", "0", 1);  // NOLINT(concurrency-mt-unsafe): before NCCL has threads
+               " is taken out of the environment: kolo's communicators must not block, for a rank "
+               "that is lost could not be told from a slow one");
+  unsetenv("NCCL_COMM_BLOCKING");  // NOLINT(concurrency-mt-unsafe): before NCCL has threads
 }
 
 // NCCL refuses two ranks on one device. From 2.30 on it can be told to allow it; before, ranks that

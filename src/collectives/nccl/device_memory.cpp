@@ -1,13 +1,30 @@
 #include "collectives/nccl/device_memory.hpp"
 
+#include <nccl.h>
+
+#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "collectives/nccl/check.hpp"
 #include "collectives/nccl/kernels.hpp"
 #include "collectives/nccl/timing.hpp"
+#include "core/log.hpp"
 
 namespace kolo::nccl {
+namespace {
+
+struct Freed {
+  int device;
+  void operator()(std::byte* data) const {
+    const OnDevice here(device);
+    const Status status = nccl_status(ncclMemFree(data), "ncclMemFree");
+    if (!status.is_ok()) log::debug(status.message());  // also when the process ends
+  }
+};
+
+}  // namespace
+
 Status DeviceMemory::put(std::span<const Piece> pieces, DType dtype, ReduceOp op, double factor) {
   const OnDevice here(streams_->device());
   if (!here.status().is_ok()) return here.status();
@@ -58,6 +75,26 @@ Status DeviceMemory::copy(void* to, const void* from, std::size_t bytes) {
   return cuda_status(
       cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, streams_->reducing()),
       "cudaMemcpyAsync");
+}
+
+std::shared_ptr<std::byte[]> DeviceMemory::allocate(std::size_t bytes) {
+  const OnDevice here(streams_->device());
+  throw_if_error(here.status());
+  bytes = std::max<std::size_t>(bytes, 1);
+  void* data = nullptr;
+  ncclResult_t code = ncclMemAlloc(&data, bytes);
+  if (code != ncclSuccess && free_kept_) {
+    static_cast<void>(cudaGetLastError());
+    free_kept_();
+    code = ncclMemAlloc(&data, bytes);
+  }
+  const Status status =
+      nccl_status(code, ("ncclMemAlloc of " + std::to_string(bytes) + " bytes").c_str());
+  if (!status.is_ok()) {  // NCCL does not say that it is memory
+    static_cast<void>(cudaGetLastError());
+    throw_if_error(Status::internal(status.message() + "; " + kFullMemory));
+  }
+  return {static_cast<std::byte*>(data), Freed{streams_->device()}};
 }
 
 }  // namespace kolo::nccl

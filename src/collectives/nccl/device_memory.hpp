@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <unordered_map>
 #include <utility>
@@ -14,7 +15,8 @@ namespace kolo::nccl {
 // Used by who drives the engine.
 class DeviceMemory final : public Memory {
  public:
-  explicit DeviceMemory(std::shared_ptr<Streams> streams) : streams_(std::move(streams)) {}
+  DeviceMemory(std::shared_ptr<Streams> streams, std::function<void()> free_kept)
+      : streams_(std::move(streams)), free_kept_(std::move(free_kept)) {}
 
   // On the packing stream, behind what was unpacked from the same place.
   Status put(std::span<const Piece> pieces, DType dtype, ReduceOp op, double factor) override;
@@ -22,8 +24,13 @@ class DeviceMemory final : public Memory {
   Status take(std::span<const Piece> pieces) override;
   Status copy(void* to, const void* from, std::size_t bytes) override;
 
+  // Freed when nobody refers to it, who must not before the device has done with it. Not
+  // initialised: a fill could still be on its way then. Throws where there is no memory.
+  std::shared_ptr<std::byte[]> allocate(std::size_t bytes);
+
  private:
   const std::shared_ptr<Streams> streams_;
+  const std::function<void()> free_kept_;  // see Options
   // By a buffer's place: when what was in it had been unpacked.
   std::unordered_map<const std::byte*, std::shared_ptr<Point>> unpacked_;
 };

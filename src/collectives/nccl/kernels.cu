@@ -33,7 +33,7 @@ __global__ void convert_kernel(const __grid_constant__ MoveTable table) {
   convert_elements<From, To>(table, here());
 }
 
-// What an earlier call of others has left as the thread's last error is not this one's.
+// <<<>>> tells of an error through cudaGetLastError(), which may have one of somebody else's call.
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), unsigned blocks, cudaStream_t stream,
                    const Arguments&... arguments) {

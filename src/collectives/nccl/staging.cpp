@@ -133,6 +133,7 @@ std::vector<Part> in_pieces(std::byte* data, std::size_t bytes, bool there, bool
 // --- memory ---
 
 PinnedPool::~PinnedPool() {
+  const OnDevice here(device_);
   for (const auto& [bytes, memory] : free_) static_cast<void>(cudaFreeHost(memory));
 }
 

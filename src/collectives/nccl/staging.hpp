@@ -16,7 +16,7 @@ namespace kolo::nccl {
 // Used by who drives the engine.
 class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
  public:
-  PinnedPool() = default;
+  explicit PinnedPool(int device) : device_(device) {}
   // Nobody refers to any of it.
   ~PinnedPool();
   PinnedPool(const PinnedPool&) = delete;
@@ -26,6 +26,7 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
   Status take(std::size_t bytes, std::shared_ptr<std::byte[]>& memory);
 
  private:
+  const int device_;
   std::multimap<std::size_t, std::byte*> free_;  // by size
 };
 
@@ -35,7 +36,9 @@ class Staging {
  public:
   // Both outlive this; `host` is that of the same group.
   Staging(std::shared_ptr<Streams> streams, Backend& host)
-      : streams_(std::move(streams)), host_(host), pool_(std::make_shared<PinnedPool>()) {}
+      : streams_(std::move(streams)),
+        host_(host),
+        pool_(std::make_shared<PinnedPool>(streams_->device())) {}
 
   std::unique_ptr<Work> allreduce(Turn turn, void* data, std::size_t count,
                                   const Reduction& reduction);

@@ -33,6 +33,7 @@ Progress Point::look(Status& status) const {
 
 // The process may be ending, and CUDA gone before this.
 Events::~Events() {
+  const OnDevice here(device_);
   for (const auto& events : free_) {
     for (cudaEvent_t event : events) static_cast<void>(cudaEventDestroy(event));
   }
@@ -90,6 +91,7 @@ Status Streams::create(std::shared_ptr<Events> events, std::unique_ptr<Streams>&
 
 // What is on them still ends. The process may be ending, and CUDA gone before this.
 Streams::~Streams() {
+  const OnDevice here(device());
   for (cudaStream_t stream : {packing_, reducing_}) {
     if (stream != nullptr) static_cast<void>(cudaStreamDestroy(stream));
   }

@@ -12,6 +12,7 @@ constexpr int kDrift = 20000;
 }  // namespace
 
 Timing::~Timing() {
+  const OnDevice here(events_->device());
   if (idle_ != nullptr) static_cast<void>(cudaStreamDestroy(idle_));
 }
 
@@ -42,10 +43,12 @@ Status Timing::compare() {
 
 Clock::time_point Timing::when(const Point& point) const {
   const OnDevice here(events_->device());
+  if (best_.point == nullptr || !here.status().is_ok()) return {};
   float milliseconds = 0;
-  if (best_.point == nullptr || !here.status().is_ok() ||
-      cudaEventElapsedTime(&milliseconds, best_.point->event(), point.event()) != cudaSuccess)
+  if (cudaEventElapsedTime(&milliseconds, best_.point->event(), point.event()) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());  // it is kept as an error
     return {};
+  }
   return best_.at + std::chrono::duration_cast<Clock::duration>(
                         std::chrono::duration<double, std::milli>(milliseconds));
 }
