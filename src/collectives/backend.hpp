@@ -62,6 +62,10 @@ class Backend {
   virtual std::unique_ptr<Work> transfer(Turn turn, void* data, std::size_t bytes, int source,
                                          int destination) = 0;
 
+  // What allreduce() and reducescatter() of such a reduction want their values multiplied by
+  // before: memory() does that on the way.
+  virtual double factor_before(OpKind /*kind*/, const Reduction& /*reduction*/) const { return 1; }
+
   // Whether works of such an operation, parts of one decision, may be started by start_all(), which
   // carries them out as one.
   virtual bool starts_together(OpKind /*kind*/, ReduceOp /*op*/) const { return false; }

@@ -20,6 +20,12 @@ Reduction reduction_of(const Descriptor& descriptor, DType dtype, int size) {
   return reduction;
 }
 
+// What each value is multiplied by before it is reduced.
+double factor_of(const Backend& backend, const Descriptor& descriptor, DType dtype) {
+  return descriptor.prescale *
+         backend.factor_before(descriptor.kind, reduction_of(descriptor, dtype, backend.size()));
+}
+
 // How a tensor of an operation comes to the place where it is worked on, and back.
 Piece piece_of(const LaunchMember& member, std::size_t index, std::byte* at, std::size_t bytes) {
   const Operation& operation = *member.operation;
@@ -49,13 +55,13 @@ class AllreduceLaunch final : public Work {
         region_(std::move(region)),
         dtype_(dtype),
         op_(first.operation->descriptor.op),
-        prescale_(first.operation->descriptor.prescale),
+        factor_(factor_of(backend, first.operation->descriptor, dtype)),
         inner_(
             backend.allreduce(turn, region_.data, region_.bytes / size_of(dtype),
                               reduction_of(first.operation->descriptor, dtype, backend.size()))) {}
 
   Status start() override {
-    if (Status s = memory_.put(region_.pieces, dtype_, op_, prescale_); !s.is_ok()) return s;
+    if (Status s = memory_.put(region_.pieces, dtype_, op_, factor_); !s.is_ok()) return s;
     if (region_.buffer != nullptr) times_.filled = Clock::now();
     return inner_->start();
   }
@@ -75,7 +81,7 @@ class AllreduceLaunch final : public Work {
   const Region region_;
   const DType dtype_;
   const ReduceOp op_;
-  const double prescale_;
+  const double factor_;
   std::unique_ptr<Work> inner_;
   BufferTimes times_;
 };
@@ -338,7 +344,7 @@ std::unique_ptr<Work> launch_reducescatter(Backend& backend, Turn turn,
       auto* const data = static_cast<std::byte*>(operation.tensors[i].data);
       const Piece piece{data, operation.absent ? nullptr : data, data, spec.bytes()};
       throw_if_error(backend.memory().put({&piece, 1}, spec.dtype, operation.descriptor.op,
-                                          operation.descriptor.prescale));
+                                          factor_of(backend, operation.descriptor, spec.dtype)));
       const std::int64_t rows = spec.shape[0];
       const std::size_t row = rows == 0 ? 0 : spec.count() / static_cast<std::size_t>(rows);
       std::vector<std::size_t> boundaries = {0};

@@ -41,12 +41,6 @@ float widened(T value) {
 }
 
 template <typename T>
-T narrowed(float value) {
-  if constexpr (std::is_same_v<T, __half>) return __float2half(value);
-  if constexpr (std::is_same_v<T, __nv_bfloat16>) return __float2bfloat16(value);
-}
-
-template <typename T>
 T combined(T a, T b, ncclRedOp_t op) {
   if constexpr (std::is_same_v<T, __half>) {
     return __float2half(combined(widened(a), widened(b), op));
@@ -68,36 +62,20 @@ T combined(T a, T b, ncclRedOp_t op) {
   }
 }
 
-// As NCCL averages: it multiplies with a factor that has the values' own type.
-template <typename T>
-T premultiplied(T value, int ranks) {
-  if constexpr (std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>) {
-    const T factor = narrowed<T>(1.0F / static_cast<float>(ranks));
-    return narrowed<T>(widened(value) * widened(factor));
-  } else if constexpr (std::is_floating_point_v<T>) {
-    return value * static_cast<T>(1.0 / ranks);
-  } else {
-    throw std::runtime_error("fake NCCL: kolo averages no integers");
-  }
-}
-
 template <typename T>
 Bytes reduced(const std::vector<Bytes>& all, ncclRedOp_t op) {
   Bytes result = all[0];
   T* const to = reinterpret_cast<T*>(result.data());
   const std::size_t count = result.size() / sizeof(T);
-  const auto term = [ranks = static_cast<int>(all.size()), op](T value) {
-    return op == ncclAvg ? premultiplied(value, ranks) : value;
-  };
-  for (std::size_t i = 0; i < count; ++i) to[i] = term(to[i]);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     const T* const from = reinterpret_cast<const T*>(all[rank].data());
-    for (std::size_t i = 0; i < count; ++i) to[i] = combined(to[i], term(from[i]), op);
+    for (std::size_t i = 0; i < count; ++i) to[i] = combined(to[i], from[i], op);
   }
   return result;
 }
 
 Bytes reduced(const std::vector<Bytes>& all, ncclDataType_t type, ncclRedOp_t op) {
+  if (op == ncclAvg) throw std::runtime_error("fake NCCL: kolo averages itself");
   switch (type) {
     case ncclInt8:
       return reduced<std::int8_t>(all, op);

@@ -1,7 +1,6 @@
 #include "collectives/nccl/backend.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <map>
 #include <optional>
@@ -229,9 +228,14 @@ class NcclBackend final : public DeviceBackend {
         Enqueue::Call{});
   }
 
-  bool starts_together(OpKind kind, ReduceOp op) const override {
-    return !is_over_host(kind, op) && !(levels_ && kind == OpKind::kAllreduce);
+  // NCCL itself would average with 1 / size in the values' dtype, of a half type wrong by up to
+  // 0.4 % for all alike, and not over NVLS or CollNet, which only add.
+  double factor_before(OpKind kind, const Reduction& reduction) const override {
+    const bool averages = reduction.op == ReduceOp::Average && is_floating(reduction.dtype);
+    return averages && size() > 1 && is_nccl_alone(kind, reduction.op) ? 1.0 / size() : 1.0;
   }
+
+  bool starts_together(OpKind kind, ReduceOp op) const override { return is_nccl_alone(kind, op); }
   Status start_all(std::span<const std::unique_ptr<Work>> works) override {
     return in_group([&] {
       for (const std::unique_ptr<Work>& work : works) {
@@ -260,6 +264,10 @@ class NcclBackend final : public DeviceBackend {
     }
     levels_->local = within_.get();
     levels_->cross = between_.get();
+  }
+
+  bool is_nccl_alone(OpKind kind, ReduceOp op) const {
+    return !is_over_host(kind, op) && !(levels_ && kind == OpKind::kAllreduce);
   }
 
   // NCCL has no Adasum.
@@ -298,9 +306,8 @@ class NcclBackend final : public DeviceBackend {
     return std::make_unique<Enqueue>(*streams_, communicator_, std::move(call), std::move(then));
   }
 
-  Status call_allreduce(void* data, std::size_t count, Reduction reduction) const {
+  Status call_allreduce(void* data, std::size_t count, const Reduction& reduction) const {
     if (count == 0) return Status::ok();
-    if (Status s = divide_first(data, count, reduction); !s.is_ok()) return s;
     return status_of(ncclAllReduce(data, data, count, type_of(reduction.dtype),
                                    operator_of(reduction), communicator_.get(), stream()),
                      "ncclAllReduce");
@@ -349,8 +356,7 @@ class NcclBackend final : public DeviceBackend {
   }
 
   Status call_reducescatter(std::byte* data, std::size_t element,
-                            const std::vector<std::size_t>& at, Reduction reduction) const {
-    if (Status s = divide_first(data, at.back(), reduction); !s.is_ok()) return s;
+                            const std::vector<std::size_t>& at, const Reduction& reduction) const {
     const ncclDataType_t type = type_of(reduction.dtype);
     const ncclRedOp_t op = operator_of(reduction);
     if (are_equal(at)) {
@@ -372,20 +378,6 @@ class NcclBackend final : public DeviceBackend {
       }
       return Status::ok();
     });
-  }
-
-  // NCCL multiplies each value by 1 / size, which it rounds to the dtype before: in a half type
-  // that is wrong by up to 0.4 %, of all values alike, unless the size is a power of two. There
-  // values are divided here, in float32, and NCCL adds them.
-  Status divide_first(void* data, std::size_t count, Reduction& reduction) const {
-    const bool is_half = reduction.dtype == DType::kFloat16 || reduction.dtype == DType::kBfloat16;
-    const bool is_exact = std::has_single_bit(static_cast<unsigned>(size()));
-    if (reduction.op != ReduceOp::Average || !is_half || is_exact || count == 0)
-      return Status::ok();
-    reduction.op = ReduceOp::Sum;
-    auto* const bytes = static_cast<std::byte*>(data);
-    const Transfer in_place{bytes, bytes, count};
-    return enqueue_scaled({in_place}, reduction.dtype, 1.0 / size(), stream());
   }
 
   // After NCCL: what it has not done itself.

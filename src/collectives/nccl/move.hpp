@@ -125,6 +125,13 @@ KOLO_HOST_DEVICE inline T scaled(T value, double factor) {
   }
 }
 
+// As many elements as are loaded at once.
+template <typename T>
+struct alignas(16) Lanes {
+  static constexpr std::size_t kCount = sizeof(Wide) / sizeof(T);
+  T values[kCount];
+};
+
 // Elements times the factor.
 template <typename T>
 KOLO_HOST_DEVICE inline void scale_elements(const MoveTable& table, double factor, Place place) {
@@ -132,7 +139,20 @@ KOLO_HOST_DEVICE inline void scale_elements(const MoveTable& table, double facto
   const Range range = range_of(move, place.block, kElementsABlock);
   T* const to = reinterpret_cast<T*>(move.to);
   const T* const from = reinterpret_cast<const T*>(move.from);
-  for (std::size_t i = range.begin + place.thread; i < range.end; i += place.threads)
+  std::size_t done = range.begin;
+  if (is_wide(move.to) && is_wide(move.from)) {
+    const std::size_t wide = (range.end - range.begin) / Lanes<T>::kCount;
+    const auto* const wide_from = reinterpret_cast<const Lanes<T>*>(from + range.begin);
+    auto* const wide_to = reinterpret_cast<Lanes<T>*>(to + range.begin);
+    for (std::size_t i = place.thread; i < wide; i += place.threads) {
+      Lanes<T> lanes = wide_from[i];
+      for (std::size_t k = 0; k < Lanes<T>::kCount; ++k)
+        lanes.values[k] = scaled(lanes.values[k], factor);
+      wide_to[i] = lanes;
+    }
+    done += wide * Lanes<T>::kCount;
+  }
+  for (std::size_t i = done + place.thread; i < range.end; i += place.threads)
     to[i] = scaled(from[i], factor);
 }
 

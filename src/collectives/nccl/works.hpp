@@ -39,11 +39,10 @@ inline ncclDataType_t type_of(DType dtype) {
   return ncclUint8;
 }
 
-// Integers are divided afterwards, rounding towards zero. A bool is 0 or 1.
+// For an average floating-point values are divided before, integers afterwards, rounding towards
+// zero. A bool is 0 or 1.
 inline ncclRedOp_t operator_of(const Reduction& reduction) {
   switch (reduction.op) {
-    case ReduceOp::Average:
-      return is_floating(reduction.dtype) ? ncclAvg : ncclSum;
     case ReduceOp::Min:
       return ncclMin;
     case ReduceOp::Max:
@@ -51,6 +50,7 @@ inline ncclRedOp_t operator_of(const Reduction& reduction) {
     case ReduceOp::Product:
       return reduction.dtype == DType::kBool ? ncclMin : ncclProd;
     case ReduceOp::Sum:
+    case ReduceOp::Average:
     case ReduceOp::Adasum:  // not here
       break;
   }
