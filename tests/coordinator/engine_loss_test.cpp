@@ -161,7 +161,8 @@ TEST(EngineLoss, ADeadPeerIsNoticedInSharedMemory) {
       add->tensors.emplace_back();
       ASSERT_TRUE(submit_and_wait(engine, add).is_ok());
       if (rank == 2) return;
-      std::vector<float> data(1 << 22, 1.0F);
+      // Takes longer than a thread may be kept from submitting the next one.
+      std::vector<float> data(1 << 25, 1.0F);
       std::vector<float> small(1, 1.0F);
       const auto large = allreduce("large", data);
       const auto stopper = allreduce("stopper", small);

@@ -453,49 +453,5 @@ TEST(DeviceEngine, AMismatchOfDevicesIsAnErrorOfThatTensor) {
   });
 }
 
-// A bucket's memory is given back when the bucket is given up.
-TEST(DeviceEngine, ABucketThatIsGivenUpIsFreed) {
-  const std::size_t before = fake_gpu::allocated_bytes();
-  on_all_devices(2, [before](DeviceProgram& program) {
-    DeviceTensor<float> one(100000);
-    DeviceTensor<float> other(100000);
-    const std::size_t tensors = 2 * 2 * 100000 * sizeof(float);
-    const auto step = [&](bool both) {
-      const auto first = program.submit(device_operation(OpKind::kAllreduce, "one", one));
-      if (both) {
-        const auto second = program.submit(device_operation(OpKind::kAllreduce, "other", other));
-        ASSERT_TRUE(program.wait(second).is_ok());
-      }
-      ASSERT_TRUE(program.wait(first).is_ok());
-      program.synchronize();
-    };
-    for (int i = 0; i < 6; ++i) step(true);
-    EXPECT_GT(fake_gpu::allocated_bytes() - before, tensors) << "no bucket was made";
-    for (int i = 0; i < 5; ++i) step(false);
-    std::vector<float> all_are_here(1, 0);
-    ASSERT_TRUE(submit_and_wait(program.engine(), allreduce("all", all_are_here)).is_ok());
-    EXPECT_LT(fake_gpu::allocated_bytes() - before, tensors + 100000 * sizeof(float));
-  });
-  EXPECT_EQ(fake_gpu::allocated_bytes(), before);
-}
-
-// Memory that works referred to is given back when the device has done with it.
-TEST(DeviceEngine, NothingIsLeftAllocated) {
-  const std::size_t before = fake_gpu::allocated_bytes();
-  on_all_devices(2, [](DeviceProgram& program) {
-    DeviceTensor<std::int16_t> narrow(5000);
-    DeviceTensor<float> one(100);
-    DeviceTensor<float> other(100);
-    for (int step = 0; step < 5; ++step) {
-      std::vector<std::shared_ptr<Operation>> operations = {
-          program.submit(device_operation(OpKind::kAllreduce, "narrow", narrow)),
-          program.submit(device_operation(OpKind::kAllreduce, "one", one)),
-          program.submit(device_operation(OpKind::kAllreduce, "other", other))};
-      for (const auto& operation : operations) ASSERT_TRUE(program.wait(operation).is_ok());
-    }
-  });
-  EXPECT_EQ(fake_gpu::allocated_bytes(), before);
-}
-
 }  // namespace
 }  // namespace kolo
