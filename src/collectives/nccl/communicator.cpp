@@ -5,6 +5,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -39,11 +40,17 @@ void abort_all(int device, std::vector<ncclComm_t> communicators) {
   if (communicators.empty()) return;
   const auto over = std::make_shared<std::promise<void>>();
   const std::future<void> is_over = over->get_future();
-  std::thread([over, device, all = std::move(communicators)] {
-    const Status status = abort_as_one(device, all);
-    if (!status.is_ok()) log::warning(status.message());
-    over->set_value();
-  }).detach();
+  try {
+    std::thread([over, device, all = std::move(communicators)] {
+      const Status status = abort_as_one(device, all);
+      if (!status.is_ok()) log::warning(status.message());
+      over->set_value();
+    }).detach();
+  } catch (const std::system_error& error) {
+    log::warning(std::string("no thread can abort what is enqueued on this rank's device: ") +
+                 error.what());
+    return;
+  }
   if (is_over.wait_for(kLastWait) != std::future_status::ready) {
     log::warning(
         "what is enqueued on this rank's device does not end, though NCCL was told to abort it: "
