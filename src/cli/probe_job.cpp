@@ -19,6 +19,7 @@
 #include "cli/machine.hpp"
 #include "cli/probe.hpp"
 #include "cli/system.hpp"
+#include "collectives/mpi/fence.hpp"
 #include "core/clock.hpp"
 
 namespace kolo::cli {
@@ -151,6 +152,7 @@ int probe_job(double timeout_seconds, const std::string& json) {
   start_watchdog(timeout_seconds);
   int level = MPI_THREAD_SINGLE;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS) return 1;
+  await_all_in_mpi();
   RankReport report;
   const World world = find_world(report);
   own_rank = world.rank;

@@ -50,19 +50,9 @@ await() {  # await SECONDS
   done
   slurm scancel "$id"
 }
-# In MPI_Init Open MPI 5 crashes when another rank's first message comes before it is ready for one, which Slurm's PMIx
-# lets happen, though seldom (open-mpi/ompi issues 12495 and 13559). Nothing of kolo has run then.
-has_crashed_in_mpi_init() {
-  grep -q 'Segmentation fault' "$log" && grep -q '(ompi_mpi_init+' "$log" || return 1
-  echo "note: Open MPI crashed in MPI_Init, under Slurm's PMIx; started once more"
-}
 job() {
   submit "$@"
   await 60
-  ! has_crashed_in_mpi_init || {
-    submit "$1.again" "${@:2}"
-    await 60
-  }
 }
 
 show_failure() {

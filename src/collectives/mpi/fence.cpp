@@ -1,0 +1,98 @@
+#include "collectives/mpi/fence.hpp"
+
+#include <dlfcn.h>
+#include <mpi.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "core/log.hpp"
+
+namespace kolo {
+namespace {
+
+#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5
+constexpr bool kIsOpenMpi5 = true;
+#else
+constexpr bool kIsOpenMpi5 = false;
+#endif
+
+// Of the PMIx standard (5.1), whose header need not be there. Open MPI 5 has loaded the library.
+using FenceCallback = void (*)(int status, void* data);
+struct Pmix {
+  int (*fence)(const void* processes, std::size_t process_count, const void* infos,
+               std::size_t info_count, FenceCallback callback, void* data);
+  void* (*create_info)(std::size_t count);
+  int (*load_info)(void* info, const char* key, const void* value, std::uint16_t type);
+};
+constexpr int kPmixSuccess = 0;
+constexpr int kPmixOperationSucceeded = -157;  // ended at once, without a callback
+constexpr std::uint16_t kPmixBool = 1;
+
+template <typename Function>
+bool find(const char* name, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+  if (function == nullptr)
+    log::debug(std::string(name) + " is not to be found: a rank may still be in MPI_Init");
+  return function != nullptr;
+}
+
+// The thread of PMIx may call when nobody waits any more.
+std::atomic<bool> has_ended{false};
+std::atomic<int> end_status{kPmixSuccess};
+
+void end_fence(int status, void* /*data*/) {
+  end_status = status;
+  has_ended = true;
+}
+
+// MPI goes on: a rank may come to the fence when another has received what it sends.
+void progress_mpi() {
+  int is_there = 0;
+  if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &is_there, MPI_STATUS_IGNORE) !=
+      MPI_SUCCESS)
+    log::warning("MPI_Iprobe failed while PMIx_Fence_nb was waited for");
+}
+
+// That of MPI_Init collects nothing, and is no barrier between nodes with Slurm 22.05; one that
+// collects what ranks have to tell, which is nothing here, is.
+int fence() {
+  Pmix pmix{};
+  if (!find("PMIx_Fence_nb", pmix.fence) || !find("PMIx_Info_create", pmix.create_info) ||
+      !find("PMIx_Info_load", pmix.load_info))
+    return kPmixSuccess;
+  static void* const info = pmix.create_info(1);  // PMIx may read it until the end
+  constexpr bool kYes = true;
+  int code = pmix.load_info(info, "pmix.collect", &kYes, kPmixBool);
+  if (code != kPmixSuccess) return code;
+  code = pmix.fence(nullptr, 0, info, 1, end_fence, nullptr);  // of all processes
+  if (code == kPmixOperationSucceeded) return kPmixSuccess;
+  if (code != kPmixSuccess) return code;
+  while (!has_ended) {
+    progress_mpi();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  return end_status;
+}
+
+}  // namespace
+
+void await_all_in_mpi() {
+  static bool is_done = false;
+  if (!kIsOpenMpi5 || is_done) return;
+  is_done = true;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): documented for init(), before threads of the program
+  const char* const job = std::getenv("PMIX_NAMESPACE");
+  if (job == nullptr || std::string_view(job).rfind("slurm.", 0) != 0) return;
+  if (const int code = fence(); code != kPmixSuccess)
+    log::warning("PMIx_Fence_nb failed with " + std::to_string(code) +
+                 ": ranks that are still in MPI_Init may crash (docs/slurm.md)");
+}
+
+}  // namespace kolo
