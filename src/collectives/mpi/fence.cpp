@@ -90,9 +90,10 @@ void await_all_in_mpi() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): documented for init(), before threads of the program
   const char* const job = std::getenv("PMIX_NAMESPACE");
   if (job == nullptr || std::string_view(job).rfind("slurm.", 0) != 0) return;
-  if (const int code = fence(); code != kPmixSuccess)
+  if (const int code = fence(); code != kPmixSuccess) {
     log::warning("PMIx_Fence_nb failed with " + std::to_string(code) +
                  ": ranks that are still in MPI_Init may crash (docs/slurm.md)");
+  }
 }
 
 }  // namespace kolo
