@@ -15,7 +15,7 @@
 
 namespace kolo {
 
-// In what dtype gradients of float32 and float64 travel.
+// In what dtype gradients of float32 and float64 travel; those of a rank alone stay as they are.
 enum class Compression : std::uint8_t { None = 0, Fp16 = 1, Bf16 = 2 };
 
 // How gradients are reduced.

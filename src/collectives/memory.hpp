@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 
 #include "core/status.hpp"
@@ -15,7 +16,10 @@ struct Piece {
   std::byte* at = nullptr;          // where it is worked on
   const std::byte* from = nullptr;  // its values; `at` if they are there; null: it has none
   std::byte* to = nullptr;          // where the result goes; `at` if it stays; null: nowhere
-  std::size_t bytes = 0;
+  std::size_t bytes = 0;            // of the place
+  // What `from` and `to` have, where that is not the place's: float32 or float64, of a place of
+  // float16 or bfloat16. On a device alone.
+  std::optional<DType> outside = std::nullopt;
 };
 
 class Memory {
@@ -29,7 +33,7 @@ class Memory {
   // changes nothing in such a reduction.
   virtual Status put(std::span<const Piece> pieces, DType dtype, ReduceOp op, double factor) = 0;
   // Hands the results out.
-  virtual Status take(std::span<const Piece> pieces) = 0;
+  virtual Status take(std::span<const Piece> pieces, DType dtype) = 0;
   // The two ranges do not overlap.
   virtual Status copy(void* to, const void* from, std::size_t bytes) = 0;
 };

@@ -36,6 +36,13 @@ Piece piece_of(const LaunchMember& member, std::size_t index, std::byte* at, std
   piece.from = operation.absent ? nullptr : operation.slot ? operation.slot->data() : data;
   piece.to = member.absent_everywhere ? nullptr : data;
   piece.bytes = bytes;
+  if (operation.on_device != nullptr && !operation.on_device->outside.empty()) {
+    const ValuesOutside& outside = operation.on_device->outside[index];
+    if (outside.data == nullptr) return piece;
+    if (piece.from != nullptr) piece.from = outside.data;
+    if (piece.to != nullptr) piece.to = outside.data;
+    piece.outside = outside.dtype;
+  }
   return piece;
 }
 
@@ -70,7 +77,7 @@ class AllreduceLaunch final : public Work {
     const Progress progress = inner_->step(status);
     if (progress != Progress::kDone) return progress;
     if (region_.buffer != nullptr) times_.ready = Clock::now();
-    status = memory_.take(region_.pieces);
+    status = memory_.take(region_.pieces, dtype_);
     return status.is_ok() ? Progress::kDone : Progress::kFailed;
   }
 
@@ -108,7 +115,7 @@ class BroadcastLaunch final : public Work {
   Progress step(Status& status) override {
     const Progress progress = inner_->step(status);
     if (progress != Progress::kDone || is_root_) return progress;
-    status = memory_.take(region_.pieces);
+    status = memory_.take(region_.pieces, DType::kUint8);
     return status.is_ok() ? Progress::kDone : Progress::kFailed;
   }
 

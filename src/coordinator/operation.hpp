@@ -40,11 +40,19 @@ struct OperationTensor {
   std::int64_t rows = 0;  // of gathers: the extent of dimension 0 here
 };
 
+// Where the program has a tensor's values, and gets the result, if that is not where it is worked
+// on: in float32 or float64, where it is worked on in float16 or bfloat16.
+struct ValuesOutside {
+  std::byte* data = nullptr;  // or null: as all others
+  DType dtype = DType::kFloat32;
+};
+
 // What an operation on a device has besides. Few have it, and what each step looks at of all others
 // stays short.
 struct OperationOnDevice {
   // When its tensors have their values. Constant after submission.
   std::shared_ptr<DevicePoint> ready;
+  std::vector<ValuesOutside> outside;  // as the operation's tensors, or none
   // The engine's, before it calls make_result and finish: on what it is worked on.
   void* queue = nullptr;
   // When its results are there: from the end on.

@@ -60,6 +60,7 @@ struct GradientReducer::State {
   struct Travelling {
     std::size_t parameter = 0;
     at::Tensor work;  // what is reduced: the gradient, or a copy in another dtype, or zeros
+    at::Tensor cast;  // on a device: room for the other dtype, in which that travels; or undefined
     bool was_undefined = false;
   };
 
@@ -90,7 +91,7 @@ struct GradientReducer::State {
     std::vector<Travelling> dense;
   };
 
-  // Gradients that have arrived in another dtype, and where they go.
+  // Copies that have arrived in another dtype, and where they go.
   struct Landing {
     std::vector<at::Tensor> to;
     std::vector<at::Tensor> from;

@@ -127,7 +127,7 @@ std::vector<GradientReducer::State::Travelling> GradientReducer::State::gradient
     const at::Tensor values = gradient.defined()
                                   ? gradient
                                   : at::zeros_like(parameter.tensor, at::MemoryFormat::Contiguous);
-    dense.push_back({member, values, !gradient.defined()});
+    dense.push_back({member, values, {}, !gradient.defined()});
   }
   return dense;
 }
@@ -156,36 +156,44 @@ void GradientReducer::State::submit_dense(std::vector<Departure> departures, Fir
   });
 }
 
-// All are cast into one buffer, by a few kernels for many tensors.
+// All get room in one buffer. What packs contiguous ones on a device casts them; the others are
+// cast here, by a few kernels for many tensors. Nothing of a rank alone travels.
 void GradientReducer::State::compress(std::vector<Departure>& departures) const {
-  if (options.compression() == Compression::None) return;
+  if (options.compression() == Compression::None || options.process_set().size() == 1) return;
   const auto type = options.compression() == Compression::Fp16 ? at::kHalf : at::kBFloat16;
   const auto step = kAlignment / static_cast<std::int64_t>(c10::elementSize(type));
-  std::vector<at::Tensor*> works;
+  const auto room = [step](const Travelling& one) {
+    return (one.work.numel() + step - 1) / step * step;
+  };
+  std::vector<Travelling*> wide;
   std::int64_t count = 0;
   for (Departure& departure : departures) {
     for (Travelling& one : departure.dense) {
       if (!is_wide(one.work)) continue;
-      if (!works.empty() && one.work.device() != works[0]->device()) {
+      if (!wide.empty() && one.work.device() != wide[0]->work.device()) {
         one.work = one.work.to(type);  // of a unit that will be refused
         continue;
       }
-      works.push_back(&one.work);
-      count += (one.work.numel() + step - 1) / step * step;
+      wide.push_back(&one);
+      count += room(one);
     }
   }
-  if (works.empty()) return;
-  const at::Tensor buffer = at::empty({count}, works[0]->options().dtype(type));
+  if (wide.empty()) return;
+  const at::Tensor buffer = at::empty({count}, wide[0]->work.options().dtype(type));
   std::vector<at::Tensor> from;
   std::vector<at::Tensor> to;
   count = 0;
-  for (at::Tensor* work : works) {
-    from.push_back(*work);
-    to.push_back(buffer.narrow(0, count, work->numel()).view(work->sizes()));
-    count += (work->numel() + step - 1) / step * step;
+  for (Travelling* one : wide) {
+    const at::Tensor cast = buffer.narrow(0, count, one->work.numel()).view(one->work.sizes());
+    count += room(*one);
+    if (one->work.is_cuda() && one->work.is_contiguous()) {
+      one->cast = cast;
+      continue;
+    }
+    from.push_back(std::exchange(one->work, cast));
+    to.push_back(cast);
   }
   copy_together(to, from);
-  for (std::size_t i = 0; i < works.size(); ++i) *works[i] = to[i];
 }
 
 // `ready`: where the values of all were there that were submitted before; then also of this one.
@@ -198,13 +206,16 @@ void GradientReducer::State::submit_one(Departure departure, std::shared_ptr<Dev
   bool absent = true;
   bool as_it_is = true;
   for (const Travelling& one : dense) {
-    works.push_back(one.work);
+    works.push_back(one.cast.defined() ? one.cast : one.work);
     absent = absent && one.was_undefined;
     as_it_is = as_it_is && one.work.is_contiguous();
   }
   if (as_it_is) call.ready = ready;  // else a copy is made first
   std::shared_ptr<Operation> operation = make_allreduce(call, works, reduction(""));
   if (operation->on_device != nullptr) ready = operation->on_device->ready;
+  for (std::size_t i = 0; i < dense.size(); ++i) {
+    if (dense[i].cast.defined()) set_outside(*operation, i, dense[i].work);
+  }
   if (dense.size() > 1) {
     for (std::size_t i = 0; i < dense.size(); ++i)
       operation->descriptor.tensors[i].name = parameters[dense[i].parameter].name;

@@ -51,7 +51,7 @@ void GradientReducer::State::submit_steps(FirstError& error) {
     for (const std::size_t member : unit.members) {
       const at::Tensor& parameter = parameters[member].tensor;
       if (!parameter.requires_grad()) continue;
-      departure.dense.push_back({member, steps[member], !parameter.grad().defined()});
+      departure.dense.push_back({member, steps[member], {}, !parameter.grad().defined()});
     }
   }
   submit_dense(std::move(departures), error);

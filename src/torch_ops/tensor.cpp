@@ -161,6 +161,14 @@ std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tenso
   return operation;
 }
 
+void set_outside(Operation& operation, std::size_t index, const at::Tensor& values) {
+  operation.on_device->outside.resize(operation.tensors.size());
+  operation.on_device->outside[index] = {
+      static_cast<std::byte*>(values.data_ptr()),
+      values.scalar_type() == at::kDouble ? DType::kFloat64 : DType::kFloat32};
+  dynamic_cast<Kept&>(*operation.holder).works.push_back(values.storage());
+}
+
 std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::Tensor>& tensors,
                                        OpKind kind, const std::shared_ptr<Gathered>& gathered) {
   std::shared_ptr<Operation> operation = operation_of(call);

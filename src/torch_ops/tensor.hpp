@@ -29,6 +29,10 @@ std::shared_ptr<Operation> operation_of(const Call& call);
 std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tensors,
                                           Descriptor descriptor);
 
+// Of an operation on a device, whose tensor `index` is of float16 or bfloat16 and has no values:
+// they are in `values`, contiguous and of float32 or float64, and so will be the result.
+void set_outside(Operation& operation, std::size_t index, const at::Tensor& values);
+
 // What a gather brings: for each tensor the rows of all ranks, and how many came from each.
 struct Gathered {
   std::vector<at::Tensor> tensors;

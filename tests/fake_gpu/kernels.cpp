@@ -55,16 +55,42 @@ T argument(void** arguments, int index) {
 using Task = std::function<void()>;
 
 template <typename T>
-Task scale_task(const MoveTable& table, double factor, dim3 grid, dim3 block) {
-  return [=] { run([&](Place place) { scale_elements<T>(table, factor, place); }, grid, block); };
-}
-template <typename T>
 Task divide_task(const MoveTable& table, std::int64_t divisor, dim3 grid, dim3 block) {
   return [=] { run([&](Place place) { divide_elements<T>(table, divisor, place); }, grid, block); };
 }
 template <typename From, typename To>
-Task convert_task(const MoveTable& table, dim3 grid, dim3 block) {
-  return [=] { run([&](Place place) { convert_elements<From, To>(table, place); }, grid, block); };
+Task convert_task(const MoveTable& table, double factor, dim3 grid, dim3 block) {
+  return [=] {
+    run([&](Place place) { convert_elements<From, To>(table, factor, place); }, grid, block);
+  };
+}
+
+using Convert = Task (*)(const MoveTable& table, double factor, dim3 grid, dim3 block);
+
+// By the types that the kernel's name has.
+Convert convert_task_of(const std::string& types) {
+  static const std::map<std::string, Convert> all = {
+      {"<unsigned char, unsigned char>", &convert_task<std::uint8_t, std::uint8_t>},
+      {"<signed char, signed char>", &convert_task<std::int8_t, std::int8_t>},
+      {"<short, short>", &convert_task<std::int16_t, std::int16_t>},
+      {"<int, int>", &convert_task<std::int32_t, std::int32_t>},
+      {"<long, long>", &convert_task<std::int64_t, std::int64_t>},
+      {"<__half, __half>", &convert_task<__half, __half>},
+      {"<__nv_bfloat16, __nv_bfloat16>", &convert_task<__nv_bfloat16, __nv_bfloat16>},
+      {"<float, float>", &convert_task<float, float>},
+      {"<double, double>", &convert_task<double, double>},
+      {"<short, int>", &convert_task<std::int16_t, std::int32_t>},
+      {"<int, short>", &convert_task<std::int32_t, std::int16_t>},
+      {"<float, __half>", &convert_task<float, __half>},
+      {"<float, __nv_bfloat16>", &convert_task<float, __nv_bfloat16>},
+      {"<double, __half>", &convert_task<double, __half>},
+      {"<double, __nv_bfloat16>", &convert_task<double, __nv_bfloat16>},
+      {"<__half, float>", &convert_task<__half, float>},
+      {"<__nv_bfloat16, float>", &convert_task<__nv_bfloat16, float>},
+      {"<__half, double>", &convert_task<__half, double>},
+      {"<__nv_bfloat16, double>", &convert_task<__nv_bfloat16, double>},
+  };
+  return all.at(types);
 }
 
 Task task_of(const std::string& name, void** arguments, dim3 grid, dim3 block) {
@@ -72,17 +98,10 @@ Task task_of(const std::string& name, void** arguments, dim3 grid, dim3 block) {
   const auto is = [&](const char* text) { return name.find(text) != std::string::npos; };
   if (is("move_kernel"))
     return [=] { run([&](Place place) { move_bytes(table, place); }, grid, block); };
-  if (is("scale_kernel")) {
-    const auto factor = argument<double>(arguments, 1);
-    if (is("<unsigned char>")) return scale_task<std::uint8_t>(table, factor, grid, block);
-    if (is("<signed char>")) return scale_task<std::int8_t>(table, factor, grid, block);
-    if (is("<short>")) return scale_task<std::int16_t>(table, factor, grid, block);
-    if (is("<int>")) return scale_task<std::int32_t>(table, factor, grid, block);
-    if (is("<long>")) return scale_task<std::int64_t>(table, factor, grid, block);
-    if (is("<__half>")) return scale_task<__half>(table, factor, grid, block);
-    if (is("<__nv_bfloat16>")) return scale_task<__nv_bfloat16>(table, factor, grid, block);
-    if (is("<float>")) return scale_task<float>(table, factor, grid, block);
-    if (is("<double>")) return scale_task<double>(table, factor, grid, block);
+  const auto types = name.find('<');
+  if (is("convert_kernel")) {
+    const Convert task = convert_task_of(name.substr(types, name.find('>') + 1 - types));
+    return task(table, argument<double>(arguments, 1), grid, block);
   }
   if (is("divide_kernel")) {
     const auto divisor = argument<std::int64_t>(arguments, 1);
@@ -92,10 +111,6 @@ Task task_of(const std::string& name, void** arguments, dim3 grid, dim3 block) {
     if (is("<int>")) return divide_task<std::int32_t>(table, divisor, grid, block);
     if (is("<long>")) return divide_task<std::int64_t>(table, divisor, grid, block);
   }
-  if (is("convert_kernel<short, int>"))
-    return convert_task<std::int16_t, std::int32_t>(table, grid, block);
-  if (is("convert_kernel<int, short>"))
-    return convert_task<std::int32_t, std::int16_t>(table, grid, block);
   throw std::runtime_error("fake GPU: does not know the kernel " + name);
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "collectives/nccl/nccl.hpp"
+#include "collectives/reduce/half.hpp"
 #include "coordinator/engine_fixture.hpp"
 #include "coordinator/holding.hpp"
 #include "fake_gpu/fake_gpu.hpp"
@@ -63,7 +64,8 @@ class DeviceProgram {
   }
   std::shared_ptr<Operation> submit(std::shared_ptr<Operation> operation, cudaStream_t stream) {
     operation->descriptor.device = DeviceKind::kCuda;
-    operation->on_device = std::make_unique<OperationOnDevice>();
+    if (operation->on_device == nullptr)
+      operation->on_device = std::make_unique<OperationOnDevice>();
     const Status recorded = device_.record(stream, operation->on_device->ready);
     EXPECT_TRUE(recorded.is_ok()) << recorded.message();
     const Status status = engine_.submit(operation);
@@ -143,6 +145,15 @@ struct DTypeOf<std::int64_t> {
   static constexpr DType kValue = DType::kInt64;
 };
 
+template <>
+struct DTypeOf<Float16> {
+  static constexpr DType kValue = DType::kFloat16;
+};
+template <>
+struct DTypeOf<Bfloat16> {
+  static constexpr DType kValue = DType::kBfloat16;
+};
+
 template <typename T>
 std::shared_ptr<Operation> device_operation(OpKind kind, const std::string& name,
                                             const DeviceTensor<T>& tensor,
@@ -155,6 +166,18 @@ std::shared_ptr<Operation> device_operation(OpKind kind, const std::string& name
       {DTypeOf<T>::kValue, {static_cast<std::int64_t>(tensor.size())}}};
   operation->tensors = {{tensor.data(), 0}};
   operation->holder = std::make_unique<Holding<T>>(tensor.memory());
+  return operation;
+}
+
+// One that takes its values from another tensor, and puts its result there.
+template <typename T, typename Wide>
+std::shared_ptr<Operation> cast_operation(const std::string& name, const DeviceTensor<T>& tensor,
+                                          const DeviceTensor<Wide>& values,
+                                          ReduceOp op = ReduceOp::Sum) {
+  auto operation = device_operation(OpKind::kAllreduce, name, tensor, op);
+  operation->on_device = std::make_unique<OperationOnDevice>();
+  operation->on_device->outside = {
+      {reinterpret_cast<std::byte*>(values.data()), DTypeOf<Wide>::kValue}};
   return operation;
 }
 

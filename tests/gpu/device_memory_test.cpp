@@ -1,6 +1,10 @@
 // Packing and unpacking, by the kernels' own code, and what memory is kept.
 #include <gmock/gmock.h>
 
+#include <bit>
+#include <cmath>
+#include <limits>
+
 #include "collectives/nccl/device_memory.hpp"
 #include "collectives/reduce/reduce.hpp"
 #include "gpu/device_fixture.hpp"
@@ -68,6 +72,128 @@ TEST_F(DeviceMemoryTest, PutsWhatTheHostPuts) {
   }
 }
 
+// Values that a dtype has, that it rounds up, down and to even, that are subnormal in it and that
+// it has not at all.
+template <typename Wide>
+std::vector<Wide> hard_values(std::size_t count) {
+  const std::vector<double> some = {1 + 0x1p-11 + 0x1p-30,
+                                    1 + 0x1p-11,
+                                    1 + 0x1.8p-10,
+                                    1 + 0x1p-8,
+                                    -3 - 0x1p-7,
+                                    0x1.4p-17,
+                                    -0x1p-25,
+                                    65504,
+                                    65520,
+                                    -1e6,
+                                    0x1p-130,
+                                    3e38,
+                                    0,
+                                    -0.0,
+                                    1.0 / 3,
+                                    std::numeric_limits<double>::infinity()};
+  std::vector<Wide> values(count);
+  for (std::size_t i = 0; i < count; ++i)
+    values[i] = static_cast<Wide>(some[i % some.size()] * (1 + static_cast<double>(i / 16) / 64));
+  values.back() = std::numeric_limits<Wide>::quiet_NaN();
+  return values;
+}
+
+Float16 rounded_to(float value, Float16 /*as*/) {
+  return to_float16(value);
+}
+Bfloat16 rounded_to(float value, Bfloat16 /*as*/) {
+  return to_bfloat16(value);
+}
+
+// What rounds as the value does to any dtype that has two bits less.
+float to_float_for_rounding(float value) {
+  return value;
+}
+float to_float_for_rounding(double value) {
+  auto near = static_cast<float>(value);
+  if (near == value || std::isnan(value)) return near;
+  if (std::abs(near) > std::abs(value)) near = std::nextafter(near, 0.0F);
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(near) | 1U);  // lies between
+}
+
+// Rounded once, after the factor; back exactly.
+template <typename Narrow, typename Wide>
+void check_cast(DeviceMemory& memory, const std::function<void()>& settle, double factor,
+                std::size_t shift) {
+  constexpr std::size_t kCount = 20000;  // of several blocks
+  const auto narrow = DTypeOf<Narrow>::kValue;
+  SCOPED_TRACE(std::string(name_of(DTypeOf<Wide>::kValue)) + " to " + name_of(narrow) + " times " +
+               std::to_string(factor) + " at " + std::to_string(shift));
+  DeviceTensor<Wide> source(kCount + shift);
+  DeviceTensor<Narrow> place(kCount + shift);
+  const std::vector<Wide> values = hard_values<Wide>(kCount);
+  std::copy(values.begin(), values.end(), fake_gpu::on_host(source.data()) + shift);
+  auto* const outside = reinterpret_cast<std::byte*>(source.data() + shift);
+  const Piece piece{reinterpret_cast<std::byte*>(place.data() + shift), outside, outside,
+                    kCount * sizeof(Narrow), DTypeOf<Wide>::kValue};
+  ASSERT_TRUE(memory.put({&piece, 1}, narrow, ReduceOp::Sum, factor).is_ok());
+  settle();
+  const Narrow* const got = fake_gpu::on_host(place.data()) + shift;
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const float real = to_float_for_rounding(values[i] * static_cast<Wide>(factor));
+    const float wanted = to_float(rounded_to(real, Narrow{}));
+    const float is = to_float(got[i]);
+    if (!(std::isnan(wanted) ? std::isnan(is) : wanted == is)) ++wrong;
+  }
+  EXPECT_EQ(wrong, 0U);
+  ASSERT_TRUE(memory.take({&piece, 1}, narrow).is_ok());
+  settle();
+  const Wide* const back = fake_gpu::on_host(source.data()) + shift;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    const Wide wanted = to_float(got[i]);
+    if (!(std::isnan(wanted) ? std::isnan(back[i]) : wanted == back[i])) ++wrong;
+  }
+  EXPECT_EQ(wrong, 0U) << "back";
+}
+
+TEST_F(DeviceMemoryTest, CastsOnTheWay) {
+  for (const double factor : {1.0, 1.0 / 3}) {
+    for (const std::size_t shift : {0, 1, 8}) {
+      const auto wait = [this] { settle(); };
+      check_cast<Float16, float>(*memory_, wait, factor, shift);
+      check_cast<Float16, double>(*memory_, wait, factor, shift);
+      check_cast<Bfloat16, float>(*memory_, wait, factor, shift);
+      check_cast<Bfloat16, double>(*memory_, wait, factor, shift);
+    }
+  }
+}
+
+// Pieces of one bucket that lie in their dtype, and in others.
+TEST_F(DeviceMemoryTest, CastsSomeOfThePieces) {
+  DeviceTensor<Bfloat16> buffer(96);
+  DeviceTensor<Bfloat16> as_it_is(10);
+  DeviceTensor<float> wide(10);
+  DeviceTensor<double> widest(10);
+  std::fill_n(fake_gpu::on_host(as_it_is.data()), 10, to_bfloat16(1));
+  std::fill_n(fake_gpu::on_host(wide.data()), 10, 2.0F);
+  std::fill_n(fake_gpu::on_host(widest.data()), 10, 3.0);
+  const auto piece = [&](std::size_t at, auto& tensor, std::optional<DType> outside) {
+    auto* const bytes = reinterpret_cast<std::byte*>(tensor.data());
+    return Piece{reinterpret_cast<std::byte*>(buffer.data() + at), bytes, bytes,
+                 10 * sizeof(Bfloat16), outside};
+  };
+  for (const double factor : {1.0, 2.0}) {
+    const Piece pieces[] = {piece(0, as_it_is, std::nullopt), piece(32, wide, DType::kFloat32),
+                            piece(64, widest, DType::kFloat64)};
+    ASSERT_TRUE(memory_->put(pieces, DType::kBfloat16, ReduceOp::Sum, factor).is_ok());
+    ASSERT_TRUE(streams_->join().is_ok());
+    ASSERT_TRUE(memory_->take(pieces, DType::kBfloat16).is_ok());
+    settle();
+    for (std::size_t i = 0; i < 10; ++i) {
+      EXPECT_EQ(to_float(fake_gpu::on_host(as_it_is.data())[i]), factor);
+      EXPECT_EQ(fake_gpu::on_host(wide.data())[i], 2 * factor);
+      EXPECT_EQ(fake_gpu::on_host(widest.data())[i], 3 * factor);
+    }
+  }
+}
+
 // More pieces than one kernel takes.
 TEST_F(DeviceMemoryTest, ManyPieces) {
   constexpr std::size_t kPieces = 300;
@@ -82,7 +208,7 @@ TEST_F(DeviceMemoryTest, ManyPieces) {
   }
   ASSERT_TRUE(memory_->put(pieces, DType::kFloat32, ReduceOp::Sum, 2.0).is_ok());
   ASSERT_TRUE(streams_->join().is_ok());
-  ASSERT_TRUE(memory_->take(pieces).is_ok());
+  ASSERT_TRUE(memory_->take(pieces, DType::kFloat32).is_ok());
   settle();
   for (std::size_t i = 0; i < tensors.size(); ++i)
     ASSERT_EQ(fake_gpu::on_host(tensors.data())[i], 2 * static_cast<float>(i));
@@ -106,7 +232,7 @@ TEST_F(DeviceMemoryTest, ABufferIsNotFilledBeforeItWasUnpacked) {
   ASSERT_TRUE(streams_->join().is_ok());
   fake_gpu::enqueue(streams_->reducing(),
                     [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
-  ASSERT_TRUE(memory_->take({&one, 1}).is_ok());
+  ASSERT_TRUE(memory_->take({&one, 1}, DType::kFloat32).is_ok());
   ASSERT_TRUE(memory_->put({&two, 1}, DType::kFloat32, ReduceOp::Sum, 1.0).is_ok());
   settle();
   EXPECT_EQ(fake_gpu::on_host(first.data())[3], 1.0F);

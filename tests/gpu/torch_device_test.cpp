@@ -232,15 +232,20 @@ std::vector<double> train(torch::nn::Sequential& net, at::Device device,
 }
 
 TEST_F(CudaTensors, TrainsAsOnTheCpu) {
-  for (const Compression compression : {Compression::None, Compression::Bf16}) {
+  const std::pair<ReduceOp, Compression> all[] = {
+      {ReduceOp::Average, Compression::None},
+      {ReduceOp::Average, Compression::Bf16},
+      {ReduceOp::Adasum, Compression::Fp16},
+  };
+  for (const auto& [op, compression] : all) {
+    SCOPED_TRACE(static_cast<int>(op));
     torch::nn::Sequential on_cpu = make_net();
     torch::nn::Sequential on_cuda = make_net();
-    const auto expected =
-        train(on_cpu, at::kCPU, DistributedOptimizerOptions().compression(compression));
-    const auto losses =
-        train(on_cuda, device(), DistributedOptimizerOptions().compression(compression));
+    const auto options = DistributedOptimizerOptions().op(op).compression(compression);
+    const auto expected = train(on_cpu, at::kCPU, options);
+    const auto losses = train(on_cuda, device(), options);
     ASSERT_EQ(losses.size(), expected.size());
-    // bfloat16 is rounded once on the CPU, and after each addition by NCCL.
+    // Half types are rounded once on the CPU, and after each addition by NCCL.
     const double tolerance = compression == Compression::None ? 1e-5 : 5e-3;
     for (std::size_t i = 0; i < losses.size(); ++i)
       EXPECT_NEAR(losses[i], expected[i], tolerance * (1 + expected[i])) << i;
@@ -297,26 +302,48 @@ TEST_F(CudaTensors, GradientsFromSeveralStreams) {
 // As an image's layers may have them: a gradient that is not contiguous is copied by the stream
 // before it is reduced, also behind one that is reduced as it is; such a copy takes long here.
 TEST_F(CudaTensors, GradientsInOtherMemoryFormats) {
-  const at::Tensor plain = at::ones({5}, on_device()).requires_grad_();
-  const at::Tensor image = at::ones({2, 32, 180, 180}, on_device())
-                               .contiguous(at::MemoryFormat::ChannelsLast)
-                               .requires_grad_();
+  for (const Compression compression : {Compression::None, Compression::Bf16}) {
+    const at::Tensor plain = at::ones({5}, on_device()).requires_grad_();
+    const at::Tensor image = at::ones({2, 32, 180, 180}, on_device())
+                                 .contiguous(at::MemoryFormat::ChannelsLast)
+                                 .requires_grad_();
+    DistributedOptimizer<torch::optim::SGD> optimizer(
+        std::vector<at::Tensor>{image, plain}, torch::optim::SGDOptions(1.0),
+        DistributedOptimizerOptions().op(ReduceOp::Sum).compression(compression));
+    double steps = 0;
+    for (int step = 1; step <= 3; ++step) {
+      optimizer.zero_grad();
+      // What is computed last has its gradient first.
+      const at::Tensor of_image = (image * (step * (rank() + 2))).sum();
+      (of_image + (plain * (step * (rank() + 1))).sum()).backward();
+      EXPECT_FALSE(image.grad().is_contiguous());
+      optimizer.step();
+      steps += step;
+      const double sum = sum_of_ranks() + size();
+      expect_equal(plain.detach(), at::full({5}, 1 - steps * sum));
+      const at::Tensor wrong = image.detach().cpu() != 1 - steps * (sum + size());
+      EXPECT_EQ(wrong.sum().item<std::int64_t>(), 0);
+    }
+  }
+}
+
+// They are cast where they are packed, which divides them before: one that float16 has not comes
+// through, and of float64 what float32 has not.
+TEST_F(CudaTensors, CompressedGradientsAreRoundedOnce) {
+  const at::Tensor single = at::zeros({70}, on_device()).requires_grad_();
+  const at::Tensor twice = at::zeros({3}, on_device().dtype(at::kDouble)).requires_grad_();
   DistributedOptimizer<torch::optim::SGD> optimizer(
-      std::vector<at::Tensor>{image, plain}, torch::optim::SGDOptions(1.0),
-      DistributedOptimizerOptions().op(ReduceOp::Sum));
-  double steps = 0;
-  for (int step = 1; step <= 3; ++step) {
+      std::vector<at::Tensor>{single, twice}, torch::optim::SGDOptions(1.0),
+      DistributedOptimizerOptions().compression(Compression::Fp16));
+  const double large = rank() == 0 ? size() * 40000.0 : 0;
+  for (int step = 0; step < 4; ++step) {
     optimizer.zero_grad();
-    // What is computed last has its gradient first.
-    const at::Tensor of_image = (image * (step * (rank() + 2))).sum();
-    (of_image + (plain * (step * (rank() + 1))).sum()).backward();
-    EXPECT_FALSE(image.grad().is_contiguous());
-    optimizer.step();
-    steps += step;
-    const double sum = sum_of_ranks() + size();
-    expect_equal(plain.detach(), at::full({5}, 1 - steps * sum));
-    const at::Tensor wrong = image.detach().cpu() != 1 - steps * (sum + size());
-    EXPECT_EQ(wrong.sum().item<std::int64_t>(), 0);
+    ((single * large).sum().to(at::kDouble) + (twice * (1 + 0x1p-11 + 0x1p-30)).sum()).backward();
+    optimizer.synchronize();
+    expect_equal(single.grad(), at::full({70}, 40000));
+    const bool travels = size() > 1;
+    if (travels && size() != 3) expect_equal(twice.grad(), at::full({3}, 1 + 0x1p-10, at::kDouble));
+    if (!travels) expect_equal(twice.grad(), at::full({3}, 1 + 0x1p-11 + 0x1p-30, at::kDouble));
   }
 }
 

@@ -390,26 +390,29 @@ class NcclBackend final : public DeviceBackend {
     if (reduction.postscale == 1.0 || reduction.dtype == DType::kBool) return Status::ok();
     auto* const bytes = static_cast<std::byte*>(data);
     const Transfer in_place{bytes, bytes, count};
-    return enqueue_scaled({in_place}, reduction.dtype, reduction.postscale, stream());
+    return enqueue_conversion({in_place}, reduction.dtype, reduction.dtype, reduction.postscale,
+                              stream());
   }
 
   // The sum of int16 wraps around where that of int32 does not, at the same places.
   std::unique_ptr<Work> allreduce_widened(void* data, std::size_t count,
                                           const Reduction& reduction) {
     if (count == 0) return std::make_unique<Nothing>();
-    const auto wide = std::make_shared<std::int32_t*>(nullptr);
-    auto* const narrow = static_cast<std::int16_t*>(data);
+    const auto wide = std::make_shared<std::byte*>(nullptr);
+    auto* const narrow = static_cast<std::byte*>(data);
     const auto begin = [this, wide, narrow, count, reduction] {
       void* memory = nullptr;
       Status status = cuda_status(cudaMallocAsync(&memory, count * sizeof(std::int32_t), stream()),
                                   "cudaMallocAsync");
       if (!status.is_ok()) return status;
-      *wide = static_cast<std::int32_t*>(memory);
-      status = enqueue_widening(*wide, narrow, count, stream());
+      *wide = static_cast<std::byte*>(memory);
+      status =
+          enqueue_conversion({{*wide, narrow, count}}, DType::kInt16, DType::kInt32, 1, stream());
       return status.is_ok() ? call_allreduce(*wide, count, reduction) : status;
     };
     return enqueue(begin, [this, wide, narrow, data, count, reduction] {
-      Status status = enqueue_narrowing(narrow, *wide, count, stream());
+      Status status =
+          enqueue_conversion({{narrow, *wide, count}}, DType::kInt32, DType::kInt16, 1, stream());
       if (status.is_ok()) status = cuda_status(cudaFreeAsync(*wide, stream()), "cudaFreeAsync");
       return status.is_ok() ? scale_result(data, count, reduction) : status;
     });

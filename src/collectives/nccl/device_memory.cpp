@@ -3,6 +3,7 @@
 #include <nccl.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -30,11 +31,11 @@ Status DeviceMemory::put(std::span<const Piece> pieces, DType dtype, ReduceOp op
   if (!here.status().is_ok()) return here.status();
   const bool scales = factor != 1.0 && dtype != DType::kBool;
   std::vector<Transfer> moves;  // as they are, and what is filled
-  std::vector<Transfer> scaled;
+  std::map<DType, std::vector<Transfer>> converted;
   for (const Piece& piece : pieces) {
     const Transfer transfer{piece.at, piece.from, piece.bytes / size_of(dtype)};
-    if (piece.from != nullptr && scales) {
-      scaled.push_back(transfer);
+    if (piece.from != nullptr && (scales || piece.outside)) {
+      converted[piece.outside.value_or(dtype)].push_back(transfer);
     } else if (piece.from != piece.at) {
       moves.push_back(transfer);
     }
@@ -47,22 +48,34 @@ Status DeviceMemory::put(std::span<const Piece> pieces, DType dtype, ReduceOp op
   Status status;
   if (!moves.empty())
     status = enqueue_moves(moves, dtype, identity_pattern(dtype, op), streams_->packing());
-  if (status.is_ok() && !scaled.empty())
-    status = enqueue_scaled(scaled, dtype, factor, streams_->packing());
+  for (const auto& [from, transfers] : converted) {
+    if (status.is_ok())
+      status = enqueue_conversion(transfers, from, dtype, factor, streams_->packing());
+  }
   return status.is_ok() ? streams_->mark(&WorkSpan::packed, streams_->packing()) : status;
 }
 
-Status DeviceMemory::take(std::span<const Piece> pieces) {
+Status DeviceMemory::take(std::span<const Piece> pieces, DType dtype) {
   const OnDevice here(streams_->device());
   if (!here.status().is_ok()) return here.status();
   if (Status s = streams_->mark(&WorkSpan::reduced, streams_->reducing()); !s.is_ok()) return s;
   std::vector<Transfer> moves;
+  std::map<DType, std::vector<Transfer>> converted;
   for (const Piece& piece : pieces) {
-    if (piece.to != nullptr && piece.to != piece.at)
-      moves.push_back({piece.to, piece.at, piece.bytes});
+    if (piece.to == nullptr || piece.to == piece.at) continue;
+    const Transfer transfer{piece.to, piece.at, piece.bytes / size_of(dtype)};
+    if (piece.outside) {
+      converted[*piece.outside].push_back(transfer);
+    } else {
+      moves.push_back(transfer);
+    }
   }
-  if (moves.empty()) return Status::ok();
-  Status status = enqueue_moves(moves, DType::kUint8, {}, streams_->reducing());
+  if (moves.empty() && converted.empty()) return Status::ok();
+  Status status;
+  if (!moves.empty()) status = enqueue_moves(moves, dtype, {}, streams_->reducing());
+  for (const auto& [to, transfers] : converted) {
+    if (status.is_ok()) status = enqueue_conversion(transfers, dtype, to, 1, streams_->reducing());
+  }
   if (!status.is_ok()) return status;
   return streams_->events()->record(streams_->reducing(), unpacked_[pieces.front().at]);
 }

@@ -21,7 +21,7 @@ class DeviceMemory final : public Memory {
   // On the packing stream, behind what was unpacked from the same place.
   Status put(std::span<const Piece> pieces, DType dtype, ReduceOp op, double factor) override;
   // On the reducing stream, like what follows.
-  Status take(std::span<const Piece> pieces) override;
+  Status take(std::span<const Piece> pieces, DType dtype) override;
   Status copy(void* to, const void* from, std::size_t bytes) override;
 
   // Freed when nobody refers to it, who must not before the device has done with it. Not

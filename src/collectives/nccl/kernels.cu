@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <limits>
+#include <string>
 
 #include "collectives/nccl/check.hpp"
 #include "collectives/nccl/move.hpp"
@@ -18,19 +19,14 @@ __global__ void move_kernel(const __grid_constant__ MoveTable table) {
   move_bytes(table, here());
 }
 
-template <typename T>
-__global__ void scale_kernel(const __grid_constant__ MoveTable table, double factor) {
-  scale_elements<T>(table, factor, here());
+template <typename From, typename To>
+__global__ void convert_kernel(const __grid_constant__ MoveTable table, double factor) {
+  convert_elements<From, To>(table, factor, here());
 }
 
 template <typename T>
 __global__ void divide_kernel(const __grid_constant__ MoveTable table, std::int64_t divisor) {
   divide_elements<T>(table, divisor, here());
-}
-
-template <typename From, typename To>
-__global__ void convert_kernel(const __grid_constant__ MoveTable table) {
-  convert_elements<From, To>(table, here());
 }
 
 // <<<>>> tells of an error through cudaGetLastError(), which may have one of somebody else's call.
@@ -70,13 +66,19 @@ Status in_tables(const std::vector<Transfer>& transfers, std::size_t unit, std::
   return send();
 }
 
-template <typename From, typename To>
-Status enqueue_conversion(To* to, const From* from, std::size_t count, cudaStream_t stream) {
-  const Transfer all{reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
-                     count};
-  return in_tables({all}, 1, kElementsABlock, {}, [&](const MoveTable& table) {
-    return launch(&convert_kernel<From, To>, table.blocks, stream, table);
+using ConvertKernel = void (*)(MoveTable table, double factor);
+
+// Null where there is none.
+ConvertKernel convert_kernel_of(DType from, DType to) {
+  ConvertKernel kernel = nullptr;
+  visit<__half, __nv_bfloat16>(from, [&](auto one) {
+    visit<__half, __nv_bfloat16>(to, [&](auto other) {
+      using From = decltype(one);
+      using To = decltype(other);
+      if constexpr (kConverts<From, To>) kernel = &convert_kernel<From, To>;
+    });
   });
+  return kernel;
 }
 
 }  // namespace
@@ -88,14 +90,13 @@ Status enqueue_moves(const std::vector<Transfer>& transfers, DType dtype, const 
   });
 }
 
-Status enqueue_scaled(const std::vector<Transfer>& transfers, DType dtype, double factor,
-                      cudaStream_t stream) {
+Status enqueue_conversion(const std::vector<Transfer>& transfers, DType from, DType to,
+                          double factor, cudaStream_t stream) {
+  const ConvertKernel kernel = convert_kernel_of(from, to);
+  if (kernel == nullptr)
+    return Status::internal(std::string("no kernel makes ") + name_of(to) + " of " + name_of(from));
   return in_tables(transfers, 1, kElementsABlock, {}, [&](const MoveTable& table) {
-    cudaError_t code = cudaErrorInvalidValue;
-    visit<__half, __nv_bfloat16>(dtype, [&](auto type) {
-      code = launch(&scale_kernel<decltype(type)>, table.blocks, stream, table, factor);
-    });
-    return code;
+    return launch(kernel, table.blocks, stream, table, factor);
   });
 }
 
@@ -111,16 +112,6 @@ Status enqueue_division(void* data, std::size_t count, DType dtype, std::int64_t
     });
     return code;
   });
-}
-
-Status enqueue_widening(std::int32_t* to, const std::int16_t* from, std::size_t count,
-                        cudaStream_t stream) {
-  return enqueue_conversion(to, from, count, stream);
-}
-
-Status enqueue_narrowing(std::int16_t* to, const std::int32_t* from, std::size_t count,
-                         cudaStream_t stream) {
-  return enqueue_conversion(to, from, count, stream);
 }
 
 }  // namespace kolo::nccl

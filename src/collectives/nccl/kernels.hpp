@@ -27,16 +27,12 @@ Pattern identity_pattern(DType dtype, ReduceOp op);
 
 Status enqueue_moves(const std::vector<Transfer>& transfers, DType dtype, const Pattern& fill,
                      cudaStream_t stream);
-// Times the factor, on the way. None without a source. As kolo::scale().
-Status enqueue_scaled(const std::vector<Transfer>& transfers, DType dtype, double factor,
-                      cudaStream_t stream);
+// Into another dtype, or the same, times the factor: see converted() in move.hpp for which there
+// are. None without a source.
+Status enqueue_conversion(const std::vector<Transfer>& transfers, DType from, DType to,
+                          double factor, cudaStream_t stream);
 // In place. As kolo::divide(), of integers.
 Status enqueue_division(void* data, std::size_t count, DType dtype, std::int64_t divisor,
                         cudaStream_t stream);
-// int16 to int32, and back, wrapping around.
-Status enqueue_widening(std::int32_t* to, const std::int16_t* from, std::size_t count,
-                        cudaStream_t stream);
-Status enqueue_narrowing(std::int16_t* to, const std::int32_t* from, std::size_t count,
-                         cudaStream_t stream);
 
 }  // namespace kolo::nccl

@@ -103,57 +103,95 @@ KOLO_HOST_DEVICE inline void move_bytes(const MoveTable& table, Place place) {
   }
 }
 
-// As scale() of reduce.hpp: floating point in float32, or float64; integers in float64, rounded
-// towards zero and held within the range.
 template <typename T>
-KOLO_HOST_DEVICE inline T scaled(T value, double factor) {
+KOLO_HOST_DEVICE inline auto real_of(T value) {
   if constexpr (std::is_same_v<T, __half>) {
-    return __float2half(__half2float(value) * static_cast<float>(factor));
+    return __half2float(value);
   } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-    return __float2bfloat16(__bfloat162float(value) * static_cast<float>(factor));
-  } else if constexpr (std::is_same_v<T, float>) {
-    return value * static_cast<float>(factor);
-  } else if constexpr (std::is_same_v<T, double>) {
-    return value * factor;
+    return __bfloat162float(value);
   } else {
-    constexpr T kLeast = std::numeric_limits<T>::min();
-    constexpr T kMost = std::numeric_limits<T>::max();
-    const double product = static_cast<double>(value) * factor;
-    if (!(product > static_cast<double>(kLeast))) return product != product ? T{0} : kLeast;
-    if (product >= static_cast<double>(kMost)) return kMost;
-    return static_cast<T>(product);
+    return value;
   }
 }
 
-// As many elements as are loaded at once.
-template <typename T>
-struct alignas(16) Lanes {
-  static constexpr std::size_t kCount = sizeof(Wide) / sizeof(T);
+template <typename To, typename Real>
+KOLO_HOST_DEVICE inline To rounded(Real value) {
+  if constexpr (std::is_same_v<To, __half>) {
+    if constexpr (std::is_same_v<Real, double>) return __double2half(value);
+    return __float2half(static_cast<float>(value));
+  } else if constexpr (std::is_same_v<To, __nv_bfloat16>) {
+    if constexpr (std::is_same_v<Real, double>) return __double2bfloat16(value);
+    return __float2bfloat16(static_cast<float>(value));
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+template <typename From, typename To>
+inline constexpr bool kAreHalfAndWhole =
+    (std::is_same_v<From, __half> ||
+     std::is_same_v<From, __nv_bfloat16>)&&(std::is_same_v<To, float> ||
+                                            std::is_same_v<To, double>);
+
+// What converted() does.
+template <typename From, typename To>
+inline constexpr bool kConverts = std::is_same_v<From, To> || kAreHalfAndWhole<From, To> ||
+                                  kAreHalfAndWhole<To, From> ||
+                                  (std::is_integral_v<From> && std::is_integral_v<To> &&
+                                   sizeof(From) + sizeof(To) == 2 + 4);
+
+// Times the factor, as scale() of reduce.hpp: floating point in float32, or float64 if either is
+// that; integers in float64, rounded towards zero and held within the range. Integers of another
+// width have no factor, and wrap around.
+template <typename To, typename From>
+KOLO_HOST_DEVICE inline To converted(From value, double factor) {
+  if constexpr (!std::is_integral_v<From>) {
+    using Real = std::conditional_t<std::is_same_v<From, double> || std::is_same_v<To, double>,
+                                    double, float>;
+    return rounded<To>(static_cast<Real>(real_of(value)) * static_cast<Real>(factor));
+  } else if constexpr (!std::is_same_v<From, To>) {
+    return static_cast<To>(value);
+  } else {
+    constexpr To kLeast = std::numeric_limits<To>::min();
+    constexpr To kMost = std::numeric_limits<To>::max();
+    const double product = static_cast<double>(value) * factor;
+    if (!(product > static_cast<double>(kLeast))) return product != product ? To{0} : kLeast;
+    if (product >= static_cast<double>(kMost)) return kMost;
+    return static_cast<To>(product);
+  }
+}
+
+template <typename T, std::size_t kCount>
+struct alignas(sizeof(Wide)) Lanes {
   T values[kCount];
 };
 
-// Elements times the factor.
-template <typename T>
-KOLO_HOST_DEVICE inline void scale_elements(const MoveTable& table, double factor, Place place) {
+// As many at a time as the narrower of the two has in what is moved at once.
+template <typename From, typename To>
+KOLO_HOST_DEVICE inline void convert_elements(const MoveTable& table, double factor, Place place) {
+  constexpr std::size_t kTogether =
+      sizeof(Wide) / (sizeof(From) < sizeof(To) ? sizeof(From) : sizeof(To));
   const Move& move = move_of(table, place.block);
   const Range range = range_of(move, place.block, kElementsABlock);
-  T* const to = reinterpret_cast<T*>(move.to);
-  const T* const from = reinterpret_cast<const T*>(move.from);
+  To* const to = reinterpret_cast<To*>(move.to);
+  const From* const from = reinterpret_cast<const From*>(move.from);
   std::size_t done = range.begin;
   if (is_wide(move.to) && is_wide(move.from)) {
-    const std::size_t wide = (range.end - range.begin) / Lanes<T>::kCount;
-    const auto* const wide_from = reinterpret_cast<const Lanes<T>*>(from + range.begin);
-    auto* const wide_to = reinterpret_cast<Lanes<T>*>(to + range.begin);
+    const std::size_t wide = (range.end - range.begin) / kTogether;
+    const auto* const wide_from =
+        reinterpret_cast<const Lanes<From, kTogether>*>(from + range.begin);
+    auto* const wide_to = reinterpret_cast<Lanes<To, kTogether>*>(to + range.begin);
     for (std::size_t i = place.thread; i < wide; i += place.threads) {
-      Lanes<T> lanes = wide_from[i];
-      for (std::size_t k = 0; k < Lanes<T>::kCount; ++k)
-        lanes.values[k] = scaled(lanes.values[k], factor);
-      wide_to[i] = lanes;
+      const Lanes<From, kTogether> loaded = wide_from[i];
+      Lanes<To, kTogether> results;
+      for (std::size_t k = 0; k < kTogether; ++k)
+        results.values[k] = converted<To>(loaded.values[k], factor);
+      wide_to[i] = results;
     }
-    done += wide * Lanes<T>::kCount;
+    done += wide * kTogether;
   }
   for (std::size_t i = done + place.thread; i < range.end; i += place.threads)
-    to[i] = scaled(from[i], factor);
+    to[i] = converted<To>(from[i], factor);
 }
 
 // Integers, divided and rounded towards zero.
@@ -165,17 +203,6 @@ KOLO_HOST_DEVICE inline void divide_elements(const MoveTable& table, std::int64_
   T* const to = reinterpret_cast<T*>(move.to);
   for (std::size_t i = range.begin + place.thread; i < range.end; i += place.threads)
     to[i] = static_cast<T>(static_cast<std::int64_t>(to[i]) / divisor);
-}
-
-// Integers of another width; what does not fit wraps around.
-template <typename From, typename To>
-KOLO_HOST_DEVICE inline void convert_elements(const MoveTable& table, Place place) {
-  const Move& move = move_of(table, place.block);
-  const Range range = range_of(move, place.block, kElementsABlock);
-  To* const to = reinterpret_cast<To*>(move.to);
-  const From* const from = reinterpret_cast<const From*>(move.from);
-  for (std::size_t i = range.begin + place.thread; i < range.end; i += place.threads)
-    to[i] = static_cast<To>(from[i]);
 }
 
 }  // namespace kolo::nccl

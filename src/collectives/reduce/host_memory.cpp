@@ -20,7 +20,7 @@ class HostMemory final : public Memory {
     }
     return Status::ok();
   }
-  Status take(std::span<const Piece> pieces) override {
+  Status take(std::span<const Piece> pieces, DType /*dtype*/) override {
     for (const Piece& piece : pieces) {
       if (piece.to != nullptr) move(piece.to, piece.at, piece.bytes);
     }
