@@ -33,7 +33,7 @@ void expect_later(DeviceProgram& program, DeviceTensor<T>& tensor, float wanted)
 }
 
 // Alone at first, then in one bucket with a tensor that lies in that dtype; one rank has no values
-// of one of them, and one has them as they travel.
+// of one of them, one has them as they travel, and from some step on nobody has any of another.
 TEST(DeviceCasts, StepsOfGradients) {
   for (const int size : {2, 3}) {
     on_all_devices(size, [](DeviceProgram& program) {
@@ -42,6 +42,7 @@ TEST(DeviceCasts, StepsOfGradients) {
       DeviceTensor<Bfloat16> as_it_is(10);
       CastTensor<float> seldom(7);
       CastTensor<float> of_others(5);
+      CastTensor<float> no_longer(11);
       const bool is_last = program.rank() == program.size() - 1;
       for (int step = 0; step < 6; ++step) {
         const auto mine = static_cast<float>(program.rank() + step);
@@ -50,13 +51,18 @@ TEST(DeviceCasts, StepsOfGradients) {
         as_it_is.fill_late(program, std::vector<Bfloat16>(10, to_bfloat16(mine)));
         seldom.values.fill_late(program, std::vector<float>(7, -1));
         of_others.values.fill_late(program, std::vector<float>(5, mine));
+        no_longer.values.fill_late(program, std::vector<float>(11, 0.1F));
         of_others.place.fill_late(program, std::vector<Bfloat16>(5, to_bfloat16(mine)));
         std::vector<std::shared_ptr<Operation>> operations = {
-            single.operation("single"), twice.operation("twice"),
-            device_operation(OpKind::kAllreduce, "as it is", as_it_is), seldom.operation("seldom"),
+            single.operation("single"),
+            twice.operation("twice"),
+            device_operation(OpKind::kAllreduce, "as it is", as_it_is),
+            seldom.operation("seldom"),
             is_last ? device_operation(OpKind::kAllreduce, "of others", of_others.place)
-                    : of_others.operation("of others")};
+                    : of_others.operation("of others"),
+            no_longer.operation("no longer")};
         operations[3]->absent = is_last;
+        operations[5]->absent = step > 3;
         for (const auto& operation : operations) program.submit(operation);
         for (const auto& operation : operations) ASSERT_TRUE(program.wait(operation).is_ok());
         float sum = 0;
@@ -65,6 +71,7 @@ TEST(DeviceCasts, StepsOfGradients) {
         expect_later(program, twice.values, sum);
         expect_later(program, as_it_is, sum);
         expect_later(program, seldom.values, static_cast<float>(1 - program.size()));
+        if (step > 3) expect_later(program, no_longer.values, 0.1F);
         if (is_last) {
           expect_later(program, of_others.place, sum);
         } else {

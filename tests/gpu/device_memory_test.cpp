@@ -121,12 +121,14 @@ float to_float_for_rounding(double value) {
 template <typename Narrow, typename Wide>
 void check_cast(DeviceMemory& memory, const std::function<void()>& settle, double factor,
                 std::size_t shift) {
-  constexpr std::size_t kCount = 20000;  // of several blocks
+  constexpr std::size_t kCount = 20003;  // of several blocks, the last one not whole
   const auto narrow = DTypeOf<Narrow>::kValue;
   SCOPED_TRACE(std::string(name_of(DTypeOf<Wide>::kValue)) + " to " + name_of(narrow) + " times " +
                std::to_string(factor) + " at " + std::to_string(shift));
   DeviceTensor<Wide> source(kCount + shift);
-  DeviceTensor<Narrow> place(kCount + shift);
+  DeviceTensor<Narrow> place(kCount + shift + 8);
+  const Narrow behind = rounded_to(7, Narrow{});
+  std::fill_n(fake_gpu::on_host(place.data()) + kCount + shift, 8, behind);
   const std::vector<Wide> values = hard_values<Wide>(kCount);
   std::copy(values.begin(), values.end(), fake_gpu::on_host(source.data()) + shift);
   auto* const outside = reinterpret_cast<std::byte*>(source.data() + shift);
@@ -143,6 +145,7 @@ void check_cast(DeviceMemory& memory, const std::function<void()>& settle, doubl
     if (!(std::isnan(wanted) ? std::isnan(is) : wanted == is)) ++wrong;
   }
   EXPECT_EQ(wrong, 0U);
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(got[kCount + i].bits, behind.bits);
   ASSERT_TRUE(memory.take({&piece, 1}, narrow).is_ok());
   settle();
   const Wide* const back = fake_gpu::on_host(source.data()) + shift;
