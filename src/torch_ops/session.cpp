@@ -10,7 +10,6 @@
 #include <thread>
 #include <vector>
 
-#include "collectives/mpi/fence.hpp"
 #include "collectives/mpi/runtime.hpp"
 #include "core/host.hpp"
 #include "core/log.hpp"
@@ -149,7 +148,6 @@ Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
   Config config;
   if (Status s = Config::read_environment(config); !s.is_ok()) return s;
   if (Status s = start_mpi(); !s.is_ok()) return s;
-  if (parent.comm == nullptr) await_all_in_mpi();
   Topology topology;
   if (Status s = find_topology(parent, topology); !s.is_ok()) return s;
   log::configure(config.log_level, config.log_timestamp, topology.rank);

@@ -52,14 +52,6 @@ void end_fence(int status, void* /*data*/) {
   has_ended = true;
 }
 
-// MPI goes on: a rank may come to the fence when another has received what it sends.
-void progress_mpi() {
-  int is_there = 0;
-  if (MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &is_there, MPI_STATUS_IGNORE) !=
-      MPI_SUCCESS)
-    log::warning("MPI_Iprobe failed while PMIx_Fence_nb was waited for");
-}
-
 // That of MPI_Init collects nothing, and is no barrier between nodes with Slurm 22.05; one that
 // collects what ranks have to tell, which is nothing here, is.
 int fence() {
@@ -74,19 +66,14 @@ int fence() {
   code = pmix.fence(nullptr, 0, info, 1, end_fence, nullptr);  // of all processes
   if (code == kPmixOperationSucceeded) return kPmixSuccess;
   if (code != kPmixSuccess) return code;
-  while (!has_ended) {
-    progress_mpi();
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
+  while (!has_ended) std::this_thread::sleep_for(std::chrono::microseconds(100));
   return end_status;
 }
 
 }  // namespace
 
 void await_all_in_mpi() {
-  static bool is_done = false;
-  if (!kIsOpenMpi5 || is_done) return;
-  is_done = true;
+  if (!kIsOpenMpi5) return;
   // NOLINTNEXTLINE(concurrency-mt-unsafe): documented for init(), before threads of the program
   const char* const job = std::getenv("PMIX_NAMESPACE");
   if (job == nullptr || std::string_view(job).rfind("slurm.", 0) != 0) return;

@@ -10,6 +10,7 @@
 
 #include "collectives/mpi/check.hpp"
 #include "collectives/mpi/comm.hpp"
+#include "collectives/mpi/fence.hpp"
 #include "core/launched.hpp"
 #include "core/log.hpp"
 
@@ -97,6 +98,7 @@ Status start_mpi() {
     const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
     if (Status s = check_mpi(code, "MPI_Init_thread"); !s.is_ok()) return s;
     started_here = true;
+    await_all_in_mpi();
   }
   if (Status s = check_size(); !s.is_ok()) return s;
   return check_thread_level(provided);
