@@ -49,7 +49,8 @@ Status Mailbox::reserve(const std::shared_ptr<Operation>& operation, bool& taken
     return Status::ok();
   }
   if (name.slot && operation->descriptor.kind == OpKind::kAllreduce &&
-      operation->tensors.size() == 1 && name.slot->bytes == operation->descriptor.bytes()) {
+      operation->descriptor.device == DeviceKind::kCpu && operation->tensors.size() == 1 &&
+      name.slot->bytes == operation->descriptor.bytes()) {
     operation->slot = name.slot;
   }
   return Status::ok();

@@ -57,7 +57,8 @@ class Kept final : public Holder {
     copy_back.clear();
   }
 
-  c10::SmallVector<c10::Storage, 1> works;
+  // The tensors themselves: whoever asks whether a gradient shares its storage finds no other.
+  c10::SmallVector<at::Tensor, 1> works;
   std::vector<std::pair<at::Tensor, at::Tensor>> copy_back;  // to, from
 };
 
@@ -149,7 +150,7 @@ std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tenso
   for (const at::Tensor& tensor : tensors) {
     const at::Tensor work = to_work_on(tensor, kept);
     operation->tensors.push_back({work.data_ptr(), 0});
-    kept.works.push_back(work.storage());
+    kept.works.push_back(work);
   }
   operation->descriptor = std::move(descriptor);
   if (!kept.copy_back.empty()) {
@@ -166,7 +167,7 @@ void set_outside(Operation& operation, std::size_t index, const at::Tensor& valu
   operation.on_device->outside[index] = {
       static_cast<std::byte*>(values.data_ptr()),
       values.scalar_type() == at::kDouble ? DType::kFloat64 : DType::kFloat32};
-  dynamic_cast<Kept&>(*operation.holder).works.push_back(values.storage());
+  dynamic_cast<Kept&>(*operation.holder).works.push_back(values);
 }
 
 std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::Tensor>& tensors,

@@ -32,6 +32,36 @@ TEST(DeviceGroups, AGroupOfTensors) {
   });
 }
 
+// As a net that is moved to the device between two steps: tensors of the host had places in a
+// bucket.
+TEST(DeviceGroups, TensorsThatMoveToTheDevice) {
+  on_all_devices(2, [](DeviceProgram& program) {
+    std::vector<float> on_host[3] = {std::vector<float>(10), std::vector<float>(20),
+                                     std::vector<float>(30)};
+    for (int step = 0; step < 5; ++step) {
+      std::vector<std::shared_ptr<Operation>> operations;
+      for (std::vector<float>& tensor : on_host) {
+        std::fill(tensor.begin(), tensor.end(), 1);
+        operations.push_back(allreduce("g" + std::to_string(tensor.size()), tensor));
+        ASSERT_TRUE(program.engine().submit(operations.back()).is_ok());
+      }
+      for (const auto& operation : operations) ASSERT_TRUE(program.wait(operation).is_ok());
+      for (const std::vector<float>& tensor : on_host) EXPECT_THAT(tensor, Each(2.0F));
+    }
+    for (const std::vector<float>& tensor : on_host) {
+      DeviceTensor<float> moved(tensor.size());
+      moved.fill_late(program, std::vector<float>(tensor.size(), 2));
+      ASSERT_TRUE(program
+                      .wait(program.submit(device_operation(
+                          OpKind::kAllreduce, "g" + std::to_string(tensor.size()), moved)))
+                      .is_ok());
+      const auto values = moved.read(program);
+      program.put([values] { EXPECT_THAT(*values, Each(4.0F)); });
+    }
+    program.synchronize();
+  });
+}
+
 TEST(DeviceGroups, AGroupOfManyTypesIsOneLaunch) {
   const std::size_t launches = launches_of(3, [](DeviceProgram& program) {
     DeviceTensor<float> first(10);

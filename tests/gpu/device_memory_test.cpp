@@ -219,26 +219,29 @@ TEST_F(DeviceMemoryTest, ManyPieces) {
 
 // What is put into a buffer waits for what was in it to be taken out.
 TEST_F(DeviceMemoryTest, ABufferIsNotFilledBeforeItWasUnpacked) {
-  DeviceTensor<float> buffer(16);
-  DeviceTensor<float> first(16);
-  DeviceTensor<float> second(16);
-  auto* const at = reinterpret_cast<std::byte*>(buffer.data());
-  const auto piece = [&](DeviceTensor<float>& tensor) {
-    auto* const bytes = reinterpret_cast<std::byte*>(tensor.data());
-    return Piece{at, bytes, bytes, 64};
+  DeviceTensor<float> buffer(32);
+  DeviceTensor<float> first(32);
+  DeviceTensor<float> second(32);
+  const auto pieces_of = [&](DeviceTensor<float>& tensor) {
+    std::vector<Piece> pieces;
+    for (const std::size_t at : {0, 16}) {
+      auto* const bytes = reinterpret_cast<std::byte*>(tensor.data() + at);
+      pieces.push_back({reinterpret_cast<std::byte*>(buffer.data() + at), bytes, bytes, 64});
+    }
+    return pieces;
   };
-  std::fill_n(fake_gpu::on_host(first.data()), 16, 1.0F);
-  std::fill_n(fake_gpu::on_host(second.data()), 16, 2.0F);
-  const Piece one = piece(first);
-  const Piece two = piece(second);
-  ASSERT_TRUE(memory_->put({&one, 1}, DType::kFloat32, ReduceOp::Sum, 1.0).is_ok());
+  std::fill_n(fake_gpu::on_host(first.data()), 32, 1.0F);
+  std::fill_n(fake_gpu::on_host(second.data()), 32, 2.0F);
+  const std::vector<Piece> one = pieces_of(first);
+  ASSERT_TRUE(memory_->put(one, DType::kFloat32, ReduceOp::Sum, 1.0).is_ok());
   ASSERT_TRUE(streams_->join().is_ok());
   fake_gpu::enqueue(streams_->reducing(),
                     [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
-  ASSERT_TRUE(memory_->take({&one, 1}, DType::kFloat32).is_ok());
-  ASSERT_TRUE(memory_->put({&two, 1}, DType::kFloat32, ReduceOp::Sum, 1.0).is_ok());
+  ASSERT_TRUE(memory_->take(one, DType::kFloat32).is_ok());
+  ASSERT_TRUE(memory_->put(pieces_of(second), DType::kFloat32, ReduceOp::Sum, 1.0).is_ok());
   settle();
   EXPECT_EQ(fake_gpu::on_host(first.data())[3], 1.0F);
+  EXPECT_EQ(fake_gpu::on_host(first.data())[19], 1.0F);
   EXPECT_EQ(fake_gpu::on_host(buffer.data())[3], 2.0F);
 }
 

@@ -387,6 +387,37 @@ TEST_F(CudaTensors, AStepOfManyTensorsNeedsFewEvents) {
   }
 }
 
+// Where a captured backward pass writes, say, also when kolo still holds what the device works
+// with.
+TEST_F(CudaTensors, GradientsStayWhereTheyAre) {
+  const c10::Stream stream = new_stream();
+  const c10::StreamGuard guard(stream);
+  for (const Compression compression : {Compression::None, Compression::Bf16}) {
+    const std::vector<at::Tensor> parameters = many_parameters(on_device());
+    DistributedOptimizer<torch::optim::SGD> optimizer(
+        parameters, torch::optim::SGDOptions(0.1),
+        DistributedOptimizerOptions().compression(compression));
+    for (int i = 0; i < 3; ++i) {  // then collectives are known, and buckets
+      optimizer.zero_grad(false);
+      loss_of(parameters).backward();
+      optimizer.step();
+    }
+    std::vector<const void*> places;
+    for (const at::Tensor& parameter : parameters)
+      places.push_back(parameter.grad().const_data_ptr());
+    std::atomic<bool> may_go_on{false};
+    fake_gpu::enqueue(static_cast<cudaStream_t>(stream.native_handle()), [&may_go_on] {
+      while (!may_go_on) std::this_thread::yield();
+    });
+    optimizer.synchronize();
+    optimizer.synchronize();
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      EXPECT_EQ(parameters[i].grad().const_data_ptr(), places[i]) << i;
+    may_go_on = true;
+    expect_equal(parameters[0].grad(), at::full({100}, 1));
+  }
+}
+
 TEST_F(CudaTensors, HeldGradientsAreInFlight) {
   const std::vector<at::Tensor> parameters = many_parameters(on_device());
   DistributedOptimizer<torch::optim::SGD> optimizer(parameters, torch::optim::SGDOptions(0.1));

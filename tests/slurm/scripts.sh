@@ -95,6 +95,8 @@ code=0
 at_prompt env LATE_RANK=5 LD_PRELOAD="$build/tests/bin/late_fence.so" \
   srun --nodes=2 --ntasks-per-node=3 --gres=gpu:3 --mpi=pmix "$ranks"
 check "though a rank leaves MPI_Init after the others" is "$code $(printed "$log")" "0 $(expected 2 3 1 0,1,2)"
+# Two of MPI_Init's, and kolo's.
+check "which it did" test "$(grep -c 'a fence ends late for rank 5' "$log")" -ge 3
 code=0
 at_prompt env LATE_RANK=5 LD_PRELOAD="$build/tests/bin/late_fence.so" \
   srun --nodes=2 --ntasks-per-node=3 --gres=gpu:3 --mpi=pmix kolo doctor --job

@@ -28,7 +28,6 @@ using FenceCallback = void (*)(int status, void* data);
 struct Pmix {
   int (*fence)(const void* processes, std::size_t process_count, const void* infos,
                std::size_t info_count, FenceCallback callback, void* data);
-  void* (*create_info)(std::size_t count);
   int (*load_info)(void* info, const char* key, const void* value, std::uint16_t type);
 };
 constexpr int kPmixSuccess = 0;
@@ -38,8 +37,10 @@ constexpr std::uint16_t kPmixBool = 1;
 template <typename Function>
 bool find(const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
-  if (function == nullptr)
-    log::debug(std::string(name) + " is not to be found: a rank may still be in MPI_Init");
+  if (function == nullptr) {
+    log::warning(std::string(name) +
+                 " is not to be found: ranks that are still in MPI_Init may crash (docs/slurm.md)");
+  }
   return function != nullptr;
 }
 
@@ -52,21 +53,32 @@ void end_fence(int status, void* /*data*/) {
   has_ended = true;
 }
 
+// What MPI_Init itself has sent goes on, for it may be what another rank is still waiting for.
+void progress_mpi() {
+  int is_there = 0;
+  const int code =
+      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &is_there, MPI_STATUS_IGNORE);
+  if (code != MPI_SUCCESS) log::warning("MPI_Iprobe failed while PMIx_Fence_nb was waited for");
+}
+
 // That of MPI_Init collects nothing, and is no barrier between nodes with Slurm 22.05; one that
 // collects what ranks have to tell, which is nothing here, is.
 int fence() {
   Pmix pmix{};
-  if (!find("PMIx_Fence_nb", pmix.fence) || !find("PMIx_Info_create", pmix.create_info) ||
-      !find("PMIx_Info_load", pmix.load_info))
+  if (!find("PMIx_Fence_nb", pmix.fence) || !find("PMIx_Info_load", pmix.load_info))
     return kPmixSuccess;
-  static void* const info = pmix.create_info(1);  // PMIx may read it until the end
+  // A pmix_info_t, which has less than 600 bytes. PMIx may read it until the end.
+  alignas(std::max_align_t) static std::byte info[4096] = {};
   constexpr bool kYes = true;
   int code = pmix.load_info(info, "pmix.collect", &kYes, kPmixBool);
   if (code != kPmixSuccess) return code;
   code = pmix.fence(nullptr, 0, info, 1, end_fence, nullptr);  // of all processes
   if (code == kPmixOperationSucceeded) return kPmixSuccess;
   if (code != kPmixSuccess) return code;
-  while (!has_ended) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  while (!has_ended) {
+    progress_mpi();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
   return end_status;
 }
 

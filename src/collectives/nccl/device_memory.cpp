@@ -76,7 +76,8 @@ Status DeviceMemory::take(std::span<const Piece> pieces, DType dtype) {
   for (const auto& [to, transfers] : converted) {
     if (status.is_ok()) status = enqueue_conversion(transfers, dtype, to, 1, streams_->reducing());
   }
-  if (!status.is_ok()) return status;
+  // What lies alone is in memory of its operation, which is kept for as long.
+  if (!status.is_ok() || pieces.size() == 1) return status;
   return streams_->events()->record(streams_->reducing(), unpacked_[pieces.front().at]);
 }
 
