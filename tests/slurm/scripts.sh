@@ -98,7 +98,7 @@ check "though a rank leaves MPI_Init after the others" is "$code $(printed "$log
 # Two of MPI_Init's, and kolo's.
 check "which it did" test "$(grep -c 'a fence ends late for rank 5' "$log")" -ge 3
 code=0
-at_prompt env LATE_RANK=5 LD_PRELOAD="$build/tests/bin/late_fence.so" \
+at_prompt env LATE_RANK=3 LD_PRELOAD="$build/tests/bin/late_fence.so" \
   srun --nodes=2 --ntasks-per-node=3 --gres=gpu:3 --mpi=pmix kolo doctor --job
 check "and kolo doctor --job is right, too" is "$code $(grep -cE '^[0-5]     node[12]  [0-2] ' "$log")" "0 6"
 code=0
