@@ -223,7 +223,7 @@ void bench_tune(Group& group, const Options& options, const Publish& publish) {
     throw RunFailed("tune needs two ranks at least, which send each other messages");
   if (cross_size() == 1) publish.note("all ranks are on one node, where kolo sends no messages");
   std::unique_ptr<Transport> world;
-  throw_if_error(make_mpi_transport({}, world));
+  throw_if_error(make_mpi_transport({}, std::nullopt, world));
   AllreduceTable table;
   table.groups.clear();
   for (const int ranks : sizes_of_groups(all.size)) {

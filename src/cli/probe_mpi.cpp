@@ -4,6 +4,7 @@
 #include <array>
 
 #include "cli/probe.hpp"
+#include "collectives/mpi/cuda_aware.hpp"
 
 namespace kolo::cli {
 namespace {
@@ -53,6 +54,7 @@ int probe_mpi() {
     // Whether the library has the calls; a job must be started with --with-ft ulfm to use them.
     const bool has_ulfm = ::dlsym(RTLD_DEFAULT, "MPIX_Comm_shrink") != nullptr;
     report("mpi.ulfm", has_ulfm ? "there" : "not there");
+    report("mpi.cuda_aware", mpi_is_cuda_aware() ? "yes" : "no");
   }
   return MPI_Finalize() == MPI_SUCCESS ? 0 : 1;
 }

@@ -50,7 +50,8 @@ class Backend {
   // filled before, all are afterwards.
   virtual std::unique_ptr<Work> allgather(Turn turn, void* data,
                                           std::vector<std::size_t> boundaries) = 0;
-  // `from` is not changed and does not overlap with `to`.
+  // `from` is not changed and does not overlap with `to`; what a rank has for itself is left where
+  // it is.
   virtual std::unique_ptr<Work> alltoall(Turn turn, const AlltoallSide& from,
                                          const AlltoallSide& to) = 0;
   // boundaries, in elements, cut data into a segment a rank; afterwards the rank's own is reduced
@@ -78,6 +79,9 @@ class Backend {
 
   // Over what such an operation goes.
   virtual timeline::Medium medium(OpKind kind, ReduceOp op) const = 0;
+
+  // Whether data of such an operation may lie on a device.
+  virtual bool takes_device_memory(OpKind /*kind*/) const { return false; }
 
   // Its way to the others where its allreduce goes in stages, within each node and between nodes;
   // else null.

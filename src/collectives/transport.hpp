@@ -54,6 +54,9 @@ class Transport {
   // Tags are 0 to max_tag(), messages 0 to 1 GiB long (KOLO_CHUNK_BYTES is at most that).
   virtual Tag max_tag() const = 0;
 
+  // Whether data of messages may lie on a device, as with an MPI that is CUDA-aware.
+  virtual bool takes_device_memory() const { return false; }
+
   // Starts a message. On success `ticket` is pending. peer is another rank of the group.
   virtual Status send(const void* data, std::size_t bytes, int peer, Tag tag, Ticket& ticket) = 0;
   virtual Status receive(void* data, std::size_t bytes, int peer, Tag tag, Ticket& ticket) = 0;

@@ -322,7 +322,9 @@ std::unique_ptr<Work> launch_allgather(Backend& backend, Backend& host, Turn tur
 std::unique_ptr<Work> launch_alltoall(Backend& backend, Backend& host, Turn turn,
                                       const LaunchMember& member) {
   const auto ranks = static_cast<std::size_t>(backend.size());
+  const auto own = static_cast<std::size_t>(backend.rank());
   const auto received = std::make_shared<std::vector<std::int64_t>>(ranks, 0);
+  (*received)[own] = member.operation->splits[own];
   std::vector<Sequence::Maker> makers;
   makers.emplace_back([&host, &member, received, ranks](Turn one) {
     const std::vector<std::size_t> one_each =
@@ -330,12 +332,18 @@ std::unique_ptr<Work> launch_alltoall(Backend& backend, Backend& host, Turn turn
     return host.alltoall(one, {member.operation->splits.data(), one_each},
                          {received->data(), one_each});
   });
-  makers.emplace_back([&backend, &member, received](Turn one) {
+  makers.emplace_back([&backend, &member, received, own](Turn one) {
     const Operation& operation = *member.operation;
     const std::size_t row_bytes = operation.descriptor.tensors[0].bytes();
-    return backend.alltoall(
-        one, {operation.tensors[0].data, byte_boundaries(operation.splits, row_bytes)},
-        {operation.make_result(0, *received), byte_boundaries(*received, row_bytes)});
+    const AlltoallSide from{operation.tensors[0].data,
+                            byte_boundaries(operation.splits, row_bytes)};
+    const AlltoallSide to{operation.make_result(0, *received),
+                          byte_boundaries(*received, row_bytes)};
+    throw_if_error(
+        backend.memory().copy(static_cast<std::byte*>(to.data) + to.boundaries[own],
+                              static_cast<const std::byte*>(from.data) + from.boundaries[own],
+                              from.boundaries[own + 1] - from.boundaries[own]));
+    return backend.alltoall(one, from, to);
   });
   return std::make_unique<Sequence>(turn, std::move(makers));
 }

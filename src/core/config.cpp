@@ -123,6 +123,18 @@ void add_cuda(std::vector<Row>& rows) {
         "0's setting holds for all. (On the CPU it always goes in stages.)"},
        [](const std::string& t, Config& c) { return parse_bool(t, c.cuda_in_stages); }});
   rows.push_back(
+      {{"KOLO_CUDA_AWARE_MPI", "", "boolean", "AUTO", "AUTO, 0 or 1",
+        "Whether MPI takes CUDA tensors where they lie, for what it carries out; AUTO: what MPI "
+        "says of itself. Used if all ranks say so."},
+       [](const std::string& t, Config& c) {
+         bool is_aware = false;
+         c.cuda_aware_mpi = std::nullopt;
+         if (t == "AUTO") return true;
+         if (!parse_bool(t, is_aware)) return false;
+         c.cuda_aware_mpi = is_aware;
+         return true;
+       }});
+  rows.push_back(
       {{"KOLO_SHARE_DEVICE", "", "boolean", "0", "0 or 1",
         "Ranks may use the same GPU, which is slow, and for tests; 0: that is an error."},
        [](const std::string& t, Config& c) { return parse_bool(t, c.share_device); }});

@@ -23,6 +23,7 @@ struct Config {
   bool share_device = false;
   std::vector<OpKind> cuda_over_host;  // in NCCL's place
   bool cuda_in_stages = false;         // allreduce: NCCL within each node, the host between
+  std::optional<bool> cuda_aware_mpi;  // else what MPI says
   bool disable_group_fusion = false;
   double fusion_hold_seconds = 0;
   std::int64_t chunk_bytes = 0;

@@ -157,7 +157,7 @@ Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
     return s;
   if (Status s = export_environment(parent, topology); !s.is_ok()) return s;
   std::unique_ptr<Transport> transport;
-  if (Status s = make_mpi_transport(parent, transport); !s.is_ok()) return s;
+  if (Status s = make_mpi_transport(parent, config.cuda_aware_mpi, transport); !s.is_ok()) return s;
   std::shared_ptr<shm::Node> node;
   std::vector<int> nodes;
   if (Status s = share_memory(parent, config, topology, node, nodes); !s.is_ok()) return s;

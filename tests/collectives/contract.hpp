@@ -287,6 +287,7 @@ inline void allgather(Transport& t) {
 
 // Rank r gives rank p (r * 5 + p * 3 + seed) % 7 times `unit` bytes: anything from nothing on.
 inline void alltoall(Transport& t) {
+  constexpr std::uint8_t kUntouched = 0xee;
   Tag tag = 100;
   const auto share = [](int from, int to, std::size_t seed) {
     return (static_cast<std::size_t>(from) * 5 + static_cast<std::size_t>(to) * 3 + seed) % 7;
@@ -305,12 +306,12 @@ inline void alltoall(Transport& t) {
         for (std::size_t i = 0; i < unit * share(t.rank(), peer, seed); ++i)
           out.push_back(byte(t.rank(), peer, i));
         for (std::size_t i = 0; i < unit * share(peer, t.rank(), seed); ++i)
-          wanted.push_back(byte(peer, t.rank(), i));
+          wanted.push_back(peer == t.rank() ? kUntouched : byte(peer, t.rank(), i));
         from.boundaries.push_back(out.size());
         to.boundaries.push_back(wanted.size());
       }
       const std::vector<std::uint8_t> before = out;
-      std::vector<std::uint8_t> in(wanted.size());
+      std::vector<std::uint8_t> in(wanted.size(), kUntouched);
       from.data = out.data();
       to.data = in.data();
       const Status status = run(*make_alltoall(t, tag++, from, to, 64));

@@ -4,8 +4,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 
 #include "collectives/mpi/runtime.hpp"
+#include "collectives/subset/transport.hpp"
 #include "contract.hpp"
 
 namespace kolo {
@@ -13,7 +15,7 @@ namespace {
 
 std::unique_ptr<Transport> world() {
   std::unique_ptr<Transport> transport;
-  const Status status = make_mpi_transport(MpiParent{}, transport);
+  const Status status = make_mpi_transport(MpiParent{}, std::nullopt, transport);
   EXPECT_TRUE(status.is_ok()) << status.message();
   return transport;
 }
@@ -122,11 +124,26 @@ TEST(MpiRuntime, ATransportOnACommunicatorOfTheApplication) {
   MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half);  // in reverse order
   {
     std::unique_ptr<Transport> transport;
-    ASSERT_TRUE(make_mpi_transport(MpiParent{&half}, transport).is_ok());
+    ASSERT_TRUE(make_mpi_transport(MpiParent{&half}, std::nullopt, transport).is_ok());
     contract::broadcast(*transport);
     contract::ring(*transport);
   }
   MPI_Comm_free(&half);
+}
+
+TEST(MpiTransport, TakesDeviceMemoryIfAllRanksSaySo) {
+  int rank = 0;
+  int size = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  for (const bool all : {true, false}) {
+    std::unique_ptr<Transport> transport;
+    ASSERT_TRUE(make_mpi_transport(MpiParent{}, all || rank > 0, transport).is_ok());
+    EXPECT_EQ(transport->takes_device_memory(), all);
+    std::vector<int> everyone(static_cast<std::size_t>(size));
+    std::iota(everyone.begin(), everyone.end(), 0);
+    EXPECT_EQ(make_subset_transport(*transport, everyone)->takes_device_memory(), all);
+  }
 }
 
 // More elements than an int counts, for real: 2^31 + 11 bytes.

@@ -68,6 +68,19 @@ TEST(Config, LevelsAndBooleans) {
   EXPECT_FALSE(read_with({{"KOLO_LOG_TIMESTAMP", "maybe"}}, config).is_ok());
 }
 
+TEST(Config, WhatMpiSaysOfItselfOrNot) {
+  Config config;
+  ASSERT_TRUE(read_with({}, config).is_ok());
+  EXPECT_FALSE(config.cuda_aware_mpi.has_value());
+  ASSERT_TRUE(read_with({{"KOLO_CUDA_AWARE_MPI", "0"}}, config).is_ok());
+  EXPECT_EQ(config.cuda_aware_mpi, false);
+  ASSERT_TRUE(read_with({{"KOLO_CUDA_AWARE_MPI", "1"}}, config).is_ok());
+  EXPECT_EQ(config.cuda_aware_mpi, true);
+  ASSERT_TRUE(read_with({{"KOLO_CUDA_AWARE_MPI", "AUTO"}}, config).is_ok());
+  EXPECT_FALSE(config.cuda_aware_mpi.has_value());
+  EXPECT_FALSE(read_with({{"KOLO_CUDA_AWARE_MPI", "maybe"}}, config).is_ok());
+}
+
 TEST(Config, ThePageInDocsIsTheTable) {
   std::ifstream file(std::string(KOLO_SOURCE_DIR) + "/docs/configuration.md");
   std::ostringstream text;

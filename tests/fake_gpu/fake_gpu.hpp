@@ -57,6 +57,9 @@ struct EventCounts {
 };
 EventCounts event_counts(cudaStream_t stream);
 
+// How often pinned memory has been got.
+std::size_t pinned_allocations();
+
 // From now on allocations that would go beyond this fail.
 void limit_memory(std::size_t bytes);
 

@@ -29,6 +29,7 @@ thread_local cudaError_t last_error = cudaSuccess;
 thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 std::atomic<bool> captures{false};
 std::atomic<bool> copies_are_slow{false};
+std::atomic<std::size_t> pinned{0};
 
 cudaError_t fail(cudaError_t error) {
   return last_error = error;
@@ -177,6 +178,9 @@ EventCounts event_counts(cudaStream_t stream) {
 }
 void capture(bool now) {
   captures = now;
+}
+std::size_t pinned_allocations() {
+  return pinned;
 }
 void slow_copies(bool slow) {
   copies_are_slow = slow;
@@ -332,6 +336,7 @@ cudaError_t cudaMemsetAsync(void* data, int value, std::size_t bytes, cudaStream
 cudaError_t cudaMallocHost(void** data, std::size_t bytes) {
   use_context();
   *data = std::malloc(bytes);
+  ++pinned;
   return *data != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
 }
 cudaError_t cudaFreeHost(void* data) {

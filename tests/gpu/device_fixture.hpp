@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -181,16 +182,19 @@ std::shared_ptr<Operation> cast_operation(const std::string& name, const DeviceT
   return operation;
 }
 
-// With KOLO_TEST_OVER_HOST in the environment the host carries all out; with KOLO_TEST_IN_STAGES it
-// carries out what is between nodes of an allreduce.
+inline std::set<OpKind> all_operations() {
+  return {OpKind::kAllreduce, OpKind::kBroadcast,     OpKind::kAllgather,
+          OpKind::kAlltoall,  OpKind::kReducescatter, OpKind::kSend};
+}
+
+// With KOLO_TEST_OVER_HOST in the environment the host carries all out, with KOLO_TEST_DIRECTLY,
+// too, over a transport that takes device memory; with KOLO_TEST_IN_STAGES it carries out what is
+// between nodes of an allreduce.
 inline nccl::Options device_options(int rank) {
   nccl::Options options;
   options.rank = rank;
   options.hierarchical_allreduce = std::getenv("KOLO_TEST_IN_STAGES") != nullptr;
-  if (std::getenv("KOLO_TEST_OVER_HOST") != nullptr) {
-    options.over_host = {OpKind::kAllreduce, OpKind::kBroadcast,     OpKind::kAllgather,
-                         OpKind::kAlltoall,  OpKind::kReducescatter, OpKind::kSend};
-  }
+  if (std::getenv("KOLO_TEST_OVER_HOST") != nullptr) options.over_host = all_operations();
   return options;
 }
 
@@ -202,10 +206,42 @@ inline bool is_nccl_alone() {
 
 using RankDeviceProgram = std::function<void(DeviceProgram&)>;
 
+// As an MPI that is CUDA-aware: messages may lie on the device.
+class DeviceTransport final : public Transport {
+ public:
+  explicit DeviceTransport(std::unique_ptr<Transport> host) : host_(std::move(host)) {}
+
+  int rank() const override { return host_->rank(); }
+  int size() const override { return host_->size(); }
+  Tag max_tag() const override { return host_->max_tag(); }
+  bool takes_device_memory() const override { return true; }
+  Status send(const void* data, std::size_t bytes, int peer, Tag tag, Ticket& ticket) override {
+    if (fake_gpu::is_on_device(data)) ++from_device();
+    return host_->send(fake_gpu::on_host(data), bytes, peer, tag, ticket);
+  }
+  Status receive(void* data, std::size_t bytes, int peer, Tag tag, Ticket& ticket) override {
+    return host_->receive(fake_gpu::on_host(data), bytes, peer, tag, ticket);
+  }
+  Progress poll(Ticket& ticket, Status& status) override { return host_->poll(ticket, status); }
+  Status probe(Tag tag, std::optional<Arrival>& arrival) override {
+    return host_->probe(tag, arrival);
+  }
+
+  // Messages that lay there, of all ranks.
+  static std::atomic<int>& from_device() {
+    static std::atomic<int> messages = 0;
+    return messages;
+  }
+
+ private:
+  const std::unique_ptr<Transport> host_;
+};
+
 // `first_device`: rank 0's; those of the others follow. If it is not 0, a rank's thread has its
 // device as the current one from the first.
 struct DeviceSetting {
   int first_device = 0;
+  bool takes_device_memory = std::getenv("KOLO_TEST_DIRECTLY") != nullptr;
   std::function<void(nccl::Options&)> change = [](nccl::Options& /*as they are*/) {};
 };
 
@@ -218,6 +254,8 @@ inline void on_all_devices(int size, const RankDeviceProgram& program,
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       const auto at = static_cast<std::size_t>(rank);
+      if (setting.takes_device_memory)
+        transports[at] = std::make_unique<DeviceTransport>(std::move(transports[at]));
       const int index = setting.first_device + rank;
       if (setting.first_device > 0) cudaSetDevice(index);
       nccl::Options device_setting = device_options(rank);

@@ -5,6 +5,7 @@
 
 #ifdef KOLO_FAKE_CUDA
 #include "fake_gpu/fake_gpu.hpp"
+#include "gpu/cuda_aware_mpi.hpp"
 #endif
 #include "torch_ops/everywhere.hpp"
 #include "torch_ops/fixture.hpp"
@@ -434,6 +435,27 @@ TEST_F(CudaTensors, HeldGradientsAreInFlight) {
               HasSubstr("accumulated once more"));
   optimizer.step();
   expect_equal(parameters[0].detach(), at::full({100}, 0.9));  // which backward() did not reach
+}
+
+// What the host carries out over an MPI that is CUDA-aware, as this one says.
+TEST_F(CudaTensors, MpiMovesThemWhereTheyLie) {
+  const char* const broadcasts = std::getenv("KOLO_GPU_BROADCAST");
+  if (broadcasts == nullptr) GTEST_SKIP() << "NCCL broadcasts here";
+  const int before = fake_gpu::messages_on_device();
+  expect_equal(broadcast(at::full({7000}, rank(), on_device()), 0), at::zeros({7000}));
+  const int after = fake_gpu::messages_on_device();
+  if (rank() == 0) EXPECT_GT(after, before);
+  expect_equal(allreduce(at::ones({7000}, on_device()), AllreduceOptions().op(ReduceOp::Sum)),
+               at::full({7000}, size()));
+  EXPECT_EQ(fake_gpu::messages_on_device(), after);
+  shutdown();
+  ASSERT_EQ(setenv("KOLO_CUDA_AWARE_MPI", rank() == 0 ? "0" : "AUTO", 1), 0);
+  init();
+  expect_equal(broadcast(at::full({7000}, rank(), on_device()), 0), at::zeros({7000}));
+  EXPECT_EQ(fake_gpu::messages_on_device(), after);
+  shutdown();
+  ASSERT_EQ(unsetenv("KOLO_CUDA_AWARE_MPI"), 0);
+  init();
 }
 
 TEST_F(CudaTensors, ABackwardPassThatIsCapturedIsRefused) {

@@ -82,7 +82,8 @@ struct AlltoallSide {
 };
 
 // All-to-all by pairs: in step i rank r sends its segment for r + i and receives that of r - i, n -
-// 1 steps that overlap. `from` is not changed and does not overlap with `to`.
+// 1 steps that overlap. `from` is not changed and does not overlap with `to`; a rank's segments for
+// itself, of one length, are left alone.
 std::unique_ptr<Work> make_alltoall(Transport& transport, Tag tag, const AlltoallSide& from,
                                     const AlltoallSide& to, std::size_t chunk_bytes);
 

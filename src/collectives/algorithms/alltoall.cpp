@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <utility>
 
@@ -12,7 +11,8 @@ namespace {
 // Messages under way in each direction at once.
 constexpr std::size_t kWindow = 8;
 
-// Walks through the pieces of a side: those for the peer of step 1, then of step 2, ...
+// Walks through the pieces of a side, whose data the owner of the work keeps alive: those for the
+// peer of step 1, then of step 2, ...
 class Pieces {
  public:
   Pieces(const AlltoallSide& side, int rank, int direction, std::size_t chunk_bytes)
@@ -55,20 +55,10 @@ class Alltoall final : public Work {
            std::size_t chunk_bytes)
       : transport_(transport),
         tag_(tag),
-        from_(from),
-        to_(to),
         outgoing_(from, transport.rank(), 1, chunk_bytes),
         incoming_(to, transport.rank(), -1, chunk_bytes) {}
 
-  Status start() override {
-    const auto rank = static_cast<std::size_t>(transport_.rank());
-    const std::size_t own = from_.boundaries[rank + 1] - from_.boundaries[rank];
-    if (own > 0) {
-      std::memcpy(static_cast<std::byte*>(to_.data) + to_.boundaries[rank],
-                  static_cast<const std::byte*>(from_.data) + from_.boundaries[rank], own);
-    }
-    return Status::ok();
-  }
+  Status start() override { return Status::ok(); }
 
   Progress step(Status& status) override {
     bool moved = false;
@@ -96,8 +86,6 @@ class Alltoall final : public Work {
  private:
   Transport& transport_;  // outlives every work
   const Tag tag_;
-  const AlltoallSide from_;  // both kept alive by the owner of the work
-  const AlltoallSide to_;
   Pieces outgoing_;
   Pieces incoming_;
   std::deque<Ticket> receives_;

@@ -192,6 +192,9 @@ class HierarchicalBackend final : public Backend {
     const bool in_stages = kind == OpKind::kAllreduce && op != ReduceOp::Adasum;
     return in_stages ? timeline::Medium::kStaged : timeline::Medium::kMpi;
   }
+  bool takes_device_memory(OpKind kind) const override {
+    return messages_->takes_device_memory(kind);
+  }
 
   std::shared_ptr<std::byte[]> make_buffer(std::size_t bytes) override {
     return local_ == nullptr ? Backend::make_buffer(bytes) : local_->make_buffer(bytes);

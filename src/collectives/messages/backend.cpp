@@ -46,6 +46,12 @@ class MessageBackend final : public Backend {
   timeline::Medium medium(OpKind /*kind*/, ReduceOp /*op*/) const override {
     return size() == 1 ? timeline::Medium::kNone : timeline::Medium::kMpi;
   }
+  // Where values are only moved: to reduce them, the host reads them.
+  bool takes_device_memory(OpKind kind) const override {
+    const bool moves = kind == OpKind::kBroadcast || kind == OpKind::kAllgather ||
+                       kind == OpKind::kAlltoall || kind == OpKind::kSend;
+    return moves && transport_.takes_device_memory();
+  }
 
  private:
   Tag tag(Turn turn) const {

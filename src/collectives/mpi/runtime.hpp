@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,7 +54,9 @@ std::string rendezvous_address(bool all_on_this_host);
 Status connect_node(MpiParent parent, const Topology& topology,
                     const std::shared_ptr<shm::Arena>& arena, std::shared_ptr<shm::Node>& node);
 
-// Collective over `parent`: a transport on a communicator of its own.
-Status make_mpi_transport(MpiParent parent, std::unique_ptr<Transport>& transport);
+// Collective over `parent`: a transport on a communicator of its own. It takes device memory if all
+// ranks say so: `takes_device_memory`, or where that is not known, their MPI.
+Status make_mpi_transport(MpiParent parent, std::optional<bool> takes_device_memory,
+                          std::unique_ptr<Transport>& transport);
 
 }  // namespace kolo

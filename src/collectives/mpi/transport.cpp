@@ -8,6 +8,7 @@
 
 #include "collectives/mpi/check.hpp"
 #include "collectives/mpi/comm.hpp"
+#include "collectives/mpi/cuda_aware.hpp"
 #include "collectives/mpi/runtime.hpp"
 #include "core/log.hpp"
 
@@ -16,8 +17,12 @@ namespace {
 
 class MpiTransport final : public Transport {
  public:
-  MpiTransport(MPI_Comm comm, int rank, int size, Tag max_tag)
-      : comm_(comm), rank_(rank), size_(size), max_tag_(max_tag) {}
+  MpiTransport(MPI_Comm comm, int rank, int size, Tag max_tag, bool takes_device_memory)
+      : comm_(comm),
+        rank_(rank),
+        size_(size),
+        max_tag_(max_tag),
+        takes_device_memory_(takes_device_memory) {}
 
   // Nothing is under way: after a failure the engine does not destroy its transport.
   ~MpiTransport() override {
@@ -28,6 +33,7 @@ class MpiTransport final : public Transport {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   Tag max_tag() const override { return max_tag_; }
+  bool takes_device_memory() const override { return takes_device_memory_; }
 
   Status send(const void* data, std::size_t bytes, int peer, Tag tag, Ticket& ticket) override {
     const int slot = take_slot();
@@ -127,6 +133,7 @@ class MpiTransport final : public Transport {
   const int rank_;
   const int size_;
   const Tag max_tag_;
+  const bool takes_device_memory_;
   std::deque<Request> requests_;
   std::vector<int> free_;
 };
@@ -145,7 +152,8 @@ Status largest_tag(MPI_Comm comm, Tag& tag) {
 
 }  // namespace
 
-Status make_mpi_transport(MpiParent parent, std::unique_ptr<Transport>& transport) {
+Status make_mpi_transport(MpiParent parent, std::optional<bool> takes_device_memory,
+                          std::unique_ptr<Transport>& transport) {
   MPI_Comm comm = MPI_COMM_NULL;
   if (Status s = check_mpi(MPI_Comm_dup(comm_of(parent), &comm), "MPI_Comm_dup"); !s.is_ok())
     return s;
@@ -156,8 +164,13 @@ Status make_mpi_transport(MpiParent parent, std::unique_ptr<Transport>& transpor
   if (s.is_ok()) s = check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
   if (s.is_ok()) s = check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size");
   if (s.is_ok()) s = largest_tag(comm, max_tag);
+  int takes_it = takes_device_memory.value_or(mpi_is_cuda_aware()) ? 1 : 0;
   if (s.is_ok()) {
-    transport = std::make_unique<MpiTransport>(comm, rank, size, max_tag);
+    const int code = MPI_Allreduce(MPI_IN_PLACE, &takes_it, 1, MPI_INT, MPI_MIN, comm);
+    s = check_mpi(code, "MPI_Allreduce", comm);
+  }
+  if (s.is_ok()) {
+    transport = std::make_unique<MpiTransport>(comm, rank, size, max_tag, takes_it != 0);
     return s;
   }
   const Status freed = check_mpi(MPI_Comm_free(&comm), "MPI_Comm_free");

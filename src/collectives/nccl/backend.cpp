@@ -12,8 +12,8 @@
 #include "collectives/nccl/communicator.hpp"
 #include "collectives/nccl/device_memory.hpp"
 #include "collectives/nccl/kernels.hpp"
+#include "collectives/nccl/over_host.hpp"
 #include "collectives/nccl/preparation.hpp"
-#include "collectives/nccl/staging.hpp"
 #include "collectives/nccl/timing.hpp"
 #include "collectives/nccl/works.hpp"
 
@@ -50,7 +50,7 @@ class NcclBackend final : public DeviceBackend {
         host_(host),
         card_{streams_->device(), options.rank, options.may_share},
         over_host_(over_host(options, host)),
-        staging_(streams_, host),
+        carried_by_host_(streams_, host),
         memory_(streams_, options.free_kept),
         communicator_(*communicators_, host.rank(), host.size()) {
     if (options.hierarchical_allreduce && !is_over_host(OpKind::kAllreduce) &&
@@ -143,7 +143,7 @@ class NcclBackend final : public DeviceBackend {
   std::unique_ptr<Work> allreduce(Turn turn, void* data, std::size_t count,
                                   const Reduction& reduction) override {
     if (is_over_host(OpKind::kAllreduce, reduction.op))
-      return staging_.allreduce(turn, data, count, reduction);
+      return carried_by_host_.allreduce(turn, data, count, reduction);
     if (levels_) return make_hierarchical_allreduce(*levels_, turn, data, count, reduction);
     const auto finish = [this, data, count, reduction] {
       return scale_result(data, count, reduction);
@@ -156,7 +156,8 @@ class NcclBackend final : public DeviceBackend {
 
   std::unique_ptr<Work> broadcast(Turn turn, void* data, std::size_t bytes, int root) override {
     if (size() == 1 || bytes == 0) return std::make_unique<Nothing>();
-    if (is_over_host(OpKind::kBroadcast)) return staging_.broadcast(turn, data, bytes, root);
+    if (is_over_host(OpKind::kBroadcast))
+      return carried_by_host_.broadcast(turn, data, bytes, root);
     return enqueue([this, data, bytes, root] { return call_broadcast(data, bytes, root); });
   }
 
@@ -164,7 +165,7 @@ class NcclBackend final : public DeviceBackend {
                                   std::vector<std::size_t> boundaries) override {
     if (size() == 1) return std::make_unique<Nothing>();
     if (is_over_host(OpKind::kAllgather))
-      return staging_.allgather(turn, data, std::move(boundaries));
+      return carried_by_host_.allgather(turn, data, std::move(boundaries));
     return enqueue([this, data = static_cast<std::byte*>(data), at = std::move(boundaries)] {
       if (are_equal(at)) {
         return status_of(
@@ -185,14 +186,15 @@ class NcclBackend final : public DeviceBackend {
 
   std::unique_ptr<Work> alltoall(Turn turn, const AlltoallSide& from,
                                  const AlltoallSide& to) override {
-    if (is_over_host(OpKind::kAlltoall)) return staging_.alltoall(turn, from, to);
+    if (size() == 1) return std::make_unique<Nothing>();
+    if (is_over_host(OpKind::kAlltoall)) return carried_by_host_.alltoall(turn, from, to);
     return enqueue([this, from, to] { return call_alltoall(from, to); });
   }
 
   std::unique_ptr<Work> reducescatter(Turn turn, void* data, std::vector<std::size_t> boundaries,
                                       const Reduction& reduction) override {
     if (is_over_host(OpKind::kReducescatter))
-      return staging_.reducescatter(turn, data, std::move(boundaries), reduction);
+      return carried_by_host_.reducescatter(turn, data, std::move(boundaries), reduction);
     // Rare: every rank gets more than it needs.
     if (size() == 1 || reduction.dtype == DType::kInt16)
       return allreduce(turn, data, boundaries.back(), reduction);
@@ -211,7 +213,7 @@ class NcclBackend final : public DeviceBackend {
     if (bytes == 0 || (rank() != source && rank() != destination))
       return std::make_unique<Nothing>();
     if (is_over_host(OpKind::kSend))
-      return staging_.transfer(turn, data, bytes, source, destination);
+      return carried_by_host_.transfer(turn, data, bytes, source, destination);
     const bool sends = rank() == source;
     const Communicator& pair = pair_with(sends ? destination : source).communicator;
     return std::make_unique<Enqueue>(
@@ -319,20 +321,10 @@ class NcclBackend final : public DeviceBackend {
         "ncclBroadcast");
   }
 
-  // What this rank has for itself is copied.
   Status call_alltoall(const AlltoallSide& from, const AlltoallSide& to) const {
     const auto* const source = static_cast<const std::byte*>(from.data);
     auto* const target = static_cast<std::byte*>(to.data);
     const auto own = static_cast<std::size_t>(rank());
-    const std::size_t kept = from.boundaries[own + 1] - from.boundaries[own];
-    if (kept > 0) {
-      Status status =
-          cuda_status(cudaMemcpyAsync(target + to.boundaries[own], source + from.boundaries[own],
-                                      kept, cudaMemcpyDeviceToDevice, stream()),
-                      "cudaMemcpyAsync");
-      if (!status.is_ok()) return status;
-    }
-    if (size() == 1) return Status::ok();
     return in_group([&] {
       for (std::size_t peer = 0; peer + 1 < from.boundaries.size(); ++peer) {
         if (peer == own) continue;
@@ -423,7 +415,7 @@ class NcclBackend final : public DeviceBackend {
   Backend& host_;  // outlives this
   const DeviceCard card_;
   const std::set<OpKind> over_host_;
-  Staging staging_;
+  OverHost carried_by_host_;
   DeviceMemory memory_;
   Communicator communicator_;
   std::map<std::pair<int, int>, PairOfRanks> pairs_;  // by ranks of the group, the lower one first

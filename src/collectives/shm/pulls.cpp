@@ -113,15 +113,11 @@ class Alltoall final : public Fetch {
 
   // Each rank begins with its neighbour, so that not all read from one at a time.
   void prepare() override {
-    for (int i = 0; i < size_; ++i) {
+    for (int i = 1; i < size_; ++i) {
       const int rank = (rank_ + i) % size_;
       const auto mine = static_cast<std::size_t>(rank_) * sizeof(std::size_t);
       std::size_t begin = 0;
-      if (rank == rank_) {
-        begin = from_.boundaries[static_cast<std::size_t>(rank_)];
-      } else {
-        std::memcpy(&begin, exposure_.room_of(rank) + mine, sizeof begin);
-      }
+      std::memcpy(&begin, exposure_.room_of(rank) + mine, sizeof begin);
       const auto at = static_cast<std::size_t>(rank);
       wants_.push_back({rank, begin, to_.boundaries[at + 1] - to_.boundaries[at],
                         static_cast<std::byte*>(to_.data) + to_.boundaries[at]});

@@ -24,6 +24,7 @@ class SubsetTransport final : public Transport {
   int rank() const override { return index_[static_cast<std::size_t>(parent_.rank())]; }
   int size() const override { return static_cast<int>(ranks_.size()); }
   Tag max_tag() const override { return tags_ - 1; }
+  bool takes_device_memory() const override { return parent_.takes_device_memory(); }
 
   Status send(const void* data, std::size_t bytes, int peer, Tag tag, Ticket& ticket) override {
     return parent_.send(data, bytes, ranks_[static_cast<std::size_t>(peer)], first_tag_ + tag,

@@ -1,4 +1,4 @@
-#include "collectives/nccl/staging.hpp"
+#include "collectives/nccl/over_host.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -108,6 +108,43 @@ class Staged final : public Work {
   std::shared_ptr<std::byte[]> memory_;  // the device's until it has copied all back
 };
 
+// A work of the host on what lies on the device: it begins when the device has come there.
+class Direct final : public Work {
+ public:
+  using Make = std::function<std::unique_ptr<Work>()>;
+
+  Direct(std::shared_ptr<Streams> streams, Make make)
+      : streams_(std::move(streams)), make_(std::move(make)) {}
+
+  Status start() override {
+    const OnDevice here(streams_->device());
+    if (!here.status().is_ok()) return here.status();
+    if (Status s = streams_->join(); !s.is_ok()) return s;
+    return streams_->events()->record(streams_->reducing(), ready_);
+  }
+
+  // MPI may copy on the device, and want it to be current.
+  Progress step(Status& status) override {
+    const OnDevice here(streams_->device());
+    status = here.status();
+    if (!status.is_ok()) return Progress::kFailed;
+    if (work_ == nullptr) {
+      const Progress progress = ready_->look(status);
+      if (progress != Progress::kDone) return progress;
+      work_ = make_();
+      status = work_->start();
+      if (!status.is_ok()) return Progress::kFailed;
+    }
+    return work_->step(status);
+  }
+
+ private:
+  const std::shared_ptr<Streams> streams_;
+  const Make make_;
+  std::shared_ptr<Point> ready_;
+  std::unique_ptr<Work> work_;
+};
+
 std::size_t ring_bytes(std::size_t bytes) {
   return std::min(bytes, kPiecesAtOnce * kPieceBytes);
 }
@@ -126,6 +163,15 @@ std::vector<Part> in_pieces(std::byte* data, std::size_t bytes, bool there, bool
     part.make = [make, span](std::byte* memory) { return make(memory + span.at, span.bytes); };
   }
   return parts;
+}
+
+// What a rank has of the others, or for them; from `at` on in the host's memory.
+std::vector<Span> all_but_own(const AlltoallSide& side, int rank, std::size_t at) {
+  auto* const data = static_cast<std::byte*>(side.data);
+  const auto own = static_cast<std::size_t>(rank);
+  const std::size_t begin = side.boundaries[own];
+  const std::size_t end = side.boundaries[own + 1];
+  return {{data, at, begin}, {data + end, at + end, side.boundaries.back() - end}};
 }
 
 }  // namespace
@@ -159,15 +205,15 @@ Status PinnedPool::take(std::size_t bytes, std::shared_ptr<std::byte[]>& memory)
 
 // --- works ---
 
-Turn Staging::next(Turn turn) {
+Turn OverHost::next(Turn turn) {
   if (next_.sequence != turn.sequence || next_.part < turn.part) next_ = turn;
   const Turn mine = next_;
   ++next_.part;
   return mine;
 }
 
-std::unique_ptr<Work> Staging::allreduce(Turn turn, void* data, std::size_t count,
-                                         const Reduction& reduction) {
+std::unique_ptr<Work> OverHost::allreduce(Turn turn, void* data, std::size_t count,
+                                          const Reduction& reduction) {
   auto* const bytes = static_cast<std::byte*>(data);
   const std::size_t element = size_of(reduction.dtype);
   const auto make = [this, turn, element, reduction](std::byte* memory, std::size_t size) {
@@ -183,7 +229,12 @@ std::unique_ptr<Work> Staging::allreduce(Turn turn, void* data, std::size_t coun
                                   in_pieces(bytes, all_bytes, true, true, make));
 }
 
-std::unique_ptr<Work> Staging::broadcast(Turn turn, void* data, std::size_t bytes, int root) {
+std::unique_ptr<Work> OverHost::broadcast(Turn turn, void* data, std::size_t bytes, int root) {
+  if (host_.takes_device_memory(OpKind::kBroadcast)) {
+    return std::make_unique<Direct>(streams_, [this, turn, data, bytes, root] {
+      return host_.broadcast(next(turn), data, bytes, root);
+    });
+  }
   const bool is_root = host_.rank() == root;
   return std::make_unique<Staged>(
       streams_, pool_, ring_bytes(bytes),
@@ -193,29 +244,36 @@ std::unique_ptr<Work> Staging::broadcast(Turn turn, void* data, std::size_t byte
                 }));
 }
 
-std::unique_ptr<Work> Staging::allgather(Turn turn, void* data,
-                                         std::vector<std::size_t> boundaries) {
-  auto* const bytes = static_cast<std::byte*>(data);
+std::unique_ptr<Work> OverHost::allgather(Turn turn, void* data,
+                                          std::vector<std::size_t> boundaries) {
+  if (host_.takes_device_memory(OpKind::kAllgather)) {
+    return std::make_unique<Direct>(streams_, [this, turn, data, at = std::move(boundaries)] {
+      return host_.allgather(next(turn), data, at);
+    });
+  }
   const auto own = static_cast<std::size_t>(host_.rank());
   const std::size_t begin = boundaries[own];
-  const std::size_t end = boundaries[own + 1];
   const std::size_t all = boundaries.back();
   Part part;
-  part.there = {{bytes + begin, begin, end - begin}};
-  part.back = {{bytes, 0, begin}, {bytes + end, end, all - end}};
+  part.there = {{static_cast<std::byte*>(data) + begin, begin, boundaries[own + 1] - begin}};
+  part.back = all_but_own({data, boundaries}, host_.rank(), 0);
   part.make = [this, turn, at = std::move(boundaries)](std::byte* memory) {
     return host_.allgather(next(turn), memory, at);
   };
   return std::make_unique<Staged>(streams_, pool_, all, std::vector<Part>{std::move(part)});
 }
 
-std::unique_ptr<Work> Staging::alltoall(Turn turn, const AlltoallSide& from,
-                                        const AlltoallSide& to) {
+std::unique_ptr<Work> OverHost::alltoall(Turn turn, const AlltoallSide& from,
+                                         const AlltoallSide& to) {
+  if (host_.takes_device_memory(OpKind::kAlltoall)) {
+    return std::make_unique<Direct>(
+        streams_, [this, turn, from, to] { return host_.alltoall(next(turn), from, to); });
+  }
   const std::size_t sent = from.boundaries.back();
   const std::size_t received = to.boundaries.back();
   Part part;
-  part.there = {{static_cast<std::byte*>(from.data), 0, sent}};
-  part.back = {{static_cast<std::byte*>(to.data), sent, received}};
+  part.there = all_but_own(from, host_.rank(), 0);
+  part.back = all_but_own(to, host_.rank(), sent);
   part.make = [this, turn, out = from.boundaries, in = to.boundaries, sent](std::byte* memory) {
     return host_.alltoall(next(turn), {memory, out}, {memory + sent, in});
   };
@@ -223,9 +281,9 @@ std::unique_ptr<Work> Staging::alltoall(Turn turn, const AlltoallSide& from,
                                   std::vector<Part>{std::move(part)});
 }
 
-std::unique_ptr<Work> Staging::reducescatter(Turn turn, void* data,
-                                             std::vector<std::size_t> boundaries,
-                                             const Reduction& reduction) {
+std::unique_ptr<Work> OverHost::reducescatter(Turn turn, void* data,
+                                              std::vector<std::size_t> boundaries,
+                                              const Reduction& reduction) {
   auto* const bytes = static_cast<std::byte*>(data);
   const std::size_t element = size_of(reduction.dtype);
   const auto own = static_cast<std::size_t>(host_.rank());
@@ -241,8 +299,13 @@ std::unique_ptr<Work> Staging::reducescatter(Turn turn, void* data,
   return std::make_unique<Staged>(streams_, pool_, all, std::vector<Part>{std::move(part)});
 }
 
-std::unique_ptr<Work> Staging::transfer(Turn turn, void* data, std::size_t bytes, int source,
-                                        int destination) {
+std::unique_ptr<Work> OverHost::transfer(Turn turn, void* data, std::size_t bytes, int source,
+                                         int destination) {
+  if (host_.takes_device_memory(OpKind::kSend)) {
+    return std::make_unique<Direct>(streams_, [this, turn, data, bytes, source, destination] {
+      return host_.transfer(next(turn), data, bytes, source, destination);
+    });
+  }
   return std::make_unique<Staged>(
       streams_, pool_, ring_bytes(bytes),
       in_pieces(static_cast<std::byte*>(data), bytes, host_.rank() == source,

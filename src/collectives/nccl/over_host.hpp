@@ -1,5 +1,7 @@
-// Collectives of device tensors that the host carries out: copied to pinned memory in pieces, each
-// of which goes its way while the next ones are still being copied, and back.
+// Collectives of device tensors that the host carries out. Where it only moves values, over a
+// transport that takes device memory, they are read and written where they lie. Else they are
+// copied to pinned memory in pieces, each of which goes its way while the next ones are still being
+// copied, and back.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +34,10 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
 
 // Makes the works that Backend describes, of data on the device. They are done when their results
 // are on their way back, on the reducing stream.
-class Staging {
+class OverHost {
  public:
-  // Both outlive this; `host` is that of the same group.
-  Staging(std::shared_ptr<Streams> streams, Backend& host)
+  // `host` outlives this, and is that of the same group.
+  OverHost(std::shared_ptr<Streams> streams, Backend& host)
       : streams_(std::move(streams)),
         host_(host),
         pool_(std::make_shared<PinnedPool>(streams_->device())) {}
