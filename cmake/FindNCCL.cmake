@@ -1,7 +1,14 @@
 # Finds NCCL: target NCCL::nccl. Looked for in NCCL_ROOT (variable of CMake or of the environment: a prefix with include/ and
-# lib/, such as site-packages/nvidia/nccl), then beside the CUDA toolkit, then where the system has libraries.
-find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_DIR})
+# lib/, such as site-packages/nvidia/nccl), then where a wheel of LibTorch has its own (a process has one NCCL, and an older
+# one than LibTorch's CUDA half was built with keeps that from being loaded), then beside the CUDA toolkit, then where the
+# system has libraries.
+set(_beside_torch "")
+if(LibTorch_CPU_LIBRARY)
+  get_filename_component(_beside_torch "${LibTorch_CPU_LIBRARY}" DIRECTORY)
+  set(_beside_torch "${_beside_torch}/../../nvidia/nccl")
+endif()
+find_path(NCCL_INCLUDE_DIR nccl.h HINTS "${_beside_torch}/include" ${CUDAToolkit_INCLUDE_DIRS})
+find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS "${_beside_torch}/lib" ${CUDAToolkit_LIBRARY_DIR})
 set(NCCL_VERSION "")
 if(NCCL_INCLUDE_DIR)
   file(STRINGS "${NCCL_INCLUDE_DIR}/nccl.h" _lines REGEX "define NCCL_(MAJOR|MINOR|PATCH) ")

@@ -16,14 +16,23 @@ function(kolo_debian_package library result)
   set(${result} "${package}" PARENT_SCOPE)
 endfunction()
 
-# Installed programs find libkolo beside them, and LibTorch and MPI where they were at the build.
+# Installed programs find libkolo beside them, and LibTorch, MPI, NCCL and CUDA where they were at the build.
 # (CMake leaves out of the link path what lies in the source folder, as scripts/setup's LibTorch does.)
 set(kolo_torch_rpath "")
+set(kolo_library_rpath "")
 if(KOLO_TORCH_OPS)
   get_filename_component(kolo_torch_rpath "${LibTorch_CPU_LIBRARY}" DIRECTORY)
+  list(APPEND kolo_library_rpath "${kolo_torch_rpath}")
 endif()
-set(kolo_rpath "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" ${kolo_torch_rpath})
-set_target_properties(kolo PROPERTIES INSTALL_RPATH "${kolo_torch_rpath}" INSTALL_RPATH_USE_LINK_PATH ON)
+if(KOLO_HAS_CUDA)
+  foreach(library "${CUDA_cudart_LIBRARY}" "${NCCL_LIBRARY}")
+    get_filename_component(folder "${library}" DIRECTORY)
+    list(APPEND kolo_library_rpath "${folder}")
+  endforeach()
+  list(REMOVE_DUPLICATES kolo_library_rpath)
+endif()
+set(kolo_rpath "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" ${kolo_library_rpath})
+set_target_properties(kolo PROPERTIES INSTALL_RPATH "${kolo_library_rpath}" INSTALL_RPATH_USE_LINK_PATH ON)
 install(TARGETS kolo EXPORT koloTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -187,7 +187,8 @@ Status Group::carry_out(const Participant::Launch& launch) {
   for (const Participant::Member& member : launch.members) {
     std::shared_ptr<Operation> operation =
         member.token == 0 ? make_stand_in(member.stand_in->name, member.stand_in->descriptor,
-                                          backend_on(member.stand_in->descriptor.device))
+                                          backend_on(member.stand_in->descriptor.device),
+                                          buckets_.count(launch.unit) > 0)
                           : take_pending(member.token);
     stands_in = stands_in || member.token == 0;
     anything = anything || !member.absent_everywhere;

@@ -444,7 +444,7 @@ std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
 }
 
 std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descriptor& descriptor,
-                                         Backend& backend) {
+                                         Backend& backend, bool in_bucket) {
   auto operation = std::make_shared<Operation>();
   operation->name = name;
   operation->descriptor = descriptor;
@@ -453,7 +453,8 @@ std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descript
   operation->splits.assign(static_cast<std::size_t>(backend.size()), 0);
   const auto memory = std::make_shared<std::vector<std::shared_ptr<std::byte[]>>>();
   for (const TensorSpec& tensor : descriptor.tensors) {
-    memory->push_back(backend.make_buffer(descriptor.has_own_rows() ? 0 : tensor.bytes()));
+    const std::size_t bytes = descriptor.has_own_rows() ? 0 : tensor.bytes();
+    memory->push_back(in_bucket ? nullptr : backend.make_buffer(bytes));
     operation->tensors.push_back({memory->back().get(), 0});
   }
   // What others send is taken and dropped. This also keeps the memory.

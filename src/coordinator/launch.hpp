@@ -49,8 +49,9 @@ std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
                                     const std::shared_ptr<std::byte[]>& data,
                                     const LaunchOptions& options);
 
-// What a rank that has joined gives: neutral values to a reduction, nothing to a gather.
+// What a rank that has joined gives: neutral values to a reduction, nothing to a gather. In a
+// bucket it needs no memory of its own.
 std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descriptor& descriptor,
-                                         Backend& backend);
+                                         Backend& backend, bool in_bucket);
 
 }  // namespace kolo

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <fstream>
 
 namespace kolo {
 
@@ -12,6 +13,12 @@ std::string host_name() {
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0) return "an unknown host";
   return name.data();
+}
+
+std::string boot_id() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  return std::getline(file, id) ? id : "";
 }
 
 std::vector<int> usable_cores() {

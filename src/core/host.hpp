@@ -8,6 +8,10 @@ namespace kolo {
 // Of this computer, for files that people read.
 std::string host_name();
 
+// What is another one each time a computer has started, and on each computer; "" where Linux does
+// not tell.
+std::string boot_id();
+
 // The cores that the calling thread may use, rising; none if they are not known.
 std::vector<int> usable_cores();
 // "0-3,8", as Linux writes them.

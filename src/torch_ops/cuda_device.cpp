@@ -39,12 +39,20 @@ c10::Stream stream_of(const Device& device, void* queue) {
                      static_cast<c10::StreamId>(reinterpret_cast<std::intptr_t>(queue)));
 }
 
-// LibTorch's CUDA half may not be among what the program links.
-bool has_cuda_half() {
-  const auto is_there = [] { return c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA); };
-  static const bool loaded =
-      is_there() || (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) != nullptr && is_there());
-  return loaded;
+// LibTorch's CUDA half may not be among what the program links. Nothing if it is there, or else why
+// not.
+const std::optional<std::string>& lack_of_cuda_half() {
+  static const std::optional<std::string> lack = []() -> std::optional<std::string> {
+    const auto is_there = [] { return c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA); };
+    if (is_there()) return std::nullopt;
+    if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+      const char* const why = dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread
+      return why == nullptr ? "dlopen failed" : why;
+    }
+    if (is_there()) return std::nullopt;
+    return "libtorch_cuda.so is of another LibTorch";
+  }();
+  return lack;
 }
 
 // LibTorch keeps what tensors have given back.
@@ -59,7 +67,7 @@ void free_kept() {
 }
 
 int visible_devices() {
-  return has_cuda_half() ? static_cast<int>(cuda().deviceCount()) : 0;
+  return lack_of_cuda_half() ? 0 : static_cast<int>(cuda().deviceCount());
 }
 
 }  // namespace
@@ -76,9 +84,10 @@ Status CudaDevice::choose(int& index) const {
   if (Status s = nccl::available(); !s.is_ok()) return s;
   const int visible = visible_devices();
   if (visible == 0) {
+    const std::optional<std::string>& lack = lack_of_cuda_half();
     return Status::invalid_argument(
         std::string("rank ") + std::to_string(topology_.rank) + " sees no CUDA device" +
-        (has_cuda_half() ? "" : ", for LibTorch's CUDA half (libtorch_cuda.so) cannot be loaded") +
+        (lack ? ", for LibTorch's CUDA half (libtorch_cuda.so) cannot be loaded: " + *lack : "") +
         "; look at CUDA_VISIBLE_DEVICES and `kolo doctor`, or use the CPU");
   }
   // One alone may be the launcher's choice for this rank.
@@ -140,6 +149,7 @@ std::shared_ptr<DevicePoint> point_on_device(Device& device) {
 
 void put_on_device(std::shared_ptr<DevicePoint> ready, Operation& operation) {
   operation.on_device = std::make_unique<OperationOnDevice>();
+  operation.on_device->made_on = ready->queue();
   operation.on_device->ready = std::move(ready);
 }
 
@@ -151,16 +161,13 @@ void finish_on_device(const std::shared_ptr<Device>& device, Operation& operatio
       finish();
     };
   }
-  // LibTorch may give memory that was given back while the stream still worked with it: what is
-  // written there by another one comes after that.
+  // Memory of the queue, on which it is written: there it comes behind what has used it before. Who
+  // waits for it says so, see use_on_device().
   if (operation.make_result) {
-    operation.make_result = [device, &operation, stream = current_stream(*device),
-                             make = std::move(operation.make_result)](
+    operation.make_result = [device, &operation, make = std::move(operation.make_result)](
                                 std::size_t index, const std::vector<std::int64_t>& rows) {
-      const c10::StreamGuard guard(stream);
-      void* const result = make(index, rows);
-      throw_if_error(device->wait(operation.on_device->queue, *point_on_device(*device)));
-      return result;
+      const c10::StreamGuard guard(stream_of(*device, operation.on_device->queue));
+      return make(index, rows);
     };
   }
 }
@@ -170,11 +177,17 @@ void use_on_device(const at::Tensor& tensor) {
   cuda().recordDataPtrOnStream(tensor.storage().data_ptr(), cuda().getStream(tensor.device()));
 }
 
-void WaitsOnDevice::wait(Device* device, const Operation& operation) {
+void WaitsOnDevice::wait(Device* device, Operation& operation) {
   std::shared_ptr<DevicePoint> results = operation.results();
-  if (results == nullptr || results == last_) return;
-  throw_if_error(device->wait(current_stream(*device).native_handle(), *results));
-  last_ = std::move(results);
+  if (results == nullptr) return;
+  void* const queue = current_stream(*device).native_handle();
+  if (results != last_) {
+    throw_if_error(device->wait(queue, *results));
+    last_ = std::move(results);
+  }
+  // What this stream gets of LibTorch's allocator comes behind the results now, so memory need not
+  // be kept until the device has come there.
+  if (queue == operation.on_device->made_on) operation.let_go_of_tensors();
 }
 
 int local_device() {

@@ -60,6 +60,10 @@ EventCounts event_counts(cudaStream_t stream);
 // How often pinned memory has been got.
 std::size_t pinned_allocations();
 
+// The stream has no room for more, as CUDA's have it: who records an event there waits. Null: all
+// have room.
+void fill_up(cudaStream_t stream);
+
 // From now on allocations that would go beyond this fail.
 void limit_memory(std::size_t bytes);
 
@@ -75,6 +79,10 @@ void cut_off(int rank);
 // How often NCCL has been told to carry something out, by all ranks of this process: a group of
 // calls is one.
 std::size_t nccl_launches();
+// How often memory has been got of NCCL.
+std::size_t nccl_allocations();
+// As if other ranks did not come to the end of communicators: who destroys one waits.
+void hold_ends(bool holds);
 // The most ranks that a communicator has had since.
 int largest_communicator();
 void forget_communicators();

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -22,6 +23,7 @@ using namespace kolo::nccl;
 struct Kernels {
   std::mutex mutex;
   std::map<const void*, std::string> by_host_function;
+  std::set<const void*> loaded;
 };
 Kernels& kernels() {
   static auto* const all = new Kernels;
@@ -139,6 +141,14 @@ void __cudaRegisterFunction(void** /*handle*/, const char* host_function, char* 
   std::free(plain);
 }
 
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* /*attributes*/, const void* host_function) {
+  Kernels& all = kernels();
+  const std::lock_guard lock(all.mutex);
+  all.loaded.insert(host_function);
+  return cudaSuccess;
+}
+
+// To be loaded when it is started, a kernel may have to wait for all that is on the device.
 cudaError_t cudaLaunchKernel(const void* host_function, dim3 grid, dim3 block, void** arguments,
                              std::size_t /*shared*/, cudaStream_t stream) {
   std::string name;
@@ -146,6 +156,8 @@ cudaError_t cudaLaunchKernel(const void* host_function, dim3 grid, dim3 block, v
     Kernels& all = kernels();
     const std::lock_guard lock(all.mutex);
     name = all.by_host_function.at(host_function);
+    if (all.loaded.count(host_function) == 0)
+      throw std::runtime_error("fake GPU: was not loaded before: the kernel " + name);
   }
   enqueue(stream, task_of(name, arguments, grid, block));
   return cudaSuccess;

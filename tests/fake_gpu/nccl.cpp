@@ -30,6 +30,8 @@ constexpr auto kBusy = std::chrono::microseconds(300);
 
 std::atomic<bool> tells{false};
 std::atomic<std::size_t> launches{0};
+std::atomic<std::size_t> allocations{0};
+std::atomic<bool> ends_are_held{false};
 std::atomic<int> largest{0};
 
 class Comm {
@@ -214,6 +216,12 @@ void tell_of_lost_ranks(bool to_tell) {
 std::size_t nccl_launches() {
   return launches;
 }
+std::size_t nccl_allocations() {
+  return allocations;
+}
+void hold_ends(bool holds) {
+  ends_are_held = holds;
+}
 
 int largest_communicator() {
   return largest;
@@ -252,6 +260,7 @@ const char* ncclGetLastError(ncclComm_t /*comm*/) {
 
 ncclResult_t ncclMemAlloc(void** pointer, std::size_t size) {
   *pointer = allocate(size);
+  ++allocations;
   return *pointer != nullptr ? ncclSuccess : ncclUnhandledCudaError;
 }
 ncclResult_t ncclMemFree(void* pointer) {
@@ -287,6 +296,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t /*comm*/) {
   return ncclSuccess;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  while (ends_are_held) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   delete &comm_of(comm);
   return ncclSuccess;
 }

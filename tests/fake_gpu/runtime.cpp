@@ -30,6 +30,7 @@ thread_local cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 std::atomic<bool> captures{false};
 std::atomic<bool> copies_are_slow{false};
 std::atomic<std::size_t> pinned{0};
+std::atomic<cudaStream_t> full{nullptr};
 
 cudaError_t fail(cudaError_t error) {
   return last_error = error;
@@ -182,6 +183,9 @@ void capture(bool now) {
 std::size_t pinned_allocations() {
   return pinned;
 }
+void fill_up(cudaStream_t stream) {
+  full = stream;
+}
 void slow_copies(bool slow) {
   copies_are_slow = slow;
 }
@@ -278,6 +282,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   use_context();
+  while (stream != nullptr && full == stream)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   auto flag = std::make_shared<Flag>();
   {
     Event& one = event_of(event);

@@ -82,12 +82,14 @@ TEST(DeviceContexts, NoneIsMadeOnOtherDevices) {
   EXPECT_FALSE(fake_gpu::has_context(1));
 }
 
-// It would make NCCL block in spite of what kolo asks for.
-TEST(DeviceContexts, BlockingByTheEnvironmentIsNotHeeded) {
-  setenv("NCCL_COMM_BLOCKING", "1", 1);
-  std::shared_ptr<Device> device;
-  ASSERT_TRUE(nccl::make_device(0, device_options(0), device).is_ok());
-  EXPECT_EQ(std::getenv("NCCL_COMM_BLOCKING"), nullptr);
+// With them NCCL would block, or end, in spite of what kolo asks for.
+TEST(DeviceContexts, SomeOfTheEnvironmentIsNotHeeded) {
+  for (const char* const name : {"NCCL_COMM_BLOCKING", "NCCL_LAUNCH_ORDER_IMPLICIT"}) {
+    setenv(name, "1", 1);
+    std::shared_ptr<Device> device;
+    ASSERT_TRUE(nccl::make_device(0, device_options(0), device).is_ok());
+    EXPECT_EQ(std::getenv(name), nullptr) << name;
+  }
 }
 
 }  // namespace

@@ -414,6 +414,35 @@ TEST(DeviceEngine, LargeTensors) {
   fake_gpu::slow_copies(false);
 }
 
+// CUDA lets who puts something into a full stream wait. Others go on.
+TEST(DeviceEngine, AStreamThatIsFullHoldsUpWhoUsesIt) {
+  on_all_devices(2, [](DeviceProgram& program) {
+    cudaStream_t full = nullptr;
+    ASSERT_EQ(cudaStreamCreateWithPriority(&full, cudaStreamNonBlocking, 0), cudaSuccess);
+    std::thread records;
+    if (program.rank() == 0) {
+      fake_gpu::fill_up(full);
+      records = std::thread([&program, full] {
+        std::shared_ptr<DevicePoint> point;
+        EXPECT_TRUE(program.device().record(full, point).is_ok());
+      });
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));  // now it waits
+    }
+    DeviceTensor<float> tensor(1000);
+    for (int i = 0; i < 3; ++i) {
+      tensor.fill_late(program, std::vector<float>(1000, 1));
+      const auto operation = program.submit(device_operation(OpKind::kAllreduce, "x", tensor));
+      const Status status = program.wait(operation);
+      EXPECT_TRUE(status.is_ok()) << status.message();
+    }
+    if (program.rank() == 0) {
+      fake_gpu::fill_up(nullptr);
+      records.join();
+    }
+    cudaStreamDestroy(full);
+  });
+}
+
 // The end waits for the device, which still works with what operations referred to.
 TEST(DeviceEngine, ShutDownWaitsForTheDevice) {
   on_all_devices(2, [](DeviceProgram& program) {

@@ -12,6 +12,8 @@
 namespace kolo {
 namespace {
 
+using ::testing::Each;
+
 using nccl::DeviceMemory;
 using nccl::Streams;
 
@@ -40,7 +42,9 @@ TEST_F(DeviceMemoryTest, PutsWhatTheHostPuts) {
     const auto dtype = static_cast<DType>(type);
     const std::size_t element = size_of(dtype);
     for (const double factor : {1.0, 0.5, -3.0}) {
-      for (const std::size_t shift : {std::size_t{0}, element, std::size_t{16}}) {
+      using Shifts = std::pair<std::size_t, std::size_t>;
+      for (const auto& [shift, taken] :
+           {Shifts{0, 0}, {element, element}, {16, 16}, {element, 0}, {2 * element, element}}) {
         DeviceTensor<std::byte> source(kBytes + 64);
         DeviceTensor<std::byte> target(2 * kBytes + 64);
         std::byte* const from = fake_gpu::on_host(source.data());
@@ -50,23 +54,23 @@ TEST_F(DeviceMemoryTest, PutsWhatTheHostPuts) {
         }
         const std::size_t count = kBytes / element - 3;
         const Piece pieces[] = {
-            {target.data() + shift, source.data() + shift, nullptr, count * element},
-            {target.data() + kSecond, nullptr, nullptr, 1001 * element},  // without values
+            {target.data() + shift, source.data() + taken, nullptr, count * element},
+            {target.data() + kSecond + shift, nullptr, nullptr, 1001 * element},  // without values
         };
         ASSERT_TRUE(memory_->put(pieces, dtype, ReduceOp::Max, factor).is_ok());
         settle();
         std::vector<std::byte> wanted(2 * kBytes + 64);
         const Piece on_host[] = {
-            {wanted.data() + shift, from + shift, nullptr, count * element},
-            {wanted.data() + kSecond, nullptr, nullptr, 1001 * element},
+            {wanted.data() + shift, from + taken, nullptr, count * element},
+            {wanted.data() + kSecond + shift, nullptr, nullptr, 1001 * element},
         };
         ASSERT_TRUE(host_memory().put(on_host, dtype, ReduceOp::Max, factor).is_ok());
         const std::byte* const got = fake_gpu::on_host(target.data());
         EXPECT_TRUE(std::equal(got + shift, got + shift + count * element, wanted.data() + shift))
-            << name_of(dtype) << " times " << factor << " at " << shift;
-        EXPECT_TRUE(
-            std::equal(got + kSecond, got + kSecond + 1001 * element, wanted.data() + kSecond))
-            << name_of(dtype);
+            << name_of(dtype) << " times " << factor << " at " << shift << " from " << taken;
+        const std::size_t second = kSecond + shift;
+        EXPECT_TRUE(std::equal(got + second, got + second + 1001 * element, wanted.data() + second))
+            << name_of(dtype) << " at " << shift;
       }
     }
   }
@@ -269,6 +273,51 @@ TEST(DeviceMemories, ABucketThatIsGivenUpIsFreed) {
     EXPECT_LT(fake_gpu::allocated_bytes() - before, tensors + 100000 * sizeof(float));
   });
   EXPECT_EQ(fake_gpu::allocated_bytes(), before);
+}
+
+// What others have in a bucket needs one place there, and none besides.
+TEST(DeviceMemories, ARankThatHasJoinedHasNoMemoryForMembersOfABucket) {
+  if (!is_nccl_alone()) GTEST_SKIP() << "counted once is enough";
+  on_all_devices(2, [](DeviceProgram& program) {
+    std::vector<std::unique_ptr<DeviceTensor<float>>> tensors;
+    for (int i = 0; i < 40; ++i) tensors.push_back(std::make_unique<DeviceTensor<float>>(100));
+    const auto step = [&](float wanted) {
+      std::vector<std::shared_ptr<Operation>> operations;
+      for (std::size_t i = 0; i < tensors.size(); ++i) {
+        tensors[i]->fill_late(program, std::vector<float>(100, 1));
+        operations.push_back(program.submit(
+            device_operation(OpKind::kAllreduce, "t" + std::to_string(i), *tensors[i])));
+      }
+      for (const auto& operation : operations) ASSERT_TRUE(program.wait(operation).is_ok());
+      const auto values = tensors.back()->read(program);
+      program.put([values, wanted] { EXPECT_THAT(*values, Each(wanted)); });
+      program.synchronize();
+    };
+    for (int i = 0; i < 6; ++i) step(2);
+    std::vector<float> all_are_here(1, 0);
+    ASSERT_TRUE(submit_and_wait(program.engine(), allreduce("all", all_are_here)).is_ok());
+    const std::size_t before = fake_gpu::nccl_allocations();
+    for (int i = 0; i < 3 && program.rank() == 0; ++i) step(1);
+    ASSERT_TRUE(submit_and_wait(program.engine(), plain(OpKind::kJoin, "join")).is_ok());
+    EXPECT_LE(fake_gpu::nccl_allocations() - before, 6U);
+  });
+}
+
+// Who waits for the results lets go of what was given, while who drives looks whether the device
+// has done with it.
+TEST(DeviceMemories, WhoWaitsMayLetGo) {
+  on_all_devices(2, [](DeviceProgram& program) {
+    DeviceTensor<float> tensor(1000);
+    for (int i = 0; i < 30; ++i) {
+      tensor.fill_late(program, std::vector<float>(1000, 1));
+      const auto operation = program.submit(device_operation(OpKind::kAllreduce, "x", tensor));
+      ASSERT_TRUE(program.wait(operation).is_ok());
+      operation->let_go_of_tensors();
+      const auto values = tensor.read(program);
+      program.put([values] { EXPECT_THAT(*values, Each(2.0F)); });
+    }
+    program.synchronize();
+  });
 }
 
 // Memory that works referred to is given back when the device has done with it.

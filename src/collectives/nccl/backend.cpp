@@ -73,13 +73,6 @@ class NcclBackend final : public DeviceBackend {
   }
   std::optional<int> lost_rank() const override { return host_.lost_rank(); }
 
-  // Communicators end in the same order on all ranks, for an end may wait for the other rank.
-  ~NcclBackend() override {
-    while (!pairs_.empty()) pairs_.erase(pairs_.begin());
-  }
-  NcclBackend(const NcclBackend&) = delete;
-  NcclBackend& operator=(const NcclBackend&) = delete;
-
   std::unique_ptr<Work> preparation(Turn turn, std::optional<int> peer) override {
     if (peer) return pair_preparation(turn, *peer);
     if (std::exchange(prepared_, true)) return nullptr;  // what comes next starts when this is done

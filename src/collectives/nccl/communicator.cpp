@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -18,54 +19,102 @@ namespace {
 
 // How long the end of communicators is waited for: all ranks come to it, or have died.
 constexpr Clock::duration kLastWait = std::chrono::seconds(5);
+constexpr Clock::duration kFinalizing = std::chrono::seconds(2);
 constexpr Clock::duration kNap = std::chrono::milliseconds(1);
 
-Status abort_as_one(int device, const std::vector<ncclComm_t>& communicators) {
-  const OnDevice here(device);
-  if (!here.status().is_ok()) return here.status();
-  return in_group([&] {
-    Status status;
-    for (ncclComm_t one : communicators) {
-      const Status aborted = nccl_status(ncclCommAbort(one), "ncclCommAbort");
-      if (status.is_ok()) status = aborted;
-    }
-    return status;
-  });
-}
-
-// ncclCommAbort() tells the device to end what it is at, and then waits until all is over on the
-// streams: also what another communicator, or the program, has put there before. So all are aborted
-// as one, and what does not end for another reason is left to itself.
-void abort_all(int device, std::vector<ncclComm_t> communicators) {
-  if (communicators.empty()) return;
-  const auto over = std::make_shared<std::promise<void>>();
-  const std::future<void> is_over = over->get_future();
+// Starts `action` on a thread that nobody joins. What it gives is ready when that has returned, or
+// could not be started.
+std::future<void> on_own_thread(std::function<void()> action) {
+  auto over = std::make_shared<std::promise<void>>();
+  std::future<void> is_over = over->get_future();
   try {
-    std::thread([over, device, all = std::move(communicators)] {
-      const Status status = abort_as_one(device, all);
-      if (!status.is_ok()) log::warning(status.message());
+    std::thread([over, action = std::move(action)] {
+      action();
       over->set_value();
     }).detach();
   } catch (const std::system_error& error) {
-    log::warning(std::string("no thread can abort what is enqueued on this rank's device: ") +
+    log::warning(std::string("no thread can end NCCL's communicators on this rank: ") +
                  error.what());
-    return;
+    over->set_value();
   }
-  if (is_over.wait_for(kLastWait) != std::future_status::ready) {
+  return is_over;
+}
+
+// ncclCommAbort() tells the device to end what it is at, and then waits until all is over on the
+// streams: also what another communicator, or the program, has put there before. So each is told at
+// once, and what does not end for another reason is left to itself.
+void abort_all(int device, const std::vector<ncclComm_t>& communicators) {
+  std::vector<std::future<void>> ends;
+  for (ncclComm_t one : communicators) {
+    ends.push_back(on_own_thread([device, one] {
+      const OnDevice here(device);
+      const Status status = nccl_status(ncclCommAbort(one), "ncclCommAbort");
+      if (!status.is_ok()) log::warning(status.message());
+    }));
+  }
+  const Clock::time_point deadline = Clock::now() + kLastWait;
+  for (const std::future<void>& one : ends) {
+    if (one.wait_until(deadline) == std::future_status::ready) continue;
     log::warning(
         "what is enqueued on this rank's device does not end, though NCCL was told to abort it: "
         "the program's own work there may be stuck");
+    return;
   }
 }
 
+Progress progress_of(ncclComm_t communicator, Status& status) {
+  ncclResult_t state = ncclSuccess;
+  status = nccl_status(ncclCommGetAsyncError(communicator, &state), "ncclCommGetAsyncError",
+                       communicator);
+  if (status.is_ok()) status = nccl_status(state, "NCCL", communicator);
+  if (!status.is_ok()) return Progress::kFailed;
+  return state == ncclInProgress ? Progress::kWaiting : Progress::kDone;
+}
+
+// Finalizing waits for what is enqueued, and destroying for other ranks' threads.
+void finalize_and_destroy(int device, ncclComm_t communicator) {
+  const OnDevice here(device);
+  Status status = nccl_status(ncclCommFinalize(communicator), "ncclCommFinalize", communicator);
+  const Clock::time_point deadline = Clock::now() + kFinalizing;
+  Progress progress = status.is_ok() ? progress_of(communicator, status) : Progress::kFailed;
+  while (progress == Progress::kWaiting && Clock::now() < deadline) {
+    std::this_thread::sleep_for(kNap);
+    progress = progress_of(communicator, status);
+  }
+  status = progress == Progress::kDone
+               ? nccl_status(ncclCommDestroy(communicator), "ncclCommDestroy")
+               : nccl_status(ncclCommAbort(communicator), "ncclCommAbort");
+  if (!status.is_ok()) log::warning(status.message());
+}
+
 }  // namespace
+
+void Communicators::wait_for_ends() {
+  const Clock::time_point deadline = Clock::now() + kLastWait;
+  for (const std::future<void>& one : std::exchange(ending_, {})) {
+    if (one.wait_until(deadline) == std::future_status::ready) continue;
+    log::warning("NCCL does not end a communicator of this rank: another rank may be gone");
+    return;
+  }
+}
+
+void Communicators::end(ncclComm_t communicator) {
+  ending_.erase(std::remove_if(ending_.begin(), ending_.end(),
+                               [](const std::future<void>& one) {
+                                 return one.wait_for(Clock::duration::zero()) ==
+                                        std::future_status::ready;
+                               }),
+                ending_.end());
+  ending_.push_back(on_own_thread(
+      [device = device_, communicator] { finalize_and_destroy(device, communicator); }));
+}
 
 void Communicators::abort() {
   std::vector<ncclComm_t> all;
   for (Communicator* one : made_) {
     if (one->comm_ != nullptr) all.push_back(std::exchange(one->comm_, nullptr));
   }
-  abort_all(device_, std::move(all));
+  abort_all(device_, all);
 }
 
 Communicator::Communicator(Communicators& all, int rank, int size)
@@ -88,11 +137,7 @@ Progress Communicator::settle(Status& status) const {
     status = Status::peer_lost("the NCCL communicator was aborted");
     return Progress::kFailed;
   }
-  ncclResult_t state = ncclSuccess;
-  status = nccl_status(ncclCommGetAsyncError(comm_, &state), "ncclCommGetAsyncError", comm_);
-  if (status.is_ok()) status = nccl_status(state, "NCCL", comm_);
-  if (!status.is_ok()) return Progress::kFailed;
-  return state == ncclInProgress ? Progress::kWaiting : Progress::kDone;
+  return progress_of(comm_, status);
 }
 
 Status Communicator::check() const {
@@ -101,24 +146,10 @@ Status Communicator::check() const {
   return status;
 }
 
-// Finalizing is collective: a rank that never comes must not be waited for.
 Communicator::~Communicator() {
   all_.made_.erase(std::find(all_.made_.begin(), all_.made_.end(), this));
-  if (comm_ == nullptr) return;
-  const OnDevice here(all_.device());
-  Status status = nccl_status(ncclCommFinalize(comm_), "ncclCommFinalize", comm_);
-  const Clock::time_point deadline = Clock::now() + kLastWait;
-  Progress progress = status.is_ok() ? settle(status) : Progress::kFailed;
-  while (progress == Progress::kWaiting && Clock::now() < deadline) {
-    std::this_thread::sleep_for(kNap);
-    progress = settle(status);
-  }
-  if (progress != Progress::kDone) {
-    abort_all(all_.device(), {comm_});
-    return;
-  }
-  status = nccl_status(ncclCommDestroy(comm_), "ncclCommDestroy");
-  if (!status.is_ok()) log::warning(status.message());
+  if (comm_ != nullptr) all_.end(comm_);
+  if (all_.made_.empty()) all_.wait_for_ends();
 }
 
 }  // namespace kolo::nccl

@@ -4,6 +4,7 @@
 
 #include <nccl.h>
 
+#include <future>
 #include <vector>
 
 #include "collectives/nccl/check.hpp"
@@ -28,8 +29,15 @@ class Communicators {
  private:
   friend class Communicator;
 
+  // On a thread of its own, for NCCL waits there for other ranks, which may come to the ends of two
+  // communicators in different order, or never.
+  void end(ncclComm_t communicator);
+  // At most for some seconds.
+  void wait_for_ends();
+
   const int device_;
   std::vector<Communicator*> made_;
+  std::vector<std::future<void>> ending_;
 };
 
 // Used by who drives the engine. Of a rank alone it is nothing, and always done.
@@ -37,7 +45,8 @@ class Communicator {
  public:
   // `all` outlives it.
   Communicator(Communicators& all, int rank, int size);
-  // What is enqueued still ends, or, after some seconds, is aborted.
+  // What is enqueued still ends, or, after some seconds, is aborted. The last one waits for the
+  // ends of all, some seconds at most.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;

@@ -6,6 +6,7 @@
 #include "collectives/nccl/backend.hpp"
 #include "collectives/nccl/check.hpp"
 #include "collectives/nccl/communicator.hpp"
+#include "collectives/nccl/kernels.hpp"
 #include "collectives/nccl/nccl.hpp"
 #include "collectives/nccl/streams.hpp"
 #include "core/host.hpp"
@@ -74,14 +75,20 @@ class CudaDevice final : public Device {
   const Options options_;
 };
 
-// In the environment it holds for all communicators, whatever a program asks for.
-void undo_blocking() {
-  const char* const blocking = std::getenv("NCCL_COMM_BLOCKING");  // NOLINT(concurrency-mt-unsafe)
-  if (blocking == nullptr || std::string_view(blocking) == "0") return;
-  log::warning("NCCL_COMM_BLOCKING=" + std::string(blocking) +
-               " is taken out of the environment: kolo's communicators must not block, for a rank "
-               "that is lost could not be told from a slow one");
-  unsetenv("NCCL_COMM_BLOCKING");  // NOLINT(concurrency-mt-unsafe): before NCCL has threads
+// What holds for all communicators if it is in the environment, whatever a program asks for.
+void undo(const char* name, const char* why) {
+  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
+  if (value == nullptr || std::string_view(value) == "0") return;
+  log::warning(std::string(name) + "=" + value + " is taken out of the environment: " + why);
+  unsetenv(name);  // NOLINT(concurrency-mt-unsafe): before NCCL has threads
+}
+void undo_settings() {
+  undo("NCCL_COMM_BLOCKING",
+       "kolo's communicators must not block, for a rank that is lost could not be told from a slow "
+       "one");
+  undo("NCCL_LAUNCH_ORDER_IMPLICIT",
+       "communicators that do not block launch from threads of NCCL's own, which it takes for a "
+       "race where those of two process sets do so at the same time, and ends");
 }
 
 // NCCL refuses two ranks on one device. From 2.30 on it can be told to allow it; before, ranks that
@@ -105,12 +112,13 @@ Status available() {
 }
 
 Status make_device(int index, const Options& options, std::shared_ptr<Device>& device) {
-  undo_blocking();
+  undo_settings();
   if (options.may_share) {
     if (Status s = allow_sharing(options.rank); !s.is_ok()) return s;
   }
   const OnDevice here(index);  // it is there, and CUDA works on it
   if (!here.status().is_ok()) return here.status();
+  if (Status s = load_kernels(); !s.is_ok()) return s;
   device = std::make_shared<CudaDevice>(index, options);
   return Status::ok();
 }

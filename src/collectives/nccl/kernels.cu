@@ -66,6 +66,12 @@ Status in_tables(const std::vector<Transfer>& transfers, std::size_t unit, std::
   return send();
 }
 
+template <typename... Parameters>
+cudaError_t load(void (*kernel)(Parameters...)) {
+  cudaFuncAttributes attributes;
+  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel));
+}
+
 using ConvertKernel = void (*)(MoveTable table, double factor);
 
 // Null where there is none.
@@ -82,6 +88,23 @@ ConvertKernel convert_kernel_of(DType from, DType to) {
 }
 
 }  // namespace
+
+Status load_kernels() {
+  cudaError_t code = load(&move_kernel);
+  for (int from = 0; from < kDTypeCount; ++from) {
+    visit<__half, __nv_bfloat16>(static_cast<DType>(from), [&](auto type) {
+      if constexpr (std::is_integral_v<decltype(type)>) {
+        if (code == cudaSuccess) code = load(&divide_kernel<decltype(type)>);
+      }
+    });
+    for (int to = 0; to < kDTypeCount; ++to) {
+      const ConvertKernel kernel =
+          convert_kernel_of(static_cast<DType>(from), static_cast<DType>(to));
+      if (code == cudaSuccess && kernel != nullptr) code = load(kernel);
+    }
+  }
+  return cuda_status(code, "cudaFuncGetAttributes of a kernel");
+}
 
 Status enqueue_moves(const std::vector<Transfer>& transfers, DType dtype, const Pattern& fill,
                      cudaStream_t stream) {

@@ -25,6 +25,11 @@ struct Pattern {
 };
 Pattern identity_pattern(DType dtype, ReduceOp op);
 
+// Onto the current device. CUDA else loads each when it is first started, and may wait for all that
+// is on the device then, such as a collective that waits for what would come after the kernel (CUDA
+// C++ Programming Guide, lazy loading).
+Status load_kernels();
+
 Status enqueue_moves(const std::vector<Transfer>& transfers, DType dtype, const Pattern& fill,
                      cudaStream_t stream);
 // Into another dtype, or the same, times the factor: see converted() in move.hpp for which there

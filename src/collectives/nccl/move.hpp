@@ -65,8 +65,9 @@ struct alignas(16) Wide {
   std::uint64_t halves[2];
 };
 
-KOLO_HOST_DEVICE inline bool is_wide(const void* address) {
-  return reinterpret_cast<std::uintptr_t>(address) % sizeof(Wide) == 0;
+template <typename Word>
+KOLO_HOST_DEVICE inline bool is_multiple(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % sizeof(Word) == 0;
 }
 
 // This block's part of its move.
@@ -80,26 +81,35 @@ KOLO_HOST_DEVICE inline Range range_of(const Move& move, unsigned block, std::si
   return {begin, begin + (left < a_block ? left : a_block)};
 }
 
-// Bytes as they are.
+// As many whole words as are left of the range, if both addresses are a multiple of theirs.
+template <typename Word>
+KOLO_HOST_DEVICE inline void move_words(const MoveTable& table, const Move& move, Range& range,
+                                        Place place) {
+  if (!is_multiple<Word>(move.to) || !is_multiple<Word>(move.from)) return;
+  const std::size_t count = (range.end - range.begin) / sizeof(Word);
+  Word* const to = reinterpret_cast<Word*>(move.to + range.begin);
+  if (move.from != nullptr) {
+    const Word* const from = reinterpret_cast<const Word*>(move.from + range.begin);
+    for (std::size_t i = place.thread; i < count; i += place.threads) to[i] = from[i];
+  } else {
+    for (std::size_t i = place.thread; i < count; i += place.threads) {
+      const std::size_t at = (range.begin + i * sizeof(Word)) % sizeof table.pattern;
+      to[i] = *reinterpret_cast<const Word*>(table.pattern + at);
+    }
+  }
+  range.begin += count * sizeof(Word);
+}
+
+// Bytes as they are. A block's range begins at a multiple of all words.
 KOLO_HOST_DEVICE inline void move_bytes(const MoveTable& table, Place place) {
   const Move& move = move_of(table, place.block);
-  const Range range = range_of(move, place.block, kBytesABlock);
-  std::size_t done = range.begin;
-  if (is_wide(move.to) && (move.from == nullptr || is_wide(move.from))) {
-    const std::size_t wide = (range.end - range.begin) / sizeof(Wide);
-    Wide* const to = reinterpret_cast<Wide*>(move.to + range.begin);
-    if (move.from != nullptr) {
-      const Wide* const from = reinterpret_cast<const Wide*>(move.from + range.begin);
-      for (std::size_t i = place.thread; i < wide; i += place.threads) to[i] = from[i];
-    } else {
-      const Wide pattern = *reinterpret_cast<const Wide*>(table.pattern);
-      for (std::size_t i = place.thread; i < wide; i += place.threads) to[i] = pattern;
-    }
-    done += wide * sizeof(Wide);
-  }
-  for (std::size_t i = done + place.thread; i < range.end; i += place.threads) {
+  Range range = range_of(move, place.block, kBytesABlock);
+  move_words<Wide>(table, move, range, place);
+  move_words<std::uint32_t>(table, move, range, place);
+  move_words<std::uint16_t>(table, move, range, place);
+  for (std::size_t i = range.begin + place.thread; i < range.end; i += place.threads) {
     move.to[i] =
-        move.from != nullptr ? move.from[i] : static_cast<std::byte>(table.pattern[i % 16]);
+        move.from != nullptr ? move.from[i] : static_cast<std::byte>(table.pattern[i % sizeof table.pattern]);
   }
 }
 
@@ -176,7 +186,7 @@ KOLO_HOST_DEVICE inline void convert_elements(const MoveTable& table, double fac
   To* const to = reinterpret_cast<To*>(move.to);
   const From* const from = reinterpret_cast<const From*>(move.from);
   std::size_t done = range.begin;
-  if (is_wide(move.to) && is_wide(move.from)) {
+  if (is_multiple<Wide>(move.to) && is_multiple<Wide>(move.from)) {
     const std::size_t wide = (range.end - range.begin) / kTogether;
     const auto* const wide_from =
         reinterpret_cast<const Lanes<From, kTogether>*>(from + range.begin);

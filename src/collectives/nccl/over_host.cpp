@@ -1,6 +1,7 @@
 #include "collectives/nccl/over_host.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <utility>
 
@@ -183,9 +184,10 @@ PinnedPool::~PinnedPool() {
   for (const auto& [bytes, memory] : free_) static_cast<void>(cudaFreeHost(memory));
 }
 
-// The smallest that is large enough.
+// The smallest that is large enough. Of few sizes, so that what grows does not leave all behind
+// that was too small.
 Status PinnedPool::take(std::size_t bytes, std::shared_ptr<std::byte[]>& memory) {
-  bytes = std::max<std::size_t>(bytes, 1);
+  bytes = std::bit_ceil(std::max<std::size_t>(bytes, 1));
   std::byte* found = nullptr;
   if (const auto free = free_.lower_bound(bytes); free != free_.end()) {
     bytes = free->first;

@@ -16,6 +16,7 @@ namespace {
 struct Card {
   int rank = 0;  // in the world
   char host[64] = {};
+  char boot[40] = {};      // tells hosts of one name, such as containers, apart
   char bus[32] = {};       // the device's address on the PCI bus of its host
   char failure[192] = {};  // why there is none; else empty
   ncclUniqueId id = {};    // rank 0's
@@ -72,6 +73,7 @@ class Preparation final : public Work {
     Card& card = cards_[static_cast<std::size_t>(communicator_.rank())];
     card.rank = device_.rank;
     set_text(card.host, sizeof card.host, host_name());
+    set_text(card.boot, sizeof card.boot, boot_id());
     Status status = cuda_status(cudaDeviceGetPCIBusId(card.bus, sizeof card.bus, device_.device),
                                 "cudaDeviceGetPCIBusId");
     if (status.is_ok() && communicator_.rank() == 0)
@@ -93,6 +95,7 @@ class Preparation final : public Work {
     for (std::size_t one = 0; one < cards_.size() && !device_.may_share; ++one) {
       for (std::size_t other = one + 1; other < cards_.size(); ++other) {
         if (std::strcmp(cards_[one].host, cards_[other].host) != 0 ||
+            std::strcmp(cards_[one].boot, cards_[other].boot) != 0 ||
             std::strcmp(cards_[one].bus, cards_[other].bus) != 0)
           continue;
         return Status::invalid_argument(

@@ -44,25 +44,40 @@ void Events::give_back(cudaEvent_t event, Kind kind) {
   free_[static_cast<std::size_t>(kind)].push_back(event);
 }
 
-// Under the lock, so that numbers on a stream are in its order.
+Status Events::take(Kind kind, cudaEvent_t& event) {
+  {
+    const MutexLock lock(mutex_);
+    std::vector<cudaEvent_t>& free = free_[static_cast<std::size_t>(kind)];
+    if (!free.empty()) {
+      event = free.back();
+      free.pop_back();
+      return Status::ok();
+    }
+  }
+  const unsigned flags = kind == Kind::kTimed ? cudaEventDefault : cudaEventDisableTiming;
+  return cuda_status(cudaEventCreateWithFlags(&event, flags), "cudaEventCreateWithFlags");
+}
+
+Mutex& Events::order_of(cudaStream_t stream) {
+  const MutexLock lock(mutex_);
+  return orders_[stream];
+}
+
+// CUDA makes who records wait where a stream has no room for more, which others must not wait for.
 Status Events::record(cudaStream_t stream, std::shared_ptr<Point>& point, Kind kind) {
   const OnDevice here(device_);
   if (!here.status().is_ok()) return here.status();
-  point.reset();  // it gives its event back, which takes the lock
-  const MutexLock lock(mutex_);
-  std::vector<cudaEvent_t>& free = free_[static_cast<std::size_t>(kind)];
-  if (free.empty()) {
-    free.push_back(nullptr);
-    const cudaError_t code = cudaEventCreateWithFlags(
-        &free.back(), kind == Kind::kTimed ? cudaEventDefault : cudaEventDisableTiming);
-    if (code != cudaSuccess) free.pop_back();
-    if (Status s = cuda_status(code, "cudaEventCreateWithFlags"); !s.is_ok()) return s;
+  point.reset();  // it gives its event back
+  cudaEvent_t event = nullptr;
+  if (Status s = take(kind, event); !s.is_ok()) return s;
+  const MutexLock order(order_of(stream));
+  const Status status = cuda_status(cudaEventRecord(event, stream), "cudaEventRecord");
+  if (status.is_ok()) {
+    point = std::make_shared<Point>(shared_from_this(), kind, event, stream, ++recorded_);
+  } else {
+    give_back(event, kind);
   }
-  if (Status s = cuda_status(cudaEventRecord(free.back(), stream), "cudaEventRecord"); !s.is_ok())
-    return s;
-  point = std::make_shared<Point>(shared_from_this(), kind, free.back(), stream, ++recorded_);
-  free.pop_back();
-  return Status::ok();
+  return status;
 }
 
 Status wait_for(cudaStream_t stream, const Point& point) {

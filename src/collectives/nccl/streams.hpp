@@ -4,8 +4,10 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -27,6 +29,7 @@ class Point final : public DevicePoint {
   ~Point() override;
 
   Progress look(Status& status) const override;
+  void* queue() const override { return stream_; }
 
   cudaEvent_t event() const { return event_; }
   // Where it was recorded, and the how manieth event of all that is: of two on one stream the one
@@ -59,10 +62,15 @@ class Events : public std::enable_shared_from_this<Events> {
   void give_back(cudaEvent_t event, Kind kind) KOLO_EXCLUDES(mutex_);
 
  private:
+  Status take(Kind kind, cudaEvent_t& event) KOLO_EXCLUDES(mutex_);
+  // The stream's, so that numbers on it are in its order.
+  Mutex& order_of(cudaStream_t stream) KOLO_EXCLUDES(mutex_);
+
   const int device_;
   Mutex mutex_;
+  std::unordered_map<cudaStream_t, Mutex> orders_ KOLO_GUARDED_BY(mutex_);
   std::array<std::vector<cudaEvent_t>, 2> free_ KOLO_GUARDED_BY(mutex_);  // by kind
-  std::uint64_t recorded_ KOLO_GUARDED_BY(mutex_) = 0;
+  std::atomic<std::uint64_t> recorded_{0};
 };
 
 // What comes next on the stream comes after the point.
