@@ -515,7 +515,9 @@ TEST_F(CudaTensors, MpiMovesThemWhereTheyLie) {
   const int before = fake_gpu::messages_on_device();
   expect_equal(broadcast(at::full({7000}, rank(), on_device()), 0), at::zeros({7000}));
   const int after = fake_gpu::messages_on_device();
-  if (rank() == 0) EXPECT_GT(after, before);
+  if (rank() == 0) {
+    EXPECT_GT(after, before);
+  }
   expect_equal(allreduce(at::ones({7000}, on_device()), AllreduceOptions().op(ReduceOp::Sum)),
                at::full({7000}, size()));
   EXPECT_EQ(fake_gpu::messages_on_device(), after);

@@ -108,8 +108,9 @@ KOLO_HOST_DEVICE inline void move_bytes(const MoveTable& table, Place place) {
   move_words<std::uint32_t>(table, move, range, place);
   move_words<std::uint16_t>(table, move, range, place);
   for (std::size_t i = range.begin + place.thread; i < range.end; i += place.threads) {
-    move.to[i] =
-        move.from != nullptr ? move.from[i] : static_cast<std::byte>(table.pattern[i % sizeof table.pattern]);
+    move.to[i] = move.from != nullptr
+                     ? move.from[i]
+                     : static_cast<std::byte>(table.pattern[i % sizeof table.pattern]);
   }
 }
 
