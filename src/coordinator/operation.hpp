@@ -53,7 +53,6 @@ struct OperationOnDevice {
   // When its tensors have their values. Constant after submission.
   std::shared_ptr<DevicePoint> ready;
   std::vector<ValuesOutside> outside;  // as the operation's tensors, or none
-  void* made_on = nullptr;             // the queue in which `ready` is; constant as well
   // The engine's, before it calls make_result and finish: on what it is worked on.
   void* queue = nullptr;
   // When its results are there: from the end on.
@@ -117,8 +116,6 @@ class Operation {
 
   // Gives back what it was given. Nothing may be under way.
   void let_go();
-  // Of that the tensors, after the end: any thread.
-  void let_go_of_tensors();
 
   // Engine, which holds a reference: the end. Called once. After a success nothing that was given
   // is referred to any more; after a failure messages may still be under way. On a device the end
@@ -142,7 +139,6 @@ class Operation {
  private:
   void start_over();
 
-  std::atomic<bool> has_let_go_{false};
   mutable std::atomic<bool> awaited_{false};  // by threads that sleep on the condition
   std::atomic<bool> done_{false};
   // Constant from the end on, which whoever reads them has seen.

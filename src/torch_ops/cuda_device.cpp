@@ -149,7 +149,6 @@ std::shared_ptr<DevicePoint> point_on_device(Device& device) {
 
 void put_on_device(std::shared_ptr<DevicePoint> ready, Operation& operation) {
   operation.on_device = std::make_unique<OperationOnDevice>();
-  operation.on_device->made_on = ready->queue();
   operation.on_device->ready = std::move(ready);
 }
 
@@ -161,13 +160,16 @@ void finish_on_device(const std::shared_ptr<Device>& device, Operation& operatio
       finish();
     };
   }
-  // Memory of the queue, on which it is written: there it comes behind what has used it before. Who
-  // waits for it says so, see use_on_device().
+  // LibTorch may give memory that was given back while the stream still worked with it: what is
+  // written there by another one comes after that.
   if (operation.make_result) {
-    operation.make_result = [device, &operation, make = std::move(operation.make_result)](
+    operation.make_result = [device, &operation, stream = current_stream(*device),
+                             make = std::move(operation.make_result)](
                                 std::size_t index, const std::vector<std::int64_t>& rows) {
-      const c10::StreamGuard guard(stream_of(*device, operation.on_device->queue));
-      return make(index, rows);
+      const c10::StreamGuard guard(stream);
+      void* const result = make(index, rows);
+      throw_if_error(device->wait(operation.on_device->queue, *point_on_device(*device)));
+      return result;
     };
   }
 }
@@ -177,17 +179,11 @@ void use_on_device(const at::Tensor& tensor) {
   cuda().recordDataPtrOnStream(tensor.storage().data_ptr(), cuda().getStream(tensor.device()));
 }
 
-void WaitsOnDevice::wait(Device* device, Operation& operation) {
+void WaitsOnDevice::wait(Device* device, const Operation& operation) {
   std::shared_ptr<DevicePoint> results = operation.results();
-  if (results == nullptr) return;
-  void* const queue = current_stream(*device).native_handle();
-  if (results != last_) {
-    throw_if_error(device->wait(queue, *results));
-    last_ = std::move(results);
-  }
-  // What this stream gets of LibTorch's allocator comes behind the results now, so memory need not
-  // be kept until the device has come there.
-  if (queue == operation.on_device->made_on) operation.let_go_of_tensors();
+  if (results == nullptr || results == last_) return;
+  throw_if_error(device->wait(current_stream(*device).native_handle(), *results));
+  last_ = std::move(results);
 }
 
 int local_device() {

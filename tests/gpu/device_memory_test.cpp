@@ -303,23 +303,6 @@ TEST(DeviceMemories, ARankThatHasJoinedHasNoMemoryForMembersOfABucket) {
   });
 }
 
-// Who waits for the results lets go of what was given, while who drives looks whether the device
-// has done with it.
-TEST(DeviceMemories, WhoWaitsMayLetGo) {
-  on_all_devices(2, [](DeviceProgram& program) {
-    DeviceTensor<float> tensor(1000);
-    for (int i = 0; i < 30; ++i) {
-      tensor.fill_late(program, std::vector<float>(1000, 1));
-      const auto operation = program.submit(device_operation(OpKind::kAllreduce, "x", tensor));
-      ASSERT_TRUE(program.wait(operation).is_ok());
-      operation->let_go_of_tensors();
-      const auto values = tensor.read(program);
-      program.put([values] { EXPECT_THAT(*values, Each(2.0F)); });
-    }
-    program.synchronize();
-  });
-}
-
 // Memory that works referred to is given back when the device has done with it.
 TEST(DeviceMemories, NothingIsLeftAllocated) {
   const std::size_t before = fake_gpu::allocated_bytes();

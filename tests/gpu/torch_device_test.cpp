@@ -3,8 +3,6 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/torch.h>
 
-#include <future>
-
 #ifdef KOLO_FAKE_CUDA
 #include "fake_gpu/fake_gpu.hpp"
 #include "gpu/cuda_aware_mpi.hpp"
@@ -425,75 +423,6 @@ TEST_F(CudaTensors, GradientsStayWhereTheyAre) {
     expect_equal(parameters[0].grad(), at::full({100}, 1));
     if (rank() != 0) expect_equal(parameters[1].grad(), at::full({100}, 1));
   }
-}
-
-// A stream that comes to something only when it may go on.
-std::shared_ptr<std::atomic<bool>> block(const c10::Stream& stream) {
-  auto may_go_on = std::make_shared<std::atomic<bool>>(false);
-  fake_gpu::enqueue(static_cast<cudaStream_t>(stream.native_handle()), [may_go_on] {
-    while (!*may_go_on) std::this_thread::yield();
-  });
-  return may_go_on;
-}
-
-// Once its stream waits for what was reduced, LibTorch may have gradients' memory again, however
-// far the device is behind.
-TEST_F(CudaTensors, AStepThatTheDeviceHasNotEndedKeepsNoGradients) {
-  for (const Compression compression : {Compression::None, Compression::Bf16}) {
-    const std::vector<at::Tensor> parameters = many_parameters(on_device());
-    DistributedOptimizer<torch::optim::SGD> optimizer(
-        parameters, torch::optim::SGDOptions(0.1),
-        DistributedOptimizerOptions().compression(compression));
-    for (int i = 0; i < 4; ++i) {
-      optimizer.zero_grad();
-      loss_of(parameters).backward();
-      if (i < 3) {  // then collectives are known, and buckets
-        optimizer.step();
-        continue;
-      }
-      const c10::Stream here = c10::impl::getDeviceGuardImpl(at::kCUDA)->getStream(device());
-      std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> memory;
-      for (const at::Tensor& parameter : parameters) {
-        if (parameter.grad().defined())
-          memory.emplace_back(parameter.grad().storage().getWeakStorageImpl());
-      }
-      ASSERT_GT(memory.size(), 1U);
-      const auto may_go_on = block(here);
-      optimizer.synchronize();
-      optimizer.zero_grad();
-      std::size_t kept = 0;
-      for (const auto& one : memory) kept += one.expired() ? 0 : 1;
-      EXPECT_EQ(kept, 0U) << "of " << memory.size();
-      *may_go_on = true;
-    }
-  }
-}
-
-// A gather's memory is its own stream's: what the program's stream has to do meanwhile holds it not
-// up.
-TEST_F(CudaTensors, AGatherDoesNotWaitForWhatCameLater) {
-  const at::Tensor rows = at::full({4, 2}, rank(), on_device());
-  std::shared_ptr<std::atomic<bool>> may_go_on;
-  std::optional<Handle> gather;
-  if (rank() == 0) {
-    gather.emplace(allgather_async(rows));
-    may_go_on = block(c10::impl::getDeviceGuardImpl(at::kCUDA)->getStream(device()));
-  }
-  barrier();
-  if (rank() != 0) gather.emplace(allgather_async(rows));
-  at::Tensor all;
-  {
-    const c10::Stream another = new_stream();
-    const c10::StreamGuard guard(another);
-    all = gather->wait();
-    auto drained = std::async(std::launch::async, [&another] {
-      fake_gpu::drain(static_cast<cudaStream_t>(another.native_handle()));
-    });
-    EXPECT_EQ(drained.wait_for(std::chrono::seconds(10)), std::future_status::ready);
-    if (may_go_on != nullptr) *may_go_on = true;
-  }
-  barrier();
-  for (int r = 0; r < size(); ++r) expect_equal(all.narrow(0, 4 * r, 4), at::full({4, 2}, r));
 }
 
 TEST_F(CudaTensors, HeldGradientsAreInFlight) {
