@@ -23,8 +23,6 @@ class DevicePoint {
 
   // kWaiting, kDone when the device has come here, or kFailed.
   virtual Progress look(Status& status) const = 0;
-  // The one in which it is.
-  virtual void* queue() const = 0;
 };
 
 // When the device carried a work out, by the host's clock. The epoch: it cannot be told.

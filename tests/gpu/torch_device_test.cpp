@@ -450,8 +450,9 @@ TEST_F(CudaTensors, MpiMovesThemWhereTheyLie) {
   expect_equal(allreduce(at::ones({7000}, on_device()), AllreduceOptions().op(ReduceOp::Sum)),
                at::full({7000}, size()));
   EXPECT_EQ(fake_gpu::messages_on_device(), after);
+  const char* const setting = rank() == 0 ? "0" : "AUTO";
   shutdown();
-  ASSERT_EQ(setenv("KOLO_CUDA_AWARE_MPI", rank() == 0 ? "0" : "AUTO", 1), 0);
+  ASSERT_EQ(setenv("KOLO_CUDA_AWARE_MPI", setting, 1), 0);
   init();
   expect_equal(broadcast(at::full({7000}, rank(), on_device()), 0), at::zeros({7000}));
   EXPECT_EQ(fake_gpu::messages_on_device(), after);

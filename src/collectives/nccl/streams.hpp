@@ -29,7 +29,6 @@ class Point final : public DevicePoint {
   ~Point() override;
 
   Progress look(Status& status) const override;
-  void* queue() const override { return stream_; }
 
   cudaEvent_t event() const { return event_; }
   // Where it was recorded, and the how manieth event of all that is: of two on one stream the one
