@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "collectives/nccl/device_memory.hpp"
-#include "collectives/nccl/kernels.hpp"
 #include "collectives/reduce/reduce.hpp"
 #include "gpu/device_fixture.hpp"
 
@@ -21,7 +20,6 @@ using nccl::Streams;
 class DeviceMemoryTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(nccl::load_kernels().is_ok());
     std::unique_ptr<Streams> made;
     ASSERT_TRUE(Streams::create(std::make_shared<nccl::Events>(0), made).is_ok());
     streams_ = std::move(made);

@@ -6,7 +6,6 @@
 #include "collectives/nccl/backend.hpp"
 #include "collectives/nccl/check.hpp"
 #include "collectives/nccl/communicator.hpp"
-#include "collectives/nccl/kernels.hpp"
 #include "collectives/nccl/nccl.hpp"
 #include "collectives/nccl/streams.hpp"
 #include "core/host.hpp"
@@ -118,7 +117,6 @@ Status make_device(int index, const Options& options, std::shared_ptr<Device>& d
   }
   const OnDevice here(index);  // it is there, and CUDA works on it
   if (!here.status().is_ok()) return here.status();
-  if (Status s = load_kernels(); !s.is_ok()) return s;
   device = std::make_shared<CudaDevice>(index, options);
   return Status::ok();
 }

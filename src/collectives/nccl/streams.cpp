@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "collectives/nccl/check.hpp"
+#include "collectives/nccl/kernels.hpp"
 #include "collectives/nccl/timing.hpp"
 
 namespace kolo::nccl {
@@ -89,6 +90,7 @@ Status wait_for(cudaStream_t stream, const Point& point) {
 Status Streams::create(std::shared_ptr<Events> events, std::unique_ptr<Streams>& streams) {
   const OnDevice here(events->device());
   if (!here.status().is_ok()) return here.status();
+  if (Status s = load_kernels(); !s.is_ok()) return s;
   int least = 0;
   int greatest = 0;
   Status status = cuda_status(cudaDeviceGetStreamPriorityRange(&least, &greatest),
