@@ -45,6 +45,7 @@ std::future<void> on_own_thread(std::function<void()> action) {
 // once, and what does not end for another reason is left to itself.
 void abort_all(int device, const std::vector<ncclComm_t>& communicators) {
   std::vector<std::future<void>> ends;
+  ends.reserve(communicators.size());
   for (ncclComm_t one : communicators) {
     ends.push_back(on_own_thread([device, one] {
       const OnDevice here(device);

@@ -72,7 +72,7 @@ Status Events::record(cudaStream_t stream, std::shared_ptr<Point>& point, Kind k
   cudaEvent_t event = nullptr;
   if (Status s = take(kind, event); !s.is_ok()) return s;
   const MutexLock order(order_of(stream));
-  const Status status = cuda_status(cudaEventRecord(event, stream), "cudaEventRecord");
+  Status status = cuda_status(cudaEventRecord(event, stream), "cudaEventRecord");
   if (status.is_ok()) {
     point = std::make_shared<Point>(shared_from_this(), kind, event, stream, ++recorded_);
   } else {
