@@ -52,16 +52,27 @@ void Operation::start_over() {
   status_ = Status::ok();
   on_device.reset();
   absent_everywhere_ = false;
+  has_let_go_.store(false, std::memory_order_relaxed);
   awaited_.store(false, std::memory_order_relaxed);
   done_.store(false, std::memory_order_relaxed);
 }
 
 void Operation::let_go() {
-  if (holder != nullptr) holder->let_go();
-  if (finish) finish = nullptr;
-  if (make_result) make_result = nullptr;
+  let_go_of_tensors(&Holder::let_go);
   slot.reset();
   if (on_device != nullptr) on_device->ready.reset();
+}
+
+void Operation::let_go_behind_results() {
+  let_go_of_tensors(&Holder::let_go_behind_results);
+}
+
+// On a device both who waits and who drives come here; the second one finds nothing to do.
+void Operation::let_go_of_tensors(void (Holder::*how)()) {
+  if (has_let_go_.exchange(true)) return;
+  if (holder != nullptr) (holder.get()->*how)();
+  if (finish) finish = nullptr;
+  if (make_result) make_result = nullptr;
 }
 
 void Operation::complete(Status status, bool absent_everywhere) {

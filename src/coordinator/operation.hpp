@@ -69,6 +69,9 @@ class Holder {
 
   // Owns nothing any more. Called on the thread that drives, or by who gives the operation up.
   virtual void let_go() = 0;
+  // The same, by who has made its current stream wait for the results on the device: what gets the
+  // memory comes behind that.
+  virtual void let_go_behind_results() { let_go(); }
 };
 
 // Filled by the submitting thread, then handed to the engine; shared by it and by the handle.
@@ -116,6 +119,8 @@ class Operation {
 
   // Gives back what it was given. Nothing may be under way.
   void let_go();
+  // Of that the tensors, by who has made its current stream wait for the results. Any thread.
+  void let_go_behind_results();
 
   // Engine, which holds a reference: the end. Called once. After a success nothing that was given
   // is referred to any more; after a failure messages may still be under way. On a device the end
@@ -138,7 +143,9 @@ class Operation {
 
  private:
   void start_over();
+  void let_go_of_tensors(void (Holder::*how)());
 
+  std::atomic<bool> has_let_go_{false};       // of its tensors
   mutable std::atomic<bool> awaited_{false};  // by threads that sleep on the condition
   std::atomic<bool> done_{false};
   // Constant from the end on, which whoever reads them has seen.

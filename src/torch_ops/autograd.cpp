@@ -266,6 +266,7 @@ std::shared_ptr<const Gathered> run_allgather(const Call& call,
                                               const std::vector<at::Tensor>& tensors) {
   const auto gathered = std::make_shared<Gathered>();
   run(call, make_allgather(call, tensors, gathered), at::Tensor());
+  for (const at::Tensor& tensor : gathered->tensors) use_on_device(tensor);
   return gathered;
 }
 
@@ -273,6 +274,7 @@ AlltoallResult run_alltoall(const Call& call, const at::Tensor& tensor,
                             const std::vector<std::int64_t>& splits) {
   const auto result = std::make_shared<AlltoallResult>();
   run(call, make_alltoall(call, tensor, splits, result), at::Tensor());
+  use_on_device(result->output);
   return *result;
 }
 

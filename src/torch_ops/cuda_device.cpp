@@ -160,16 +160,13 @@ void finish_on_device(const std::shared_ptr<Device>& device, Operation& operatio
       finish();
     };
   }
-  // LibTorch may give memory that was given back while the stream still worked with it: what is
-  // written there by another one comes after that.
+  // Memory of the queue, on which it is written: there it comes behind what has used it before. Who
+  // waits for it says so, see use_on_device().
   if (operation.make_result) {
-    operation.make_result = [device, &operation, stream = current_stream(*device),
-                             make = std::move(operation.make_result)](
+    operation.make_result = [device, &operation, make = std::move(operation.make_result)](
                                 std::size_t index, const std::vector<std::int64_t>& rows) {
-      const c10::StreamGuard guard(stream);
-      void* const result = make(index, rows);
-      throw_if_error(device->wait(operation.on_device->queue, *point_on_device(*device)));
-      return result;
+      const c10::StreamGuard guard(stream_of(*device, operation.on_device->queue));
+      return make(index, rows);
     };
   }
 }
@@ -179,11 +176,14 @@ void use_on_device(const at::Tensor& tensor) {
   cuda().recordDataPtrOnStream(tensor.storage().data_ptr(), cuda().getStream(tensor.device()));
 }
 
-void WaitsOnDevice::wait(Device* device, const Operation& operation) {
+void WaitsOnDevice::wait(Device* device, Operation& operation) {
   std::shared_ptr<DevicePoint> results = operation.results();
-  if (results == nullptr || results == last_) return;
-  throw_if_error(device->wait(current_stream(*device).native_handle(), *results));
-  last_ = std::move(results);
+  if (results == nullptr) return;
+  if (results != last_) {
+    throw_if_error(device->wait(current_stream(*device).native_handle(), *results));
+    last_ = std::move(results);
+  }
+  operation.let_go_behind_results();
 }
 
 int local_device() {

@@ -49,8 +49,8 @@ std::shared_ptr<DevicePoint> point_on_device(Device& device);
 // The operation's tensors are on the device, and have their values when that comes to the point.
 void put_on_device(std::shared_ptr<DevicePoint> ready, Operation& operation);
 
-// What the operation does with tensors when it runs happens on its queue; memory for results is
-// that of this thread's current stream.
+// What the operation does with tensors when it runs happens on its queue, and memory for results is
+// that queue's.
 void finish_on_device(const std::shared_ptr<Device>& device, Operation& operation);
 
 // This thread's current stream works with the tensor, which may have been made on another one:
@@ -62,8 +62,9 @@ void use_on_device(const at::Tensor& tensor);
 // nobody else does. Those that one collective has brought are waited for once.
 class WaitsOnDevice {
  public:
-  // For those of an operation on the host there is nothing to wait for.
-  void wait(Device* device, const Operation& operation);
+  // For those of an operation on the host there is nothing to wait for. The operation lets go of
+  // what it was given, so that a host that runs ahead keeps no tensors of former steps.
+  void wait(Device* device, Operation& operation);
 
  private:
   std::shared_ptr<DevicePoint> last_;

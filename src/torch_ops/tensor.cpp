@@ -56,6 +56,11 @@ class Kept final : public Holder {
     works.clear();
     copy_back.clear();
   }
+  void let_go_behind_results() override {
+    for (const at::Tensor& work : works) use_on_device(work);
+    for (const auto& [to, from] : copy_back) use_on_device(to), use_on_device(from);
+    let_go();
+  }
 
   // The tensors themselves: whoever asks whether a gradient shares its storage finds no other.
   c10::SmallVector<at::Tensor, 1> works;
@@ -173,7 +178,7 @@ void set_outside(Operation& operation, std::size_t index, const at::Tensor& valu
 std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::Tensor>& tensors,
                                        OpKind kind, const std::shared_ptr<Gathered>& gathered) {
   std::shared_ptr<Operation> operation = operation_of(call);
-  auto works = std::make_shared<std::vector<at::Tensor>>();
+  Kept& kept = kept_by(*operation);
   operation->descriptor.kind = kind;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Argument here{call, i, tensors.size()};
@@ -185,19 +190,19 @@ std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::T
     operation->descriptor.tensors.push_back({dtype, tensors[i].sizes().slice(1).vec()});
     const at::Tensor work = tensors[i].detach().contiguous();
     operation->tensors.push_back({work.data_ptr(), work.size(0)});
-    works->push_back(work);
+    kept.works.push_back(work);
   }
   check_same_device(call, tensors);
   note_device(call, tensors, *operation);
   gathered->tensors.resize(tensors.size());
   gathered->rows.resize(tensors.size());
   // This also keeps what is gathered.
-  operation->make_result = [works, gathered](std::size_t index,
+  operation->make_result = [&kept, gathered](std::size_t index,
                                              const std::vector<std::int64_t>& rows) -> void* {
-    std::vector<std::int64_t> shape = (*works)[index].sizes().vec();
+    std::vector<std::int64_t> shape = kept.works[index].sizes().vec();
     shape[0] = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
     gathered->rows[index] = rows;
-    gathered->tensors[index] = at::empty(shape, (*works)[index].options());
+    gathered->tensors[index] = at::empty(shape, kept.works[index].options());
     return gathered->tensors[index].data_ptr();
   };
   return operation;

@@ -303,6 +303,45 @@ TEST(DeviceMemories, ARankThatHasJoinedHasNoMemoryForMembersOfABucket) {
   });
 }
 
+// Counts how often it is told to let go, and by whom.
+class Counting final : public Holder {
+ public:
+  struct Counts {
+    std::atomic<int> done{0};
+    std::atomic<int> behind{0};
+  };
+  explicit Counting(std::shared_ptr<Counts> counts) : counts_(std::move(counts)) {}
+  void let_go() override { ++counts_->done; }
+  void let_go_behind_results() override { ++counts_->behind; }
+
+ private:
+  const std::shared_ptr<Counts> counts_;
+};
+
+// Who waits for the results lets go of what was given, while who drives looks whether the device
+// has done with it: one of them does.
+TEST(DeviceMemories, WhoWaitsMayLetGo) {
+  on_all_devices(2, [](DeviceProgram& program) {
+    DeviceTensor<float> tensor(1000);
+    constexpr int kTimes = 30;
+    const auto counts = std::make_shared<Counting::Counts>();
+    for (int i = 0; i < kTimes; ++i) {
+      tensor.fill_late(program, std::vector<float>(1000, 1));
+      auto operation = device_operation(OpKind::kAllreduce, "x", tensor);
+      operation->holder = std::make_unique<Counting>(counts);
+      ASSERT_TRUE(program.wait(program.submit(operation)).is_ok());
+      if (i % 2 == 0) operation->let_go_behind_results();
+      const auto values = tensor.read(program);
+      program.put([values] { EXPECT_THAT(*values, Each(2.0F)); });
+    }
+    program.synchronize();
+    std::vector<float> all_are_here(1, 0);
+    ASSERT_TRUE(submit_and_wait(program.engine(), allreduce("all", all_are_here)).is_ok());
+    EXPECT_LE(counts->done + counts->behind, kTimes);
+    EXPECT_GT(counts->done, 0);
+  });
+}
+
 // Memory that works referred to is given back when the device has done with it.
 TEST(DeviceMemories, NothingIsLeftAllocated) {
   const std::size_t before = fake_gpu::allocated_bytes();

@@ -1,57 +1,11 @@
 // kolo's API with CUDA tensors.
-#include <c10/core/StreamGuard.h>
-#include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <torch/torch.h>
-
-#ifdef KOLO_FAKE_CUDA
-#include "fake_gpu/fake_gpu.hpp"
-#include "gpu/cuda_aware_mpi.hpp"
-#endif
-#include "torch_ops/everywhere.hpp"
-#include "torch_ops/fixture.hpp"
+#include "gpu/torch_device_fixture.hpp"
 
 namespace kolo {
 namespace {
 
 using ::testing::HasSubstr;
 using testing_support::message_of;
-
-class CudaTensors : public testing_support::WithKolo {
- protected:
-  void SetUp() override {
-    WithKolo::SetUp();
-#ifndef KOLO_FAKE_CUDA
-    try {
-      local_device();
-    } catch (const InvalidArgumentError& error) {
-      GTEST_SKIP() << "no GPU: " << error.what();
-    }
-#endif
-    device_ = at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(local_device()));
-  }
-
-  at::TensorOptions on_device(at::ScalarType type = at::kFloat) const {
-    return at::TensorOptions().device(*device_).dtype(type);
-  }
-  at::Device device() const {
-    return *device_;
-  }
-  static int device_count() {
-    return static_cast<int>(c10::impl::getDeviceGuardImpl(at::kCUDA)->deviceCount());
-  }
-  c10::Stream new_stream() const {
-    return c10::impl::getDeviceGuardImpl(at::kCUDA)->getStreamFromGlobalPool(device(), false);
-  }
-
- private:
-  std::optional<at::Device> device_;
-};
-
-void expect_equal(const at::Tensor& actual, const at::Tensor& expected) {
-  EXPECT_TRUE(at::allclose(actual.cpu().to(at::kDouble), expected.cpu().to(at::kDouble)))
-      << actual.cpu() << "\n is not\n"
-      << expected.cpu();
-}
 
 double sum_of_ranks() {
   return size() * (size() - 1) / 2.0;
@@ -350,128 +304,6 @@ TEST_F(CudaTensors, CompressedGradientsAreRoundedOnce) {
     if (!travels) expect_equal(twice.grad(), at::full({3}, 1 + 0x1p-11 + 0x1p-30, at::kDouble));
   }
 }
-
-#ifdef KOLO_FAKE_CUDA
-
-std::vector<at::Tensor> many_parameters(const at::TensorOptions& options) {
-  std::vector<at::Tensor> parameters;
-  for (int i = 0; i < 50; ++i) parameters.push_back(at::ones({100}, options).requires_grad_());
-  return parameters;
-}
-
-at::Tensor loss_of(const std::vector<at::Tensor>& parameters) {
-  at::Tensor loss = parameters[0].sum();
-  for (std::size_t i = 1; i < parameters.size(); ++i) loss = loss + parameters[i].sum();
-  return loss;
-}
-
-// The host's part does not grow with the number of tensors.
-TEST_F(CudaTensors, AStepOfManyTensorsNeedsFewEvents) {
-  const c10::Stream stream = new_stream();
-  const c10::StreamGuard guard(stream);
-  const std::vector<at::Tensor> parameters = many_parameters(on_device());
-  DistributedOptimizer<torch::optim::SGD> optimizer(parameters, torch::optim::SGDOptions(0.1));
-  auto* const native = static_cast<cudaStream_t>(stream.native_handle());
-  fake_gpu::EventCounts before;
-  for (int step = 0; step < 6; ++step) {
-    before = fake_gpu::event_counts(native);
-    optimizer.zero_grad();
-    loss_of(parameters).backward();
-    optimizer.step();
-  }
-  const fake_gpu::EventCounts after = fake_gpu::event_counts(native);
-  // Autograd itself has its streams wait for each other.
-  EXPECT_LE(after.recorded - before.recorded, 10);
-  // A rank alone has no buckets, and each tensor a result.
-  if (size() > 1) {
-    EXPECT_LE(after.waited - before.waited, 10);
-  }
-}
-
-// Where a captured backward pass writes, say, also when kolo still holds what the device works
-// with.
-TEST_F(CudaTensors, GradientsStayWhereTheyAre) {
-  const c10::Stream stream = new_stream();
-  const c10::StreamGuard guard(stream);
-  for (const Compression compression : {Compression::None, Compression::Bf16}) {
-    const std::vector<at::Tensor> parameters = many_parameters(on_device());
-    DistributedOptimizer<torch::optim::SGD> optimizer(
-        parameters, torch::optim::SGDOptions(0.1),
-        DistributedOptimizerOptions().compression(compression));
-    for (int i = 0; i < 3; ++i) {  // then collectives are known, and buckets
-      optimizer.zero_grad(false);
-      loss_of(parameters).backward();
-      optimizer.step();
-    }
-    std::vector<const void*> places;
-    for (const at::Tensor& parameter : parameters)
-      places.push_back(parameter.grad().const_data_ptr());
-    const c10::Stream another = new_stream();
-    const c10::StreamGuard there(another);
-    std::atomic<bool> may_go_on{false};
-    fake_gpu::enqueue(static_cast<cudaStream_t>(another.native_handle()), [&may_go_on] {
-      while (!may_go_on) std::this_thread::yield();
-    });
-    optimizer.synchronize();
-    optimizer.synchronize();
-    for (std::size_t i = 0; i < parameters.size(); ++i)
-      EXPECT_EQ(parameters[i].grad().const_data_ptr(), places[i]) << i;
-    // What a rank drops meanwhile still comes to the others; its own stream would give it free.
-    if (rank() == 0) parameters[1].mutable_grad() = at::Tensor();
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    may_go_on = true;
-    expect_equal(parameters[0].grad(), at::full({100}, 1));
-    if (rank() != 0) expect_equal(parameters[1].grad(), at::full({100}, 1));
-  }
-}
-
-TEST_F(CudaTensors, HeldGradientsAreInFlight) {
-  const std::vector<at::Tensor> parameters = many_parameters(on_device());
-  DistributedOptimizer<torch::optim::SGD> optimizer(parameters, torch::optim::SGDOptions(0.1));
-  loss_of(parameters).backward();
-  EXPECT_THAT(message_of<InvalidArgumentError>([&] { optimizer.zero_grad(); }),
-              HasSubstr("is being reduced"));
-  EXPECT_THAT(message_of<InvalidArgumentError>([&] { loss_of(parameters).backward(); }),
-              HasSubstr("accumulated once more"));
-  optimizer.step();
-  expect_equal(parameters[0].detach(), at::full({100}, 0.9));  // which backward() did not reach
-}
-
-// What the host carries out over an MPI that is CUDA-aware, as this one says.
-TEST_F(CudaTensors, MpiMovesThemWhereTheyLie) {
-  const char* const broadcasts = std::getenv("KOLO_GPU_BROADCAST");
-  if (broadcasts == nullptr) GTEST_SKIP() << "NCCL broadcasts here";
-  const int before = fake_gpu::messages_on_device();
-  expect_equal(broadcast(at::full({7000}, rank(), on_device()), 0), at::zeros({7000}));
-  const int after = fake_gpu::messages_on_device();
-  if (rank() == 0) {
-    EXPECT_GT(after, before);
-  }
-  expect_equal(allreduce(at::ones({7000}, on_device()), AllreduceOptions().op(ReduceOp::Sum)),
-               at::full({7000}, size()));
-  EXPECT_EQ(fake_gpu::messages_on_device(), after);
-  const char* const setting = rank() == 0 ? "0" : "AUTO";
-  shutdown();
-  ASSERT_EQ(setenv("KOLO_CUDA_AWARE_MPI", setting, 1), 0);
-  init();
-  expect_equal(broadcast(at::full({7000}, rank(), on_device()), 0), at::zeros({7000}));
-  EXPECT_EQ(fake_gpu::messages_on_device(), after);
-  shutdown();
-  ASSERT_EQ(unsetenv("KOLO_CUDA_AWARE_MPI"), 0);
-  init();
-}
-
-TEST_F(CudaTensors, ABackwardPassThatIsCapturedIsRefused) {
-  const std::vector<at::Tensor> parameters = many_parameters(on_device());
-  DistributedOptimizer<torch::optim::SGD> optimizer(parameters, torch::optim::SGDOptions(0.1));
-  const at::Tensor loss = loss_of(parameters);
-  fake_gpu::capture(true);
-  EXPECT_THAT(message_of<InvalidArgumentError>([&] { loss.backward(); }),
-              HasSubstr("cannot be captured"));
-  fake_gpu::capture(false);
-}
-
-#endif
 
 }  // namespace
 }  // namespace kolo
