@@ -27,7 +27,7 @@ std::optional<Clock::duration> Backoff::pause(bool somebody_waits) {
   if (!idle_since_) idle_since_ = now;
   const Clock::duration idle = now - *idle_since_;
   const bool own_core =
-      options_.cores_per_rank >= options_.computing_threads + (somebody_waits ? 0 : 1);
+      has_core() || (somebody_waits && options_.cores_per_rank >= options_.computing_threads);
   if (own_core && idle < options_.spin) {
     cpu_pause();
     return std::nullopt;

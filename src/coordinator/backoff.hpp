@@ -21,6 +21,11 @@ class Backoff {
 
   explicit Backoff(const Options& options) : options_(options) {}
 
+  // What computes is a device: of the program's threads only the one that submits has to do.
+  void leave_computing_to_device() { options_.computing_threads = 1; }
+  // Whether a core is free for this thread, beside those that compute.
+  bool has_core() const { return options_.cores_per_rank >= options_.computing_threads + 1; }
+
   // Something moved: waiting starts anew.
   void reset() { idle_since_.reset(); }
 
@@ -28,7 +33,7 @@ class Backoff {
   std::optional<Clock::duration> pause(bool somebody_waits);
 
  private:
-  const Options options_;
+  Options options_;
   std::optional<Clock::time_point> idle_since_;
 };
 

@@ -68,6 +68,7 @@ Engine::Engine(std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> 
                                           : std::make_shared<timeline::Tracing>()),
       mailbox_(options.submitters_drive ? std::optional(kPatience) : std::nullopt,
                node == nullptr ? nullptr : node->own_doorbell()),
+      submitters_drive_(options.submitters_drive),
       transport_(std::move(transport)),
       node_(std::move(node)),
       backoff_(options.backoff),
@@ -93,7 +94,7 @@ Status Engine::submit(const std::shared_ptr<Operation>& operation) {
   operation->step = tracing_->step();
   Status status = mailbox_.submit(operation, packed, waits);
   if (!status.is_ok()) operation->let_go();
-  if (options_.submitters_drive && !waits && status.is_ok() && is_time_to_help(packed)) help();
+  if (submitters_drive_ && !waits && status.is_ok() && is_time_to_help(packed)) help();
   return status;
 }
 
@@ -250,7 +251,7 @@ bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& s
   const bool wanted = mailbox_.somebody_waits() || leave_deadline_;
   std::optional<Clock::duration> sleep = backoff_.pause(wanted);
   sleeps = sleep.has_value();
-  if (sleeps && options_.submitters_drive && !wanted) {
+  if (sleeps && submitters_drive_ && !wanted) {
     sleep = patience_;
     patience_ = std::min(patience_ * 2, kMostPatience);
   }
@@ -286,7 +287,16 @@ bool Engine::drain_mailbox() {
   return true;
 }
 
+void Engine::leave_computing_to_device() {
+  on_device_ = true;
+  backoff_.leave_computing_to_device();
+  if (!backoff_.has_core()) return;
+  submitters_drive_ = false;
+  mailbox_.lose_patience();
+}
+
 void Engine::submit_to_group(const std::shared_ptr<Operation>& operation) {
+  if (!on_device_ && operation->on_device != nullptr) leave_computing_to_device();
   Group* const of = group(operation->process_set);
   if (broken_) {  // accepted while the engine broke
     world().complete(operation, broken_status_);

@@ -104,6 +104,8 @@ class Engine {
   bool turn() KOLO_REQUIRES(seat_);
   bool drain_mailbox() KOLO_REQUIRES(seat_);
   void submit_to_group(const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(seat_);
+  // The first operation on a device has come.
+  void leave_computing_to_device() KOLO_REQUIRES(seat_);
   bool turn_groups() KOLO_REQUIRES(seat_);
   void change_process_sets() KOLO_REQUIRES(seat_);
   void add_process_set(const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(seat_);
@@ -135,6 +137,7 @@ class Engine {
   const std::shared_ptr<timeline::Tracing> tracing_;
   Mailbox mailbox_;
   std::atomic<std::uint32_t> packed_{0};  // submissions that were
+  std::atomic<bool> submitters_drive_;    // until a device computes, which leaves cores free
 
   // Held by who drives.
   Mutex seat_;
@@ -144,6 +147,7 @@ class Engine {
   int next_process_set_ KOLO_GUARDED_BY(seat_) = 1;
   Backoff backoff_ KOLO_GUARDED_BY(seat_);
   Clock::duration patience_ KOLO_GUARDED_BY(seat_);  // where submitters drive
+  bool on_device_ KOLO_GUARDED_BY(seat_) = false;    // there have been operations on one
   bool moved_ KOLO_GUARDED_BY(seat_) = false;        // something, since its thread last listened
   std::vector<Mailbox::Entry> entries_ KOLO_GUARDED_BY(seat_);
   // Set while shutting down.

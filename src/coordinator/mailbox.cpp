@@ -92,6 +92,12 @@ void Mailbox::wake() {
   doorbell_.ring();
 }
 
+void Mailbox::lose_patience() {
+  const MutexLock lock(mutex_);
+  patience_.reset();
+  if (std::exchange(submitted_, false)) wake();
+}
+
 // A thread that sleeps for good is woken once, to set its alarm. (Also for a boundary.)
 void Mailbox::wake_for_submission() {
   if (driven() || !patience_) return wake();

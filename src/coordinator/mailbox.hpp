@@ -87,6 +87,8 @@ class Mailbox {
   // helpers put off for a while, and in any case while a thread of the program drives.
   void park(std::optional<Clock::time_point> deadline) KOLO_EXCLUDES(mutex_);
   bool somebody_waits() const KOLO_EXCLUDES(mutex_);
+  // From now on the engine's thread is woken for each submission.
+  void lose_patience() KOLO_EXCLUDES(mutex_);
   // The operations are over; their names may be used again, or go to the next that wait for them.
   void release(const std::vector<Operation*>& operations) KOLO_EXCLUDES(mutex_);
   // From now on submissions fail with `reason`.
@@ -113,8 +115,8 @@ class Mailbox {
   bool waits_in_line(const Operation& operation) const KOLO_REQUIRES(mutex_);
   void enter(const std::shared_ptr<Operation>& operation, bool quietly) KOLO_REQUIRES(mutex_);
 
-  const std::optional<Clock::duration> patience_;
   mutable Mutex mutex_;
+  std::optional<Clock::duration> patience_ KOLO_GUARDED_BY(mutex_);
   shm::Doorbell doorbell_;  // wakes the engine's thread
   CondVar driver_condition_;
   std::atomic<bool> driven_{false};                               // changed under the lock
