@@ -195,6 +195,7 @@ inline nccl::Options device_options(int rank) {
   options.rank = rank;
   options.hierarchical_allreduce = std::getenv("KOLO_TEST_IN_STAGES") != nullptr;
   if (std::getenv("KOLO_TEST_OVER_HOST") != nullptr) options.over_host = all_operations();
+  options.piece_bytes = 64 << 10;
   return options;
 }
 

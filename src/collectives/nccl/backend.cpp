@@ -50,7 +50,7 @@ class NcclBackend final : public DeviceBackend {
         host_(host),
         card_{streams_->device(), options.rank, options.may_share},
         over_host_(over_host(options, host)),
-        carried_by_host_(streams_, host),
+        carried_by_host_(streams_, host, options.piece_bytes),
         memory_(streams_, options.free_kept),
         communicator_(*communicators_, host.rank(), host.size()) {
     if (options.hierarchical_allreduce && !is_over_host(OpKind::kAllreduce) &&
@@ -247,11 +247,11 @@ class NcclBackend final : public DeviceBackend {
  private:
   void make_levels(const Levels& of_host, Options options) {
     levels_ = of_host;
+    levels_->chunk = options.piece_bytes * static_cast<std::size_t>(of_host.slices);
     options.hierarchical_allreduce = false;
     options.over_host = {};
     if (of_host.local != nullptr) {
       within_ = std::make_unique<NcclBackend>(streams_, communicators_, *of_host.local, options);
-      levels_->chunk *= static_cast<std::size_t>(of_host.local->size());
     }
     if (of_host.cross != nullptr) {
       options.over_host = {OpKind::kAllreduce};

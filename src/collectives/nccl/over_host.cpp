@@ -10,8 +10,6 @@
 namespace kolo::nccl {
 namespace {
 
-// Large enough for the bus, small enough to begin early.
-constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 // So many of a tensor's pieces have memory at a time.
 constexpr std::size_t kPiecesAtOnce = 8;
 
@@ -40,11 +38,15 @@ class Staged final : public Work {
         parts_(std::move(parts)),
         copied_(parts_.size()) {}
 
+  // The memory may be that of a work before, which the reducing stream has waited for.
+
   Status start() override {
     const OnDevice here(streams_->device());
     if (!here.status().is_ok()) return here.status();
     if (Status s = pool_->take(bytes_, memory_); !s.is_ok()) return s;
     if (Status s = streams_->join(); !s.is_ok()) return s;
+    if (Status s = streams_->make_copying(); !s.is_ok()) return s;
+    if (Status s = after(streams_->to_host(), streams_->reducing()); !s.is_ok()) return s;
     for (std::size_t i = 0; i < std::min(parts_.size(), kPiecesAtOnce); ++i) {
       if (Status s = copy_there(i); !s.is_ok()) return s;
     }
@@ -62,19 +64,33 @@ class Staged final : public Work {
     work_.reset();
     const OnDevice here(streams_->device());
     status = here.status();
-    if (status.is_ok()) status = copy(parts_[current_].back, cudaMemcpyHostToDevice);
-    if (status.is_ok() && current_ + kPiecesAtOnce < parts_.size())
-      status = copy_there(current_ + kPiecesAtOnce);
+    if (status.is_ok()) status = copy_back();
     if (!status.is_ok()) return Progress::kFailed;
     return ++current_ == parts_.size() ? Progress::kDone : Progress::kAdvanced;
   }
 
  private:
-  // The device may still copy back what was in the part's memory before: only when it comes here
-  // is that the host's, also where there is nothing to copy.
+  Status after(cudaStream_t stream, cudaStream_t other) {
+    return wait_for(stream, other, *streams_->events());
+  }
+
+  // Only when the device comes here is the part's memory the host's, also where there is nothing
+  // to copy.
   Status copy_there(std::size_t part) {
     if (Status s = copy(parts_[part].there, cudaMemcpyDeviceToHost); !s.is_ok()) return s;
-    return streams_->events()->record(streams_->reducing(), copied_[part]);
+    return streams_->events()->record(streams_->to_host(), copied_[part]);
+  }
+
+  // Of the current part. Its memory is then that of a later one, or all have come.
+  Status copy_back() {
+    if (Status s = copy(parts_[current_].back, cudaMemcpyHostToDevice); !s.is_ok()) return s;
+    const std::size_t next = current_ + kPiecesAtOnce;
+    if (next < parts_.size()) {
+      Status status = after(streams_->to_host(), streams_->from_host());
+      return status.is_ok() ? copy_there(next) : status;
+    }
+    if (current_ + 1 < parts_.size()) return Status::ok();
+    return after(streams_->reducing(), streams_->from_host());
   }
 
   Progress begin_when_copied(Status& status) {
@@ -86,13 +102,14 @@ class Staged final : public Work {
   }
 
   Status copy(const std::vector<Span>& spans, cudaMemcpyKind kind) const {
+    const bool back = kind == cudaMemcpyHostToDevice;
+    cudaStream_t const stream = back ? streams_->from_host() : streams_->to_host();
     for (const Span& span : spans) {
       if (span.bytes == 0) continue;
       std::byte* const host = memory_.get() + span.at;
-      const bool back = kind == cudaMemcpyHostToDevice;
       Status status =
           cuda_status(cudaMemcpyAsync(back ? span.device : host, back ? host : span.device,
-                                      span.bytes, kind, streams_->reducing()),
+                                      span.bytes, kind, stream),
                       "cudaMemcpyAsync");
       if (!status.is_ok()) return status;
     }
@@ -146,18 +163,21 @@ class Direct final : public Work {
   std::unique_ptr<Work> work_;
 };
 
-std::size_t ring_bytes(std::size_t bytes) {
-  return std::min(bytes, kPiecesAtOnce * kPieceBytes);
-}
+// A tensor that goes its way in pieces. Their memory is a ring.
+struct InPieces {
+  std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  std::size_t piece = 0;
+  std::size_t ring() const { return std::min(bytes, kPiecesAtOnce * piece); }
+};
 
-// A part for each piece of a tensor, at least one; their memory is a ring of ring_bytes().
+// A part for each piece, at least one.
 template <typename Make>
-std::vector<Part> in_pieces(std::byte* data, std::size_t bytes, bool there, bool back,
-                            const Make& make) {
+std::vector<Part> parts_of(const InPieces& tensor, bool there, bool back, const Make& make) {
   std::vector<Part> parts;
-  for (std::size_t begin = 0; begin < bytes || parts.empty(); begin += kPieceBytes) {
-    const Span span{data + begin, begin % (kPiecesAtOnce * kPieceBytes),
-                    std::min(kPieceBytes, bytes - begin)};
+  for (std::size_t begin = 0; begin < tensor.bytes || parts.empty(); begin += tensor.piece) {
+    const Span span{tensor.data + begin, begin % (kPiecesAtOnce * tensor.piece),
+                    std::min(tensor.piece, tensor.bytes - begin)};
     Part& part = parts.emplace_back();
     if (there) part.there = {span};
     if (back) part.back = {span};
@@ -227,8 +247,9 @@ std::unique_ptr<Work> OverHost::allreduce(Turn turn, void* data, std::size_t cou
     Part part{{all}, {all}, [make, all](std::byte* memory) { return make(memory, all.bytes); }};
     return std::make_unique<Staged>(streams_, pool_, all_bytes, std::vector<Part>{std::move(part)});
   }
-  return std::make_unique<Staged>(streams_, pool_, ring_bytes(all_bytes),
-                                  in_pieces(bytes, all_bytes, true, true, make));
+  const InPieces pieces{bytes, all_bytes, piece_bytes_};
+  return std::make_unique<Staged>(streams_, pool_, pieces.ring(),
+                                  parts_of(pieces, true, true, make));
 }
 
 std::unique_ptr<Work> OverHost::broadcast(Turn turn, void* data, std::size_t bytes, int root) {
@@ -238,12 +259,12 @@ std::unique_ptr<Work> OverHost::broadcast(Turn turn, void* data, std::size_t byt
     });
   }
   const bool is_root = host_.rank() == root;
+  const InPieces pieces{static_cast<std::byte*>(data), bytes, piece_bytes_};
   return std::make_unique<Staged>(
-      streams_, pool_, ring_bytes(bytes),
-      in_pieces(static_cast<std::byte*>(data), bytes, is_root, !is_root,
-                [this, turn, root](std::byte* memory, std::size_t size) {
-                  return host_.broadcast(next(turn), memory, size, root);
-                }));
+      streams_, pool_, pieces.ring(),
+      parts_of(pieces, is_root, !is_root, [this, turn, root](std::byte* memory, std::size_t size) {
+        return host_.broadcast(next(turn), memory, size, root);
+      }));
 }
 
 std::unique_ptr<Work> OverHost::allgather(Turn turn, void* data,
@@ -308,13 +329,13 @@ std::unique_ptr<Work> OverHost::transfer(Turn turn, void* data, std::size_t byte
       return host_.transfer(next(turn), data, bytes, source, destination);
     });
   }
+  const InPieces pieces{static_cast<std::byte*>(data), bytes, piece_bytes_};
   return std::make_unique<Staged>(
-      streams_, pool_, ring_bytes(bytes),
-      in_pieces(static_cast<std::byte*>(data), bytes, host_.rank() == source,
-                host_.rank() == destination,
-                [this, turn, source, destination](std::byte* memory, std::size_t size) {
-                  return host_.transfer(next(turn), memory, size, source, destination);
-                }));
+      streams_, pool_, pieces.ring(),
+      parts_of(pieces, host_.rank() == source, host_.rank() == destination,
+               [this, turn, source, destination](std::byte* memory, std::size_t size) {
+                 return host_.transfer(next(turn), memory, size, source, destination);
+               }));
 }
 
 }  // namespace kolo::nccl

@@ -1,7 +1,7 @@
 // Collectives of device tensors that the host carries out. Where it only moves values, over a
 // transport that takes device memory, they are read and written where they lie. Else they are
 // copied to pinned memory in pieces, each of which goes its way while the next ones are still being
-// copied, and back.
+// copied, and others back.
 #pragma once
 
 #include <cstdint>
@@ -37,9 +37,10 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
 class OverHost {
  public:
   // `host` outlives this, and is that of the same group.
-  OverHost(std::shared_ptr<Streams> streams, Backend& host)
+  OverHost(std::shared_ptr<Streams> streams, Backend& host, std::size_t piece_bytes)
       : streams_(std::move(streams)),
         host_(host),
+        piece_bytes_(piece_bytes),
         pool_(std::make_shared<PinnedPool>(streams_->device())) {}
 
   std::unique_ptr<Work> allreduce(Turn turn, void* data, std::size_t count,
@@ -58,6 +59,7 @@ class OverHost {
  private:
   const std::shared_ptr<Streams> streams_;
   Backend& host_;
+  const std::size_t piece_bytes_;  // of whole elements
   const std::shared_ptr<PinnedPool> pool_;
   Turn next_;
 };

@@ -1,5 +1,6 @@
 #include "collectives/nccl/streams.hpp"
 
+#include <initializer_list>
 #include <utility>
 
 #include "collectives/nccl/check.hpp"
@@ -85,23 +86,38 @@ Status wait_for(cudaStream_t stream, const Point& point) {
   return cuda_status(cudaStreamWaitEvent(stream, point.event(), 0), "cudaStreamWaitEvent");
 }
 
+Status wait_for(cudaStream_t stream, cudaStream_t other, Events& events) {
+  std::shared_ptr<Point> now;
+  if (Status s = events.record(other, now); !s.is_ok()) return s;
+  return wait_for(stream, *now);
+}
+
 // --- streams ---
+
+namespace {
+
+// Of the highest priority, on the current device.
+Status make(std::initializer_list<cudaStream_t*> streams) {
+  int least = 0;
+  int greatest = 0;
+  Status status = cuda_status(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+                              "cudaDeviceGetStreamPriorityRange");
+  for (cudaStream_t* const stream : streams) {
+    if (!status.is_ok()) return status;
+    status = cuda_status(cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, greatest),
+                         "cudaStreamCreateWithPriority");
+  }
+  return status;
+}
+
+}  // namespace
 
 Status Streams::create(std::shared_ptr<Events> events, std::unique_ptr<Streams>& streams) {
   const OnDevice here(events->device());
   if (!here.status().is_ok()) return here.status();
   if (Status s = load_kernels(); !s.is_ok()) return s;
-  int least = 0;
-  int greatest = 0;
-  Status status = cuda_status(cudaDeviceGetStreamPriorityRange(&least, &greatest),
-                              "cudaDeviceGetStreamPriorityRange");
-  if (!status.is_ok()) return status;
   std::unique_ptr<Streams> made(new Streams(std::move(events)));
-  for (cudaStream_t* const stream : {&made->packing_, &made->reducing_}) {
-    status = cuda_status(cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, greatest),
-                         "cudaStreamCreateWithPriority");
-    if (!status.is_ok()) return status;
-  }
+  if (Status s = make({&made->packing_, &made->reducing_}); !s.is_ok()) return s;
   streams = std::move(made);
   return Status::ok();
 }
@@ -109,15 +125,17 @@ Status Streams::create(std::shared_ptr<Events> events, std::unique_ptr<Streams>&
 // What is on them still ends. The process may be ending, and CUDA gone before this.
 Streams::~Streams() {
   const OnDevice here(device());
-  for (cudaStream_t stream : {packing_, reducing_}) {
+  for (cudaStream_t stream : {packing_, reducing_, to_host_, from_host_}) {
     if (stream != nullptr) static_cast<void>(cudaStreamDestroy(stream));
   }
 }
 
 Status Streams::join() {
-  std::shared_ptr<Point> packed;
-  if (Status s = events_->record(packing_, packed); !s.is_ok()) return s;
-  return wait_for(reducing_, *packed);
+  return wait_for(reducing_, packing_, *events_);
+}
+
+Status Streams::make_copying() {
+  return from_host_ == nullptr ? make({&to_host_, &from_host_}) : Status::ok();
 }
 
 void Streams::begin_span() {

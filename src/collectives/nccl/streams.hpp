@@ -74,12 +74,15 @@ class Events : public std::enable_shared_from_this<Events> {
 
 // What comes next on the stream comes after the point.
 Status wait_for(cudaStream_t stream, const Point& point);
+// After all that is on the other one now.
+Status wait_for(cudaStream_t stream, cudaStream_t other, Events& events);
 
 class WorkSpan;
 class Timing;
 
-// A group's two streams, of the highest priority: what packs tensors does not wait for the
-// collective before.
+// A group's streams, of the highest priority: what packs tensors does not wait for the collective
+// before. Copies for what the host carries out have two, one each way, for NCCL enqueues by itself
+// on the reducing one.
 class Streams {
  public:
   static Status create(std::shared_ptr<Events> events, std::unique_ptr<Streams>& streams);
@@ -95,6 +98,11 @@ class Streams {
   // What comes next on the reducing stream comes after all that is on the packing one.
   Status join();
 
+  // Those of copies: made by the first call, which must come before the others.
+  Status make_copying();
+  cudaStream_t to_host() const { return to_host_; }
+  cudaStream_t from_host() const { return from_host_; }
+
   // From now on mark() notes in a new span when the device comes to a place in a queue; without
   // begin_span(), or after take_span(), it does nothing.
   void begin_span();
@@ -108,6 +116,8 @@ class Streams {
   const std::shared_ptr<Events> events_;
   cudaStream_t packing_ = nullptr;
   cudaStream_t reducing_ = nullptr;
+  cudaStream_t to_host_ = nullptr;
+  cudaStream_t from_host_ = nullptr;
   std::shared_ptr<Timing> timing_;  // null before the first span
   std::shared_ptr<WorkSpan> span_;  // of the work that is being enqueued; null: not timed
 };
