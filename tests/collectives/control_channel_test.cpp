@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <numeric>
@@ -51,7 +54,13 @@ Bytes message(int rank, int n) {
   std::mt19937 random(static_cast<unsigned>(rank * 1000 + n));
   constexpr std::size_t kLengths[] = {0, 1, 5, 55, 56, 57, 112, 113, 4000, 200'000};
   Bytes bytes(kLengths[random() % std::size(kLengths)]);
-  for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
+  std::array<std::byte, 64> some;
+  for (std::byte& byte : some) byte = static_cast<std::byte>(random());
+  for (std::size_t i = 0; i < bytes.size(); i += some.size()) {
+    std::memcpy(some.data(), &i, sizeof i);
+    std::copy_n(some.begin(), std::min(some.size(), bytes.size() - i),
+                bytes.begin() + static_cast<std::ptrdiff_t>(i));
+  }
   return bytes;
 }
 
