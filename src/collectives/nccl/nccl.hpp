@@ -19,11 +19,11 @@ struct Options {
   std::set<OpKind> over_host;
   // Allreduce goes in stages: NCCL within each node, the host between nodes; of all ranks alike.
   bool hierarchical_allreduce = false;
+  // Where there is no memory on the device: others give back what they only keep. Or empty.
+  std::function<void()> free_kept;
   // What goes through pinned memory at a time, and, in stages, for each slice. Large enough for the
   // bus, small enough to begin early.
   std::size_t piece_bytes = std::size_t{4} << 20;
-  // Where there is no memory on the device: others give back what they only keep. Or empty.
-  std::function<void()> free_kept;
 };
 
 // Whether kolo was built for this at all; else why not, and what to do.
