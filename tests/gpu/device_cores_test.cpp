@@ -42,7 +42,7 @@ TEST(DeviceCores, AreForTheEnginesThread) {
   if (!is_nccl_alone()) GTEST_SKIP() << "it does not depend on who carries operations out";
   // Other processes may take the cores meanwhile.
   bool is_sooner = false;
-  for (int attempt = 0; attempt < 6 && !is_sooner; ++attempt)
+  for (int attempt = 0; attempt < 3 && !is_sooner; ++attempt)
     is_sooner = time_until_noticed(2) * 2 < time_until_noticed(1);
   EXPECT_TRUE(is_sooner);
 }
