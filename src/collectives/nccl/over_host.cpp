@@ -38,8 +38,7 @@ class Staged final : public Work {
         parts_(std::move(parts)),
         copied_(parts_.size()) {}
 
-  // The memory may be that of a work before, which the reducing stream has waited for.
-
+  // The memory may be that of a work before, whose copies the reducing stream waits for.
   Status start() override {
     const OnDevice here(streams_->device());
     if (!here.status().is_ok()) return here.status();

@@ -96,7 +96,7 @@ Status wait_for(cudaStream_t stream, cudaStream_t other, Events& events) {
 
 namespace {
 
-// Of the highest priority, on the current device.
+// Those that are not there yet: of the highest priority, on the current device.
 Status make(std::initializer_list<cudaStream_t*> streams) {
   int least = 0;
   int greatest = 0;
@@ -104,6 +104,7 @@ Status make(std::initializer_list<cudaStream_t*> streams) {
                               "cudaDeviceGetStreamPriorityRange");
   for (cudaStream_t* const stream : streams) {
     if (!status.is_ok()) return status;
+    if (*stream != nullptr) continue;
     status = cuda_status(cudaStreamCreateWithPriority(stream, cudaStreamNonBlocking, greatest),
                          "cudaStreamCreateWithPriority");
   }
