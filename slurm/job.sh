@@ -115,7 +115,7 @@ requeue() {
   for ((i = 0; i < 12; ++i)); do  # Slurm's controller may be away for a while
     state=$(scontrol show job "$this" | grep -oPm1 'JobState=\K\w+')
     case $state in
-      RUNNING)
+      RUNNING | SIGNALING | RESIZING)  # SIGNALING: not every node has answered to the signal that told of the limit
         [ -n "$said" ] || say "$1: it is requeued"
         said=yes
         if scontrol requeue "$this"; then break; fi

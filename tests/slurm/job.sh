@@ -46,7 +46,7 @@ await() {  # await SECONDS
   local i
   for ((i = 0; i < 5 * $1; ++i)); do
     end=$(state_of "$id")
-    case $end in PENDING* | RUNNING* | COMPLETING* | REQUEUED*) sleep 0.2 ;; *) return ;; esac
+    case $end in PENDING* | RUNNING* | SIGNALING* | COMPLETING* | REQUEUED*) sleep 0.2 ;; *) return ;; esac
   done
   slurm scancel "$id"
 }

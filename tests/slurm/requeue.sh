@@ -101,6 +101,31 @@ KOLO_MAX_RESTARTS=2 job "$work/again.log" --nodes=1 --ntasks-per-node=1 "${half[
 check "a job is not requeued for ever" is "$end" "FAILED 2"
 check "and says so" grep -q 'It was restarted 2 times already, and KOLO_MAX_RESTARTS is 2: it ends' "$log"
 
+# At a time limit Slurm sends SIGCONT first, and shows SIGNALING until each node has answered. One of them is slow.
+KOLO_LAUNCHER=srun submit "$work/slow.log" --nodes=2 --ntasks-per-node=1 "${half[@]}" "$source/slurm/gpu2.sbatch" \
+  sh -c "touch $work/slow.\$SLURM_PROCID; until [ -e $work/slow.end ]; do sleep 0.1; done; exit 75"
+for ((i = 0; i < 300; ++i)); do
+  [[ ! -e $work/slow.0 || ! -e $work/slow.1 ]] || break
+  sleep 0.1
+done
+slurmd=$(< "$work/cluster/run/slurmd.node2.pid")
+kill -STOP "$slurmd"
+slurm scancel --signal=CONT "$id" &
+for ((i = 0; i < 50; ++i)); do
+  [[ $(state_of "$id") != SIGNALING* ]] || break
+  sleep 0.1
+done
+check "a job that is being signalled says so" is "$(state_of "$id")" "SIGNALING 0"
+touch "$work/slow.end"
+for ((i = 0; i < 100; ++i)); do
+  ! grep -q 'it is' "$log" || break
+  sleep 0.1
+done
+kill -CONT "$slurmd"
+wait
+slurm scancel "$id"
+check "it is requeued all the same" is "$(why_requeued)" "$saved"
+
 id=$limited log=$limited_log
 await 300
 check "a time limit" is "${end%% *} $((${end##* } > 0))" "COMPLETED 1"
