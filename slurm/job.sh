@@ -12,6 +12,9 @@ restarts=${SLURM_RESTART_COUNT:-0}
 # A task of an array by its own name: the number of one of them means all.
 this=${SLURM_ARRAY_TASK_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
 this=${this:-$SLURM_JOB_ID}
+# Ranks get what this shell has: sbatch --export=... would hold for each srun, too.
+export SLURM_EXPORT_ENV=ALL
+unset SRUN_EXPORT_ENV
 
 say() { echo "kolo job $this, start $((restarts + 1)), $(date '+%F %T'): $*"; }
 
@@ -56,9 +59,9 @@ start() {
       # --gres=none, here and below: one node may not have all GPUs of a job that asked for a total (--gpus).
       for ((i = 0; i < 2 * restarts; ++i)); do srun --nodes=1 --ntasks=1 --gres=none --mpi=none true < /dev/null; done
       tell_ranks
-      # A rank that has ended ends no others (--wait=0, whatever srun's default is): one may still write or evaluate, and
-      # --kill-on-bad-exit would kill those that still save. kolo's waits for a rank that is gone end by themselves.
-      exec srun --mpi="$KOLO_SRUN_MPI" --wait=0 --label "$@"
+      # A rank that has ended ends no others, whatever the cluster's defaults are (WaitTime, KillOnBadExit): one may still
+      # save, write or evaluate. kolo's waits for a rank that is gone end by themselves.
+      exec srun --mpi="$KOLO_SRUN_MPI" --wait=0 --kill-on-bad-exit=0 --label "$@"
       ;;
     mpirun)
       tell_ranks
@@ -71,7 +74,7 @@ start() {
 # the ranks of mpirun a task listens that does nothing else.
 listen() {
   local code=0
-  srun --overlap --nodes=1 --ntasks=1 --nodelist="$SLURMD_NODENAME" --gres=none --mpi=none --quiet \
+  srun --overlap --nodes=1 --ntasks=1 --nodelist="$SLURMD_NODENAME" --gres=none --mem=0 --mpi=none --quiet \
     bash -c 'trap "exit 76" TERM; sleep infinity & wait' < /dev/null > /dev/null 2>&1 || code=$?
   if ((code == 76)); then kill -TERM $$ 2> /dev/null; fi
 }
@@ -89,14 +92,15 @@ preempted() {
 
 # probe NODE: whether it starts a process within half a minute.
 probe() {
-  timeout -k 5 30 srun --overlap --nodes=1 --ntasks=1 --nodelist="$1" --gres=none --mpi=none true < /dev/null > /dev/null 2>&1
+  timeout -k 5 30 srun --overlap --nodes=1 --ntasks=1 --nodelist="$1" --gres=none --mem=0 --mpi=none true < /dev/null > /dev/null 2>&1
 }
 
-# The nodes of the job that start no process, while this one does, or have been started anew since the job was.
+# The nodes of the job that start no process, while this one does, or have been started anew since the job was. Fails if
+# nothing is known of them: Slurm's controller may be away with a node, or be busy.
 lost_nodes() {
   local node shown begin
   begin=$(when_of StartTime "$(scontrol show job "$this")")
-  [ -n "$begin" ] && probe "$SLURMD_NODENAME" || return 0  # then nothing is known of the others
+  [ -n "$begin" ] && probe "$SLURMD_NODENAME" || return 1
   for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
     shown=$(scontrol show node "$node")
     if [[ $(when_of BootTime "$shown") > $begin || $(when_of SlurmdStartTime "$shown") > $begin ]] || ! probe "$node"; then
@@ -107,38 +111,50 @@ lost_nodes() {
 
 # requeue WHY: ends this script, for a requeued job begins anew.
 requeue() {
-  local state i said=''
+  local job state i requeued='' said='' told=''
+  trap 'told=yes' USR1 TERM
   if ((restarts >= KOLO_MAX_RESTARTS)); then
     say "$1. It was restarted $restarts times already, and KOLO_MAX_RESTARTS is $KOLO_MAX_RESTARTS: it ends"
     exit 1
   fi
   for ((i = 0; i < 12; ++i)); do  # Slurm's controller may be away for a while
-    state=$(scontrol show job "$this" | grep -oPm1 'JobState=\K\w+')
+    job=$(scontrol show job "$this")
+    state=$(grep -oPm1 'JobState=\K\w+' <<< "$job")
+    if (($(grep -oPm1 'Restarts=\K\d+' <<< "$job" || echo 0) > restarts)); then  # whatever state it is in
+      say "$1: Slurm has requeued it already"
+      requeued=yes
+      break
+    fi
     case $state in
-      RUNNING | SIGNALING | RESIZING)  # SIGNALING: not every node has answered to the signal that told of the limit
-        [ -n "$said" ] || say "$1: it is requeued"
-        said=yes
-        if scontrol requeue "$this"; then break; fi
-        ;;
-      PENDING | REQUEUE*)
-        say "$1: Slurm has requeued it already"
-        break
-        ;;
-      ?*)
+      '') ;;
+      COMPLETING | COMPLETED | CANCELLED | FAILED | TIMEOUT | PREEMPTED | NODE_FAIL | BOOT_FAIL | DEADLINE | OUT_OF_MEMORY | REVOKED)
         say "$1, but Slurm is ending the job ($state), as scancel has it do: it is not requeued"
         exit 1
+        ;;
+      *)  # RUNNING, or what a running job shows for a while: SIGNALING, STOPPED, SUSPENDED, RESIZING, ...
+        [ -n "$said" ] || say "$1: it is requeued"
+        said=yes
+        if scontrol requeue "$this"; then
+          requeued=yes
+          break
+        fi
         ;;
     esac
     sleep 10
   done
-  trap - USR1 TERM
-  sleep 60  # Slurm ends this script
-  say "Slurm has not requeued it: submit it again, it goes on from its checkpoint"
+  if [ -z "$requeued" ]; then
+    say "Slurm has not requeued it: submit it again, it goes on from its checkpoint"
+  else
+    for ((i = 0; i < 60; ++i)); do  # until Slurm ends this script
+      [ -z "$told" ] || break
+      sleep 1
+    done
+  fi
   exit 75
 }
 
 job() {
-  local process code lost
+  local process code lost i
   (($# > 0)) || { say "which program? sbatch [OPTIONS] ${0##*/} PROGRAM [ARGUMENTS]"; exit 2; }
   case $KOLO_LAUNCHER in srun | mpirun) ;; *) say "KOLO_LAUNCHER=$KOLO_LAUNCHER is neither srun nor mpirun"; exit 2 ;; esac
   # Slurm requeues by itself, too, when a node fails.
@@ -160,10 +176,16 @@ job() {
     0) say "done"; exit 0 ;;
     75) requeue "it has saved its state" ;;
   esac
-  [ -z "$asked" ] || requeue "exit code $code after it was asked to stop, so it goes on from its newest checkpoint"
-  if preempted; then requeue "exit code $code when it was preempted, so it goes on from its newest checkpoint"; fi
-  lost=$(lost_nodes | paste -sd, -)
-  [ -z "$lost" ] || requeue "exit code $code, and $lost was lost"
-  say "exit code $code, and all nodes are there: it failed by its own fault and is not requeued"
+  for ((i = 0; i < 6; ++i)); do
+    [ -z "$asked" ] || requeue "exit code $code after it was asked to stop, so it goes on from its newest checkpoint"
+    if preempted; then requeue "exit code $code when it was preempted, so it goes on from its newest checkpoint"; fi
+    if lost=$(lost_nodes); then
+      [ -z "$lost" ] || requeue "exit code $code, and $(paste -sd, <<< "$lost") was lost"
+      say "exit code $code, and all nodes are there: it failed by its own fault and is not requeued"
+      exit "$code"
+    fi
+    sleep 10
+  done
+  say "exit code $code. Slurm does not answer, or starts nothing on $SLURMD_NODENAME, so nothing is known of the nodes: it is not requeued. If one was lost, submit it again"
   exit "$code"
 }

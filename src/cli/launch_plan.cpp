@@ -181,9 +181,12 @@ std::string rendezvous_address(const LaunchRequest& request) {
 LaunchPlan plan_launcher(const LaunchRequest& request) {
   LaunchPlan plan;
   plan.set = request.extra;
-  // Launchers start their daemons by srun, which must not give them the CPUs of one task alone.
-  if (request.allocation.system == BatchSystem::kSlurm)
-    plan.unset = {"SRUN_CPUS_PER_TASK", "SLURM_EXACT"};
+  // Launchers start their daemons by srun, which must not give them the CPUs of one task alone, nor,
+  // after sbatch --export, less than this process's environment.
+  if (request.allocation.system == BatchSystem::kSlurm) {
+    plan.unset = {"SRUN_CPUS_PER_TASK", "SLURM_EXACT", "SRUN_EXPORT_ENV"};
+    plan.set.emplace_back("SLURM_EXPORT_ENV", "ALL");
+  }
   if (request.kind == LauncherKind::kHydra) {
     const std::string extra = "HYDRA_LAUNCHER_EXTRA_ARGS";
     if (request.allocation.in_step)

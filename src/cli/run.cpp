@@ -195,10 +195,11 @@ int run_job(const RunOptions& options, const Lookup& environment, StepLeader* le
     if (timeout > 0) timeout = std::max(0.001, timeout - to_seconds(Clock::now() - begin));
     const JobEnd end = supervise(plan, {output, timeout, options.stop_seconds, leader});
     if (!can_be_restarted(end) || restarts == options.max_restarts) return end.code;
-    std::cerr << "kolo run: starts the job again, " << restarts + 1 << " of "
-              << options.max_restarts << " times\n";
     std::this_thread::sleep_for(
         std::chrono::seconds(1));  // a job that fails at once should not keep the machine busy
+    if (is_asked_to_stop()) return end.code;
+    std::cerr << "kolo run: starts the job again, " << restarts + 1 << " of "
+              << options.max_restarts << " times\n";
   }
 }
 

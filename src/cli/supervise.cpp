@@ -73,6 +73,7 @@ class Supervisor {
   int stopped_by_ = 0;          // the signal that kolo run got
   bool failed_before_ = false;  // a rank had failed by itself when it came
   bool timed_out_ = false;
+  bool asked_to_save_ = false;  // by SIGUSR1: ranks that do not catch it yet end by it
   bool ending_ = false;  // the launcher was told to end the job
   std::optional<Clock::time_point> failed_at_, timeout_at_, end_at_, stop_at_, kill_at_;
   Clock::time_point drain_until_;
@@ -152,6 +153,7 @@ void Supervisor::on_signal(int number) {
   if (number == SIGCHLD) {
     reap();
   } else if (number == SIGUSR1 || number == SIGUSR2) {
+    if (number == SIGUSR1) asked_to_save_ = true;
     if (!status_) ::kill(launcher_, number);
   } else if (number == SIGCONT) {
     return;  // only wakes the loop: a terminal may be readable again
@@ -303,13 +305,22 @@ JobEnd Supervisor::run() {
   while (!is_over()) step();
   const int code = conclude();
   finish_output();
-  return {code, stopped_by_ != 0 || timed_out_};
+  return {code, stopped_by_ != 0 || timed_out_ || asked_to_save_};
 }
 
 }  // namespace
 
 JobEnd supervise(const LaunchPlan& plan, const JobOptions& options) {
   return Supervisor(plan, options).run();
+}
+
+bool is_asked_to_stop() {
+  sigset_t pending;
+  check(::sigpending(&pending), "sigpending");
+  for (const int number : {SIGTERM, SIGINT, SIGQUIT, SIGHUP, SIGUSR1}) {
+    if (::sigismember(&pending, number) == 1) return true;
+  }
+  return false;
 }
 
 }  // namespace kolo::cli

@@ -16,7 +16,7 @@ struct JobOptions {
 
 struct JobEnd {
   int code = 0;
-  bool was_stopped = false;  // by a signal to this process, or by the time limit
+  bool was_stopped = false;  // a signal to this process asked for it (SIGUSR1, too), or the time limit
 };
 
 inline constexpr int kTimeoutExitCode = 124;  // as of timeout(1)
@@ -26,5 +26,8 @@ inline constexpr int kLostExitCode = 1;       // the launcher is content, but ra
 // first. The code is the job's exit code. When it returns, nothing of the job is left on this host
 // unless the job succeeded. Call from a process with one thread.
 JobEnd supervise(const LaunchPlan& plan, const JobOptions& options);
+
+// Whether a signal that asks a job to stop has come since supervise() has returned.
+bool is_asked_to_stop();
 
 }  // namespace kolo::cli

@@ -75,7 +75,8 @@ TEST(LaunchPlan, TellsOpenMpiTheHostsOfASlurmJobByItsVariables) {
   request.allocation.hosts = {{"n1", 1}, {"n3", 1}};
   request.allocation.system = BatchSystem::kSlurm;
   EXPECT_THAT(line_of(request),
-              testing::StartsWith("env -u SRUN_CPUS_PER_TASK -u SLURM_EXACT SLURM_NODELIST=n1,n3 "
+              testing::StartsWith("env -u SRUN_CPUS_PER_TASK -u SLURM_EXACT -u SRUN_EXPORT_ENV "
+                                  "SLURM_EXPORT_ENV=ALL SLURM_NODELIST=n1,n3 "
                                   "SLURM_TASKS_PER_NODE=3,2 mpirun -np 5 --bind-to none "));
   request.kind = LauncherKind::kHydra;
   EXPECT_THAT(line_of(request), HasSubstr(" mpirun -np 5 -hosts n1:3,n3:2 "));

@@ -161,11 +161,15 @@ check "and says so" last_line_is "kolo run: the time limit of --timeout has pass
 check "with nothing left" nothing_left
 
 # Signals to kolo run.
-stop() {  # stop SIGNAL PROGRAM [PREFIX...]
-  : > out.txt  # what the last test left there must not be taken for this one's
-  timeout -k 5 60 "${@:3}" "$bin/kolo" run -np 2 sh -c "$2" > out.txt 2> err.txt < /dev/null &
+stop() {  # stop SIGNAL PROGRAM [PREFIX...]: when both ranks have said "up", or kolo run has said $await
+  : > out.txt > err.txt  # what the last test left there must not be taken for this one's
+  # shellcheck disable=SC2086
+  timeout -k 5 60 "${@:3}" "$bin/kolo" run -np 2 ${options-} sh -c "$2" > out.txt 2> err.txt < /dev/null &
   local runner=$! start
-  for _ in $(seq 100); do [ "$(grep -c up out.txt)" = 2 ] && break; sleep 0.1; done
+  for _ in $(seq 100); do
+    if [ "${await-}" ]; then grep -q "$await" err.txt && break; else [ "$(grep -c up out.txt)" = 2 ] && break; fi
+    sleep 0.1
+  done
   start=$SECONDS
   kill "-$1" "$(pgrep -P $runner)"
   wait $runner 2> /dev/null
@@ -294,6 +298,16 @@ kolo run -np 2 --max-restarts 5 sh -c 'exit 75'
 check "nor what asks its starter for that" is "$code $(grep -c 'starts the job again' err.txt)" "75 0"
 kolo run -np 2 --max-restarts 5 ./nothing
 check "nor what cannot be started" is "$code $(grep -c 'starts the job again' err.txt)" "127 0"
+options="--max-restarts 5"
+stop USR1 "echo up; sleep 30; : $mark"
+check "nor what SIGUSR1 has ended" is "$code $(grep -c 'starts the job again' err.txt)" "138 0"
+await="the job was ended"
+for _ in 1 2 3; do  # it has a second, which may be too little for this test
+  stop USR1 'echo up; [ "$KOLO_RESTART_COUNT" = 0 ] || sleep 30; exit 7'
+  [ "$code" = 138 ] || break
+done
+check "nor where it comes between two starts" is "$code $(grep -c 'starts the job again' err.txt)" "7 0"
+unset options await
 
 # Open MPI 5 names a folder by its process id, and would not start where a dead one has left such a folder.
 mkdir full

@@ -58,6 +58,8 @@ ReturnToService=2
 EnforcePartLimits=ALL
 SlurmdTimeout=8
 KillWait=3
+# What a rank's end must not do to the others, though clusters are set up so.
+KillOnBadExit=1
 MailProg=/bin/true
 GresTypes=gpu
 $(for node in "${nodes[@]}"; do

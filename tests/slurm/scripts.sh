@@ -44,6 +44,15 @@ KOLO_LAUNCHER=mpirun job "$work/one-task.log" --nodes=2 --ntasks-per-node=1 --cp
 check "one task a node, mpirun: the ranks share its CPUs" is "$end $(printed "$log")" "COMPLETED 0 $(expected 2 3 2 0,1,2)"
 export OMP_NUM_THREADS=1
 
+# srun would hand on no more than sbatch has been told to, and nothing of what job.sh sets.
+for launcher in srun mpirun; do
+  KOLO_LAUNCHER=$launcher job "$work/export-$launcher.log" --nodes=2 --export=PATH,KOLO_LAUNCHER,KOLO_DOCTOR,OMPI_ALLOW_RUN_AS_ROOT,OMPI_ALLOW_RUN_AS_ROOT_CONFIRM,OMPI_MCA_btl_tcp_if_include,OMPI_MCA_pml \
+    "$source/slurm/cpu.sbatch" "$ranks"
+  check "sbatch --export: the ranks of $launcher have what the script has" is "$end
+$(printed "$log")" "COMPLETED 0
+$(expected 2 4 8 none)"
+done
+
 printf -- '--lr 0.5\n--lr 1.0 --name {}' > "$work/settings.txt"  # no newline at the end
 export KOLO_LAUNCHER=srun
 # The second ends with "start again" once, which is no matter of the first.
@@ -57,6 +66,9 @@ check "array.sbatch gives each task its line, and starts one of them again" \
   "COMPLETED 0, COMPLETED 1, words runs/1 --lr 0.5
 words runs/2 --lr 1.0 --name 2
 words runs/2 --lr 1.0 --name 2"
+job "$work/slow-saver.log" --nodes=2 --ntasks-per-node=1 --cpus-per-task=1 "$source/slurm/cpu.sbatch" \
+  sh -c '[ "$SLURM_RESTART_COUNT" ] && exit; [ "$SLURM_PROCID" = 0 ] && exit 75; sleep 8; echo saved; exit 75'
+check "a rank that has saved its state ends none that still saves" is "$end $(grep -c ': saved' "$log")" "COMPLETED 1 1"
 job "$work/array-nodes.log" --array=1 --nodes=2 "$source/slurm/array.sbatch" "$work/settings.txt" "$ranks"
 check "array.sbatch on two nodes" is "$end $(printed "$log")" "COMPLETED 0 $(expected 2 1 1 none)"
 job "$work/no-line.log" --array=3 "$source/slurm/array.sbatch" "$work/settings.txt" echo words
