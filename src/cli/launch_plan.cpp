@@ -181,8 +181,8 @@ std::string rendezvous_address(const LaunchRequest& request) {
 LaunchPlan plan_launcher(const LaunchRequest& request) {
   LaunchPlan plan;
   plan.set = request.extra;
-  // Launchers start their daemons by srun, which must not give them the CPUs of one task alone, nor,
-  // after sbatch --export, less than this process's environment.
+  // Launchers start their daemons by srun, which must not give them the CPUs of one task alone,
+  // nor, after sbatch --export, less than this process's environment.
   if (request.allocation.system == BatchSystem::kSlurm) {
     plan.unset = {"SRUN_CPUS_PER_TASK", "SLURM_EXACT", "SRUN_EXPORT_ENV"};
     plan.set.emplace_back("SLURM_EXPORT_ENV", "ALL");

@@ -74,7 +74,7 @@ class Supervisor {
   bool failed_before_ = false;  // a rank had failed by itself when it came
   bool timed_out_ = false;
   bool asked_to_save_ = false;  // by SIGUSR1: ranks that do not catch it yet end by it
-  bool ending_ = false;  // the launcher was told to end the job
+  bool ending_ = false;         // the launcher was told to end the job
   std::optional<Clock::time_point> failed_at_, timeout_at_, end_at_, stop_at_, kill_at_;
   Clock::time_point drain_until_;
 };

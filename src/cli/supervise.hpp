@@ -16,7 +16,8 @@ struct JobOptions {
 
 struct JobEnd {
   int code = 0;
-  bool was_stopped = false;  // a signal to this process asked for it (SIGUSR1, too), or the time limit
+  bool was_stopped =
+      false;  // a signal to this process asked for it (SIGUSR1, too), or the time limit
 };
 
 inline constexpr int kTimeoutExitCode = 124;  // as of timeout(1)

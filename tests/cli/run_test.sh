@@ -162,7 +162,8 @@ check "with nothing left" nothing_left
 
 # Signals to kolo run.
 stop() {  # stop SIGNAL PROGRAM [PREFIX...]: when both ranks have said "up", or kolo run has said $await
-  : > out.txt > err.txt  # what the last test left there must not be taken for this one's
+  : > out.txt
+  : > err.txt  # what the last test left there must not be taken for this one's
   # shellcheck disable=SC2086
   timeout -k 5 60 "${@:3}" "$bin/kolo" run -np 2 ${options-} sh -c "$2" > out.txt 2> err.txt < /dev/null &
   local runner=$! start
