@@ -65,6 +65,8 @@ class GradientReducer {
   void synchronize();
   void synchronize_unless_done();
   void check_no_reduction_in_flight(const char* call) const;
+  // Gradients were taken away: the next step() reduces, on every rank.
+  void forget_synchronized();
   at::Tensor average_loss(const at::Tensor& loss);
   bool reduces_steps() const;
   at::Tensor step_and_reduce(const std::function<at::Tensor()>& step);
@@ -134,9 +136,11 @@ class DistributedOptimizer : public Base {
   void zero_grad(bool set_to_none = true) {
     reducer_.check_no_reduction_in_flight("zero_grad");
     Base::zero_grad(set_to_none);
+    reducer_.forget_synchronized();
   }
 
-  // While the returned object lives, step() does not synchronize, whatever the gradients are.
+  // While the returned object lives, step() does not synchronize, whatever the gradients are. Of
+  // several, until the last one has gone.
   class [[nodiscard]] SkipSynchronize {
    public:
     // Made by skip_synchronize().
@@ -154,7 +158,7 @@ class DistributedOptimizer : public Base {
   SkipSynchronize skip_synchronize() { return SkipSynchronize(reducer_); }
 
   // While the returned object lives, backward() only accumulates; the first one after it reduces
-  // what has come together.
+  // what has come together. Of several, until the last one has gone.
   class [[nodiscard]] NoSync {
    public:
     // Made by no_sync().

@@ -165,6 +165,7 @@ class Group {
   Status record_measures();
   void tell(std::span<const LaunchMember> members, const Unfinished& unfinished);
   void watch_held_tensors(Clock::time_point now);
+  void count_from(Clock::time_point now);
   void tell_measures(Clock::time_point now);
   Status watch_lost_ranks(Clock::time_point now);
   Status watch_device(Clock::time_point now);
@@ -204,6 +205,7 @@ class Group {
   std::vector<std::shared_ptr<Operation>> failed_;  // which the participant may still refer to
   std::list<Running> running_;                      // by sequence
   std::deque<Enqueued> enqueued_;                   // in the device's order
+  Clock::time_point watched_ = Clock::now();        // when watch_timers() was called last
   Clock::time_point device_moved_;                  // when the first of these became the first
   std::vector<Operation*> over_;                    // within tell(); keeps its memory
   std::vector<std::shared_ptr<Operation>> changes_;

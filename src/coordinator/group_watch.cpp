@@ -8,6 +8,9 @@
 namespace kolo {
 namespace {
 
+// When this thread has not looked for so long, the process was stopped (SIGSTOP, a suspended job).
+constexpr Clock::duration kFrozen = std::chrono::seconds(2);
+
 // After that time without progress a collective asks whether all ranks still live.
 constexpr Clock::duration kSuspicious = std::chrono::seconds(1);
 
@@ -22,6 +25,7 @@ bool may_stall(const Operation& operation) {
 
 Status Group::watch_timers() {
   const Clock::time_point now = Clock::now();
+  if (now - std::exchange(watched_, now) > kFrozen) count_from(now);
   if (now >= next_look_at_held_) watch_held_tensors(now);
   if (now >= next_measures_) tell_measures(now);
   if (now >= next_look_at_stalls_) {
@@ -42,6 +46,13 @@ Status Group::watch_timers() {
         ": a peer or the network is gone. See KOLO_COLLECTIVE_TIMEOUT_SECONDS");
   }
   return Status::ok();
+}
+
+// What did not move while this process could not look may move from now on.
+void Group::count_from(Clock::time_point now) {
+  for (Running& running : running_) running.last_moved = now;
+  device_moved_ = now;
+  seen_lost_.reset();
 }
 
 void Group::tell_measures(Clock::time_point now) {

@@ -452,9 +452,12 @@ std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descript
   operation->stand_in = true;
   operation->splits.assign(static_cast<std::size_t>(backend.size()), 0);
   const auto memory = std::make_shared<std::vector<std::shared_ptr<std::byte[]>>>();
+  // The ranks of a process set travel as a shape; there are no values.
+  const bool has_values = !in_bucket && descriptor.kind != OpKind::kAddProcessSet &&
+                          descriptor.kind != OpKind::kRemoveProcessSet;
   for (const TensorSpec& tensor : descriptor.tensors) {
     const std::size_t bytes = descriptor.has_own_rows() ? 0 : tensor.bytes();
-    memory->push_back(in_bucket ? nullptr : backend.make_buffer(bytes));
+    memory->push_back(has_values ? backend.make_buffer(bytes) : nullptr);
     operation->tensors.push_back({memory->back().get(), 0});
   }
   // What others send is taken and dropped. This also keeps the memory.

@@ -191,12 +191,18 @@ void Mailbox::park(std::optional<Clock::time_point> deadline) {
   {
     MutexLock lock(mutex_);
     const Clock::time_point now = Clock::now();
-    alarm_ = deadline;
+    // One that is far away is for timers, and no reason to be deaf until then.
+    const bool far = deadline && *deadline > now + kLookAgain;
+    alarm_ = far ? std::nullopt : deadline;
     if (submitted_ && (waiters_ == 0 || !alarm_)) alarm_ = now + *patience_;
     // Nobody wakes this thread when a driver leaves nothing to do; it listens when it has looked
     // after that.
     if (!alarm_ && (driven() || !doorbell_.listens())) alarm_ = now + kLookAgain;
-    if (alarm_) doorbell_.stop_listening();
+    if (alarm_) {
+      doorbell_.stop_listening();
+    } else {
+      alarm_ = deadline;
+    }
   }
   while (true) {
     const std::uint32_t rings = doorbell_.rings();

@@ -1,6 +1,7 @@
 // The one clock that deadlines and timers use.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <sstream>
@@ -10,8 +11,12 @@ namespace kolo {
 
 using Clock = std::chrono::steady_clock;
 
+// At most a hundred years: a time from now on is one of the clock's, too. Who has no number waits
+// so long.
 inline Clock::duration seconds(double value) {
-  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(value));
+  constexpr double kMost = 100.0 * 365 * 86400;
+  const double some = value < kMost ? std::max(value, -kMost) : kMost;
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(some));
 }
 
 inline double to_seconds(Clock::duration duration) {

@@ -12,9 +12,6 @@
 namespace kolo {
 namespace {
 
-// Collectives need some room of their own for tensors that lie elsewhere.
-constexpr std::size_t kLeave = 64 << 20;
-
 // Both live until the process ends: tensors refer to them.
 struct Process {
   Mutex mutex;
@@ -36,7 +33,7 @@ class TensorAllocator final : public c10::Allocator {
   }
 
   c10::DataPtr allocate(std::size_t bytes) override {
-    void* data = arena_.allocate(bytes, leave_);
+    void* data = arena_.allocate(bytes);
     if (data == nullptr) data = other_.raw_allocate(bytes);
     return {data, data, &free_block, c10::Device(c10::DeviceType::CPU)};
   }
@@ -57,7 +54,6 @@ class TensorAllocator final : public c10::Allocator {
 
   shm::Arena& arena_;
   c10::Allocator& other_;
-  const std::size_t leave_ = std::min(kLeave, arena_.statistics().capacity / 4);
 };
 
 TensorAllocator* TensorAllocator::the_one_ = nullptr;

@@ -131,7 +131,7 @@ void GradientReducer::State::gradient_ready(std::size_t index) {
   }
   synchronized = false;
   ++parameter.accumulations;
-  if (no_sync) return;
+  if (no_sync > 0) return;
   ++parameter.passes;
   if (!is_ready(unit) || !may_be_submitted(unit)) return;
   in_hook = &parameter;
@@ -248,9 +248,14 @@ void GradientReducer::synchronize_unless_done() {
   {
     MutexLock lock(state_->mutex);
     const bool done = std::exchange(state_->synchronized, false);
-    if (state_->skip || done) return;
+    if (state_->skip > 0 || done) return;
   }
   synchronize();
+  MutexLock lock(state_->mutex);
+  state_->synchronized = false;
+}
+
+void GradientReducer::forget_synchronized() {
   MutexLock lock(state_->mutex);
   state_->synchronized = false;
 }
@@ -280,7 +285,7 @@ void GradientReducer::set_skip(bool skip) {
                                "own: clip them before step()");
   }
   MutexLock lock(state_->mutex);
-  state_->skip = skip;
+  state_->skip += skip ? 1 : -1;
 }
 
 void GradientReducer::end_step() {
@@ -289,7 +294,7 @@ void GradientReducer::end_step() {
 
 void GradientReducer::set_no_sync(bool no_sync) {
   MutexLock lock(state_->mutex);
-  state_->no_sync = no_sync;
+  state_->no_sync += no_sync ? 1 : -1;
 }
 
 }  // namespace kolo::detail

@@ -106,8 +106,8 @@ struct GradientReducer::State {
   std::vector<Unit> units KOLO_GUARDED_BY(mutex);
   Held held KOLO_GUARDED_BY(mutex);
   bool synchronized KOLO_GUARDED_BY(mutex) = false;  // no gradient was accumulated since
-  bool skip KOLO_GUARDED_BY(mutex) = false;
-  bool no_sync KOLO_GUARDED_BY(mutex) = false;
+  int skip KOLO_GUARDED_BY(mutex) = 0;               // how many guards live
+  int no_sync KOLO_GUARDED_BY(mutex) = 0;            // how many guards live
   // The one whose hook runs, and autograd has its gradient in hand.
   const Parameter* in_hook KOLO_GUARDED_BY(mutex) = nullptr;
 

@@ -81,7 +81,7 @@ struct Message {
 at::Tensor detached(const Message& message, const at::Tensor& tensor) {
   return message.make_or_give_up([&] {
     check({message.call}, tensor);
-    return tensor.detach().contiguous();
+    return tensor.detach().resolve_neg().contiguous();
   });
 }
 
@@ -180,8 +180,9 @@ Handle recv_async_(at::Tensor tensor, int source, const OperationOptions& option
 at::Tensor sendrecv(const at::Tensor& tensor, int destination, const at::Tensor& like, int source,
                     const OperationOptions& options) {
   const Message out = Message::to("sendrecv", options, destination);
-  const Message in = Message::from("sendrecv", options, source);
   // Both or neither: each peer is told if one of them cannot be.
+  const Message in =
+      out.make_or_give_up([&] { return Message::from("sendrecv", options, source); });
   const auto [outgoing, incoming] = out.make_or_give_up([&] {
     return in.make_or_give_up([&] {
       check({out.call}, tensor);

@@ -77,11 +77,11 @@ Kept& kept_by(Operation& operation) {
 }
 
 // The tensor, or a contiguous copy without history, so that writing does not meet autograd's
-// checks.
+// checks. Of a view that LibTorch negates when it is read, as imag(conj(z)), a copy, too.
 at::Tensor to_work_on(const at::Tensor& tensor, Kept& kept) {
-  if (tensor.is_contiguous()) return tensor;
+  if (tensor.is_contiguous() && !tensor.is_neg()) return tensor;
   const at::Tensor target = tensor.detach();
-  at::Tensor work = target.contiguous();
+  at::Tensor work = target.resolve_neg().contiguous();
   kept.copy_back.emplace_back(target, work);
   return work;
 }
@@ -188,7 +188,7 @@ std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::T
     }
     const DType dtype = dtype_of(here, tensors[i].scalar_type());
     operation->descriptor.tensors.push_back({dtype, tensors[i].sizes().slice(1).vec()});
-    const at::Tensor work = tensors[i].detach().contiguous();
+    const at::Tensor work = tensors[i].detach().resolve_neg().contiguous();
     operation->tensors.push_back({work.data_ptr(), work.size(0)});
     kept.works.push_back(work);
   }

@@ -147,10 +147,26 @@ TEST(Arena, RoomIsWhatIsNotInUse) {
   std::vector<void*> blocks;
   for (int i = 0; i < 8; ++i) blocks.push_back(arena->allocate(kMiB));
   for (void* block : blocks) arena->free(block);  // this thread keeps them
-  void* const small = arena->allocate(64 << 10, 8 * kMiB);
-  ASSERT_NE(small, nullptr);
-  EXPECT_EQ(arena->allocate(64 << 10, 16 * kMiB), nullptr);
-  arena->free(small);
+  void* const large = arena->allocate(15 * kMiB);
+  ASSERT_NE(large, nullptr);
+  EXPECT_EQ(arena->allocate(2 * kMiB), nullptr);
+  arena->free(large);
+}
+
+TEST(Arena, HasRoomForStagingWhateverTheProgramTakes) {
+  const auto arena = make_arena(4 * kMiB);
+  std::vector<void*> blocks;
+  while (void* block = arena->allocate(kMiB)) blocks.push_back(block);
+  EXPECT_EQ(blocks.size(), 4U);
+  EXPECT_EQ(arena->statistics().capacity, 4 * kMiB);
+  for (int i = 0; i < 64; ++i) {
+    blocks.push_back(arena->allocate_staging(2 * kMiB));
+    ASSERT_NE(blocks.back(), nullptr);
+    std::memset(blocks.back(), 1, 2 * kMiB);
+  }
+  EXPECT_EQ(arena->allocate(kMiB), nullptr);
+  for (void* block : blocks) arena->free(block);
+  EXPECT_EQ(arena->statistics().allocated, 0U);
 }
 
 TEST(Arena, JoinsWhatIsFreeAndSplitsIt) {

@@ -29,6 +29,7 @@ inline Engine::Options test_options() {
   options.group.tuning.allreduce.groups = {
       {2, {{0, AllreduceAlgorithm::kRecursiveDoubling}, {2048, AllreduceAlgorithm::kRing}}}};
   options.group.small_bytes = 2048;
+  options.group.stall_check = std::chrono::seconds(60);  // as in programs: timers wake engines
   options.shutdown_timeout = std::chrono::seconds(20);
   options.backoff.computing_threads = 8;  // never spin: the ranks share two cores
   options.submitters_drive = ranks_per_node() > 0;

@@ -242,6 +242,7 @@ Engine::Options random_options(std::mt19937& random) {
   options.group.small_bytes = random() % 2 == 0 ? 16 : 2048;
   options.group.cache_capacity = random() % 2 == 0 ? 1000 : random() % 24;
   options.group.limits.bucket_bytes = random() % 2 == 0 ? 3 * 64 : 1 << 20;
+  if (random() % 2 == 0) options.group.stall_check = std::chrono::seconds(60);
   options.backoff.computing_threads = 8;  // never spin: the ranks share the cores
   return options;
 }

@@ -73,6 +73,29 @@ TEST(Mailbox, OtherRanksWakeWhoListens) {
   other.join();
 }
 
+// A deadline that is far away, for timers, does not make it deaf.
+TEST(Mailbox, OtherRanksWakeWhoHasAFarDeadline) {
+  for (const bool patient : {true, false}) {
+    const auto lines = std::make_shared<shm::Doorbell::Lines>();
+    Mailbox mailbox(patient ? std::optional(milliseconds(1)) : std::nullopt, lines);
+    std::thread other([&] {
+      while (lines->listens == 0) std::this_thread::yield();
+      std::this_thread::sleep_for(milliseconds(20));
+      shm::Doorbell::call(*lines);
+    });
+    mailbox.listen();
+    const Clock::time_point begin = Clock::now();
+    mailbox.park(begin + std::chrono::seconds(20));
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
+    other.join();
+  }
+  Mailbox mailbox(std::nullopt, std::make_shared<shm::Doorbell::Lines>());
+  mailbox.listen();
+  const Clock::time_point deadline = Clock::now() + milliseconds(80);
+  mailbox.park(deadline);
+  EXPECT_GE(Clock::now(), deadline) << "nobody has called";
+}
+
 TEST(Mailbox, WhileSomebodyDrivesNobodyHasToCall) {
   for (const bool first : {true, false}) {  // begins to drive before the other listens
     const auto lines = std::make_shared<shm::Doorbell::Lines>();

@@ -49,6 +49,23 @@ check "a rank that is stopped amid an operation: the job fails" test "$code" -ne
 check "a rank that is stopped amid an operation: within 12 s" test $((SECONDS - begin)) -le 12
 check "a rank that is stopped amid an operation: the others say so" \
   grep -q "started on every rank but moved no byte on rank" "$work/out"
+# A whole job that is suspended, and goes on rank by rank.
+KOLO_COLLECTIVE_TIMEOUT_SECONDS=3 kolo_run --verbose -np 3 "$bin/../tests/bin/faulty_job" work 0 10 &
+job=$!
+for ((i = 0; i < 300; ++i)); do
+  (($(grep -c 'rank . on host .*, pid' "$work/err" 2> /dev/null) == 3)) && break
+  sleep 0.1
+done
+sleep 2  # at work
+mapfile -t pids < <(grep -oP 'rank . on host .*, pid \K\d+' "$work/err")
+kill -STOP "${pids[@]}"
+sleep 5
+for pid in "${pids[@]}"; do
+  kill -CONT "$pid"
+  sleep 0.1
+done
+wait "$job"
+check "a job that was suspended goes on" grep -q "all work was done" "$work/out"
 kolo_run -np 3 "$bin/../tests/bin/faulty_job" throw 1
 check "an exception on rank 1: the job fails" test "$code" -ne 0
 check "an exception on rank 1: rank 1 is named" grep -q "rank 1 .*SIGABRT" "$work/err"

@@ -8,6 +8,7 @@
 //   late                  quiet     all ranks do nothing for so long skip      leaves a tensor out
 //   order     waits in another order skip-unhandled  likewise, and no rank catches what that throws
 //   in the end
+//   work      all ranks reduce for SECONDS, and nothing is wrong
 // The others go on with operations; when one fails they print its message and the time it took to
 // come, and exit with 4.
 #include <ATen/ATen.h>
@@ -77,6 +78,19 @@ int signal_amid_operations(const std::string& what) {
   return 0;
 }
 
+// Always amid an operation.
+void work(std::chrono::seconds pause) {
+  const auto end = std::chrono::steady_clock::now() + pause;
+  at::Tensor data = at::ones({8 << 20});
+  at::Tensor is_over = at::zeros({1});
+  while (is_over.item<float>() == 0) {
+    kolo::allreduce_(data, "data");
+    if (kolo::rank() == 0) is_over.fill_(std::chrono::steady_clock::now() < end ? 0 : 1);
+    kolo::broadcast_(is_over, 0, "is_over");
+  }
+  std::puts("all work was done");
+}
+
 bool stalls(const std::string& what) {
   return what == "sleep" || what == "quiet" || what == "skip" || what == "order" ||
          what == "stop-early" || what == "skip-unhandled";
@@ -94,6 +108,10 @@ int run(const std::string& what, int who, std::chrono::seconds pause) {
   for (int step = 0; step < 3; ++step) kolo::allreduce_(data, "data");
   const auto begin = std::chrono::steady_clock::now();
   const int signal = signal_amid_operations(what);
+  if (what == "work") {
+    work(pause);
+    return 0;
+  }
   if (kolo::rank() == who && signal == 0 && !stalls(what)) {
     misbehave(what);
     return 0;

@@ -50,6 +50,21 @@ TEST_F(Gather, AllgatherTakesStridesAndForgetsNoName) {
   }
 }
 
+TEST_F(Gather, NegativeViews) {
+  const at::Tensor values = at::arange(size() * 2.0) + rank();
+  const at::Tensor view = at::_neg_view(values.clone());
+  EXPECT_TRUE(allgather(view).equal(allgather(-values)));
+  EXPECT_TRUE(alltoall(view).equal(alltoall(-values)));
+  EXPECT_TRUE(reducescatter(view).equal(reducescatter(-values)));
+  EXPECT_TRUE(allreduce(view).equal(allreduce(-values)));
+  at::Tensor inout = at::_neg_view(values.clone());
+  allreduce_(inout, AllreduceOptions("negative").op(ReduceOp::Max));
+  EXPECT_TRUE(inout.equal(-at::arange(size() * 2.0)));
+  inout = at::_neg_view(values.clone());
+  broadcast_(inout, 0);
+  EXPECT_TRUE(inout.equal(-at::arange(size() * 2.0)));
+}
+
 TEST_F(Gather, AllgatherErrors) {
   EXPECT_THAT(message_of<InvalidArgumentError>([] { allgather(at::scalar_tensor(1.0), "scalar"); }),
               HasSubstr("no dimension 0"));

@@ -66,6 +66,38 @@ TEST_F(Optimizer, SkipSynchronize) {
   EXPECT_TRUE(p.detach().allclose(torch::full({3}, -2 * mean_of_ranks())));
 }
 
+// After it was looked for infinities, say. In the next one only some ranks have data.
+TEST_F(Optimizer, AStepThatIsLeftOutLeavesNothingBehind) {
+  const at::Tensor p = parameter();
+  DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
+  (p.sum() * (rank() + 1)).backward();
+  optimizer.synchronize();
+  optimizer.zero_grad();
+  if (rank() == 0) p.sum().backward();
+  optimizer.step();
+  EXPECT_TRUE(p.detach().allclose(torch::full({3}, -1.0F / static_cast<float>(size()))));
+}
+
+TEST_F(Optimizer, GuardsCanBeNested) {
+  const at::Tensor p = parameter();
+  DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
+  {
+    const auto outer = optimizer.no_sync();
+    {
+      const auto inner = optimizer.no_sync();
+      p.sum().backward();
+    }
+    for (int i = 0; i < 2; ++i) (p.sum() * (rank() + 1)).backward();
+    EXPECT_TRUE(p.grad().equal(torch::full({3}, 2.0F * static_cast<float>(rank() + 1) + 1)));
+  }
+  {
+    const auto outer = optimizer.skip_synchronize();
+    { const auto inner = optimizer.skip_synchronize(); }
+    optimizer.step();  // this rank's own gradients
+    EXPECT_TRUE(p.detach().equal(torch::full({3}, -2.0F * static_cast<float>(rank() + 1) - 1)));
+  }
+}
+
 // Autograd gives both parameters views of one storage as gradients.
 TEST_F(Optimizer, GradientsThatShareStorage) {
   const at::Tensor a = torch::zeros({6}).requires_grad_();

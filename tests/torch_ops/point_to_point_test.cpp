@@ -64,6 +64,40 @@ TEST_F(PointToPoint, SendrecvInARing) {
   }
 }
 
+// Both or neither, and what comes after it goes on.
+TEST_F(PointToPoint, SendrecvFromARankThatIsNone) {
+  if (size() == 1) return;
+  const at::Tensor data = at::ones({4});
+  if (rank() == 0) {
+    EXPECT_THAT(message_of<InvalidArgumentError>([&] { sendrecv(data, 1, data, 77); }),
+                HasSubstr("is none of the rank"));
+    send(data, 1);
+  }
+  if (rank() == 1) {
+    EXPECT_THROW(recv(at::empty({4}), 0), MismatchError);
+    EXPECT_TRUE(recv(at::empty({4}), 0).equal(data));
+  }
+  barrier();
+}
+
+// Views that LibTorch negates when they are read.
+TEST_F(PointToPoint, NegativeViews) {
+  if (size() == 1) return;
+  const at::Tensor data = at::_neg_view(at::arange(4.0));
+  if (rank() == 0) send(data, 1);
+  if (rank() == 1) {
+    EXPECT_TRUE(recv(at::empty({4}), 0).equal(-at::arange(4.0)));
+    at::Tensor view = at::_neg_view(at::empty({4}));
+    send(at::ones({1}), 0, "ready");
+    recv_(view, 0, "into");
+    EXPECT_TRUE(view.equal(at::arange(4.0)));
+  } else if (rank() == 0) {
+    recv(at::empty({1}), 1, "ready");
+    send(at::arange(4.0), 1, "into");
+  }
+  barrier();
+}
+
 TEST_F(PointToPoint, Errors) {
   EXPECT_THAT(message_of<InvalidArgumentError>([] { send(at::ones({1}), size()); }),
               HasSubstr("is none of the rank"));

@@ -145,7 +145,8 @@ Arena::~Arena() {
 Status Arena::create(std::size_t reserved, std::size_t capacity, std::unique_ptr<Arena>& arena) {
   Segment segment;
   const std::size_t most = (std::size_t{kNone} - 1) * kPage;
-  if (Status s = Segment::create("kolo-arena", std::min(reserved + capacity, most), segment);
+  if (Status s =
+          Segment::create("kolo-arena", std::min(reserved + capacity + kAside, most), segment);
       !s.is_ok()) {
     return s;
   }
@@ -175,7 +176,22 @@ Arena::List Arena::list_of(std::uint32_t pages) {
   return {doubling + 1, (pages >> doubling) - 8};
 }
 
-void* Arena::allocate(std::size_t bytes, std::size_t leave) {
+void* Arena::allocate(std::size_t bytes) {
+  void* const block = allocate_block(bytes, kAside);
+  if (block == nullptr && bytes >= kSmallest && !closed_.load(std::memory_order_relaxed) &&
+      refusals_.fetch_add(1, std::memory_order_relaxed) == 0) {
+    log::warning("the arena has no room or no memory for " + std::to_string(bytes) +
+                 " bytes: tensors that it cannot hold get private memory, and are reduced by a "
+                 "slower path. KOLO_ARENA_BYTES says how large it may be");
+  }
+  return block;
+}
+
+void* Arena::allocate_staging(std::size_t bytes) {
+  return allocate_block(bytes, 0);
+}
+
+void* Arena::allocate_block(std::size_t bytes, std::size_t leave) {
   if (bytes < kSmallest || closed_.load(std::memory_order_relaxed)) return nullptr;
   ThreadCache* const cache = ThreadCache::of(*this);
   if (cache != nullptr) cache->count_allocation();
@@ -191,14 +207,7 @@ void* Arena::allocate(std::size_t bytes, std::size_t leave) {
       if (page) count_taken(pages);
     }
   }
-  if (!page) {
-    if (refusals_.fetch_add(1, std::memory_order_relaxed) == 0) {
-      log::warning("the arena has no room or no memory for " + std::to_string(bytes) +
-                   " bytes: tensors that it cannot hold get private memory, and are reduced by a "
-                   "slower path. KOLO_ARENA_BYTES says how large it may be");
-    }
-    return nullptr;
-  }
+  if (!page) return nullptr;
   ranges_[*page].pages = pages;
   return segment_.data() + std::size_t{*page} * kPage;
 }
@@ -373,7 +382,7 @@ std::size_t Arena::trim() {
 
 Arena::Statistics Arena::statistics() const {
   Statistics statistics;
-  statistics.capacity = std::size_t{pages_ - reserved_pages_} * kPage;
+  statistics.capacity = std::size_t{pages_ - reserved_pages_} * kPage - kAside;
   statistics.refusals = refusals_.load(std::memory_order_relaxed);
   const MutexLock lock(mutex_);
   statistics.allocated = pages_in_use() * kPage;

@@ -26,7 +26,7 @@ class Arena {
   static constexpr std::size_t kSmallest = 32 << 10;  // bytes
 
   struct Statistics {             // all but the counts in bytes
-    std::size_t capacity = 0;     // of address space
+    std::size_t capacity = 0;     // of address space, for the program
     std::size_t allocated = 0;    // in use by the program, as it asked for, rounded up to blocks
     std::size_t peak = 0;         // the most of that so far, with what threads kept
     std::size_t kept = 0;         // free, with pages, in threads' caches too
@@ -34,8 +34,13 @@ class Arena {
     std::size_t refusals = 0;     // of them: not served, since memory was short
   };
 
-  // Address space for `reserved` and `capacity` bytes, multiples of kPage. Memory is taken as it is
-  // allocated. The reserved bytes are the first of the segment, zero, and the caller's.
+  // What there is beside the capacity, for allocate_staging() alone: a program that has filled the
+  // arena becomes slower and does not fail. Enough for the large collectives of 32 process sets.
+  static constexpr std::size_t kAside = 256 << 20;  // bytes of address space
+
+  // Address space for `reserved` and `capacity` bytes, multiples of kPage, and kAside. Memory is
+  // taken as it is allocated. The reserved bytes are the first of the segment, zero, and the
+  // caller's.
   static Status create(std::size_t reserved, std::size_t capacity, std::unique_ptr<Arena>& arena);
 
   // No other thread may use the arena any more, nor have used it and still run.
@@ -46,9 +51,11 @@ class Arena {
   // --- any thread ---
 
   // A block of at least that size, on a page boundary, its pages there. Null if it is smaller than
-  // kSmallest, or if there is no memory, or less room than would leave `leave` bytes: take another
-  // allocator then.
-  void* allocate(std::size_t bytes, std::size_t leave = 0) KOLO_EXCLUDES(mutex_);
+  // kSmallest, or if there is no memory, or the capacity is used up: take another allocator then.
+  void* allocate(std::size_t bytes) KOLO_EXCLUDES(mutex_);
+  // For what must be shared, whatever the capacity. Null if it is smaller than kSmallest, or there
+  // is no memory.
+  void* allocate_staging(std::size_t bytes) KOLO_EXCLUDES(mutex_);
   void free(void* block) KOLO_EXCLUDES(mutex_);
 
   bool owns(const void* address) const {
@@ -95,6 +102,8 @@ class Arena {
   };
 
   Arena(Segment segment, std::uint32_t reserved_pages);
+
+  void* allocate_block(std::size_t bytes, std::size_t leave) KOLO_EXCLUDES(mutex_);
 
   static std::uint32_t block_pages(std::size_t bytes);
   static List list_of(std::uint32_t pages);

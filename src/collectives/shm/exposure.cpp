@@ -41,11 +41,10 @@ Status Exposure::post() {
   if (!offset) {
     const std::size_t wanted = std::min(pieces_of(bytes_), kAhead) * kPiece;
     staging_ = static_cast<std::byte*>(
-        board_.arena().allocate(std::max(std::min(bytes_, wanted), Arena::kSmallest)));
+        board_.arena().allocate_staging(std::max(std::min(bytes_, wanted), Arena::kSmallest)));
     if (staging_ == nullptr) {
-      return Status::internal(
-          "no shared memory is left for " + std::to_string(wanted) +
-          " bytes of staging: the arena is full (KOLO_ARENA_BYTES) or the machine is");
+      return Status::internal("no shared memory is left for " + std::to_string(wanted) +
+                              " bytes of staging: the machine, or the control group, is full");
     }
   }
   mine_.offset = offset ? *offset : *board_.arena().offset_of(staging_, 1);
