@@ -54,7 +54,7 @@ TEST(Arena, SaysWhereARangeLies) {
   const std::size_t at = static_cast<std::size_t>(block - arena->segment().data());
   EXPECT_EQ(arena->offset_of(block + 100, 10), at + 100);
   EXPECT_EQ(arena->offset_of(arena->segment().data(), 4 * kMiB), 0U);
-  EXPECT_EQ(arena->offset_of(block, 4 * kMiB + 8193), std::nullopt);
+  EXPECT_EQ(arena->offset_of(block, 4 * kMiB + Arena::kAside + 8193), std::nullopt);
   EXPECT_EQ(arena->offset_of(&at, 1), std::nullopt);
   arena->free(block);
 }

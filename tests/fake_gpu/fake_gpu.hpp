@@ -81,6 +81,8 @@ void cut_off(int rank);
 std::size_t nccl_launches();
 // How often memory has been got of NCCL.
 std::size_t nccl_allocations();
+// From now on ncclMemAlloc() fails, whatever memory there is.
+void refuse_nccl_memory(bool refuse);
 // As if other ranks did not come to the end of communicators: who destroys one waits.
 void hold_ends(bool holds);
 // The most ranks that a communicator has had since.

@@ -31,6 +31,9 @@ constexpr auto kBusy = std::chrono::microseconds(300);
 std::atomic<bool> tells{false};
 std::atomic<std::size_t> launches{0};
 std::atomic<std::size_t> allocations{0};
+std::atomic<bool> refuses_memory{false};
+std::mutex own_memory_mutex;
+std::set<void*> own_memory;  // of ncclMemAlloc()
 std::atomic<bool> ends_are_held{false};
 std::atomic<int> largest{0};
 
@@ -216,6 +219,9 @@ void tell_of_lost_ranks(bool to_tell) {
 std::size_t nccl_launches() {
   return launches;
 }
+void refuse_nccl_memory(bool refuse) {
+  refuses_memory = refuse;
+}
 std::size_t nccl_allocations() {
   return allocations;
 }
@@ -259,11 +265,18 @@ const char* ncclGetLastError(ncclComm_t /*comm*/) {
 }
 
 ncclResult_t ncclMemAlloc(void** pointer, std::size_t size) {
-  *pointer = allocate(size);
+  *pointer = refuses_memory ? nullptr : allocate(size);
   ++allocations;
-  return *pointer != nullptr ? ncclSuccess : ncclUnhandledCudaError;
+  if (*pointer == nullptr) return ncclUnhandledCudaError;
+  const std::lock_guard lock(own_memory_mutex);
+  own_memory.insert(*pointer);
+  return ncclSuccess;
 }
 ncclResult_t ncclMemFree(void* pointer) {
+  {
+    const std::lock_guard lock(own_memory_mutex);
+    if (own_memory.erase(pointer) == 0) return ncclInvalidArgument;
+  }
   release(pointer);
   return ncclSuccess;
 }

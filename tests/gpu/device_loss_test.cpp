@@ -1,11 +1,14 @@
 // What happens when something goes wrong on a device, or with who shares a collective on it.
 #include <gmock/gmock.h>
 
+#include <array>
+
 #include "gpu/device_fixture.hpp"
 
 namespace kolo {
 namespace {
 
+using ::testing::Each;
 using ::testing::HasSubstr;
 
 // A rank that is gone within a collective: the others' devices wait for it, and their hosts do not.
@@ -237,6 +240,32 @@ TEST(DeviceLosses, OutOfMemory) {
       },
       options);
   fake_gpu::limit_memory(std::size_t{1} << 36);
+}
+
+// As a driver does that does not give the handles NCCL asks for.
+TEST(DeviceLosses, MemoryThatNcclCannotHaveIsPlain) {
+  const std::size_t before = fake_gpu::allocated_bytes();
+  fake_gpu::refuse_nccl_memory(true);
+  on_all_devices(2, [](DeviceProgram& program) {
+    std::array<DeviceTensor<float>, 2> tensors = {DeviceTensor<float>(1000),
+                                                  DeviceTensor<float>(1000)};
+    for (int step = 0; step < 4; ++step) {
+      std::vector<std::shared_ptr<Operation>> operations;
+      for (std::size_t i = 0; i < 2; ++i) {
+        tensors[i].fill_late(program, std::vector<float>(1000, static_cast<float>(i + 1)));
+        operations.push_back(program.submit(
+            device_operation(OpKind::kAllreduce, "g" + std::to_string(i), tensors[i])));
+      }
+      for (const auto& operation : operations) ASSERT_TRUE(program.wait(operation).is_ok());
+      for (std::size_t i = 0; i < 2; ++i) {
+        const auto values = tensors[i].read(program);
+        program.put([values, i] { EXPECT_THAT(*values, Each(static_cast<float>(2 * i + 2))); });
+      }
+    }
+    program.synchronize();
+  });
+  fake_gpu::refuse_nccl_memory(false);
+  EXPECT_EQ(fake_gpu::allocated_bytes(), before);
 }
 
 // LibTorch, which keeps what tensors gave back, gives it up for a bucket.

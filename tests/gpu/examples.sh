@@ -30,7 +30,8 @@ check "a checkpoint goes on" test "$code" -eq 0
 check "a checkpoint goes on: it says so" grep -q "^Resumed from" "$work/out"
 check "a checkpoint goes on: one epoch was left" test "$(grep -c '^Test set' "$work/out")" -eq 1
 
-kolo_run -np 2 --no-prefix "$bin/mnist" --data "$data" --epochs 1 --device cuda --out "$work/none.pt"
+# Nor is one seen where there are some.
+kolo_run -np 2 --no-prefix -x CUDA_VISIBLE_DEVICES= "$bin/mnist" --data "$data" --epochs 1 --device cuda --out "$work/none.pt"
 check "no GPU: the job fails" test "$code" -ne 0
 check "no GPU: it says why" grep -q "sees no CUDA device" "$work/err"
 on_fake "$bin/mnist" --device tpu
@@ -53,7 +54,7 @@ for ranks in 1 2; do
   check "kolo bench device, $ranks ranks: works and contenders" \
     test "$(grep -cE "^(pack/mnist/$ranks +(kolo|kolo-scaled|copy)|step(-host)?/mnist/$ranks +(kolo|plain)) " "$work/out")" -eq 7
 done
-kolo_run -np 1 --no-prefix "$bin/kolo-bench" device
+kolo_run -np 1 --no-prefix -x CUDA_VISIBLE_DEVICES= "$bin/kolo-bench" device
 check "kolo bench device without a GPU: it says so" grep -q "sees no CUDA device" "$work/err"
 clothes=/usr/share/datasets/fashion-mnist
 if [[ -d $clothes ]]; then

@@ -15,6 +15,7 @@ show_failure() {
   echo "  exit code ${code:-?}"
   sed 's/^/  out: /' "$work/out" | tail -n 20
   sed 's/^/  err: /' "$work/err" | tail -n 20
+  if [[ -e $work/diagnosis ]]; then sed 's/^/  diagnosis: /' "$work/diagnosis" | tail -n 20; fi
 }
 # shellcheck source=../checks.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../checks.sh"

@@ -17,9 +17,11 @@ namespace {
 
 struct Freed {
   int device;
+  bool plain;  // of cudaMalloc()
   void operator()(std::byte* data) const {
     const OnDevice here(device);
-    const Status status = nccl_status(ncclMemFree(data), "ncclMemFree");
+    const Status status = plain ? cuda_status(cudaFree(data), "cudaFree")
+                                : nccl_status(ncclMemFree(data), "ncclMemFree");
     if (!status.is_ok()) log::debug(status.message());  // also when the process ends
   }
 };
@@ -96,19 +98,32 @@ std::shared_ptr<std::byte[]> DeviceMemory::allocate(std::size_t bytes) {
   throw_if_error(here.status());
   bytes = std::max<std::size_t>(bytes, 1);
   void* data = nullptr;
-  ncclResult_t code = ncclMemAlloc(&data, bytes);
-  if (code != ncclSuccess && free_kept_) {
-    static_cast<void>(cudaGetLastError());
+  Status status = get(data, bytes);
+  if (!status.is_ok() && free_kept_) {
     free_kept_();
-    code = ncclMemAlloc(&data, bytes);
+    status = get(data, bytes);
   }
-  const Status status =
-      nccl_status(code, ("ncclMemAlloc of " + std::to_string(bytes) + " bytes").c_str());
-  if (!status.is_ok()) {  // NCCL does not say that it is memory
-    static_cast<void>(cudaGetLastError());
-    throw_if_error(Status::internal(status.message() + "; " + kFullMemory));
+  // A driver may refuse what ncclMemAlloc() asks for, handles for other nodes, say; NCCL falls back
+  // for some of its answers only, and does not say that it is not memory.
+  if (!status.is_ok() && !std::exchange(plain_, true)) {
+    const Status refused = std::exchange(status, get(data, bytes));
+    plain_ = status.is_ok();
+    if (plain_)
+      log::warning(refused.message() + ": buckets lie in memory of cudaMalloc instead");
+    else
+      status = refused;
   }
-  return {static_cast<std::byte*>(data), Freed{streams_->device()}};
+  if (!status.is_ok()) throw_if_error(Status::internal(status.message() + "; " + kFullMemory));
+  return {static_cast<std::byte*>(data), Freed{streams_->device(), plain_}};
+}
+
+Status DeviceMemory::get(void*& data, std::size_t bytes) const {
+  const std::string what =
+      (plain_ ? "cudaMalloc of " : "ncclMemAlloc of ") + std::to_string(bytes) + " bytes";
+  Status status = plain_ ? cuda_status(cudaMalloc(&data, bytes), what.c_str())
+                         : nccl_status(ncclMemAlloc(&data, bytes), what.c_str());
+  if (!status.is_ok()) static_cast<void>(cudaGetLastError());  // or the next call would give it
+  return status;
 }
 
 }  // namespace kolo::nccl

@@ -29,8 +29,11 @@ class DeviceMemory final : public Memory {
   std::shared_ptr<std::byte[]> allocate(std::size_t bytes);
 
  private:
+  Status get(void*& data, std::size_t bytes) const;
+
   const std::shared_ptr<Streams> streams_;
   const std::function<void()> free_kept_;  // see Options
+  bool plain_ = false;                     // allocate() does without ncclMemAlloc()
   // By a buffer's place: when what was in it had been unpacked.
   std::unordered_map<const std::byte*, std::shared_ptr<Point>> unpacked_;
 };
