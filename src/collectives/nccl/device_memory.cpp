@@ -106,12 +106,10 @@ std::shared_ptr<std::byte[]> DeviceMemory::allocate(std::size_t bytes) {
   // A driver may refuse what ncclMemAlloc() asks for, handles for other nodes, say; NCCL falls back
   // for some of its answers only, and does not say that it is not memory.
   if (!status.is_ok() && !std::exchange(plain_, true)) {
-    const Status refused = std::exchange(status, get(data, bytes));
-    plain_ = status.is_ok();
-    if (plain_)
-      log::warning(refused.message() + ": buckets lie in memory of cudaMalloc instead");
-    else
-      status = refused;
+    const Status plain = get(data, bytes);
+    plain_ = plain.is_ok();
+    if (plain_) log::warning(status.message() + ": buckets lie in memory of cudaMalloc instead");
+    if (plain_) status = plain;
   }
   if (!status.is_ok()) throw_if_error(Status::internal(status.message() + "; " + kFullMemory));
   return {static_cast<std::byte*>(data), Freed{streams_->device(), plain_}};
