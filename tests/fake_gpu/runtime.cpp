@@ -350,6 +350,16 @@ cudaError_t cudaFreeHost(void* data) {
   std::free(data);
   return cudaSuccess;
 }
+cudaError_t cudaMalloc(void** data, std::size_t bytes) {
+  use_context();
+  *data = allocate(bytes);
+  return *data != nullptr ? cudaSuccess : fail(cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFree(void* data) {
+  use_context();
+  release(data);
+  return cudaSuccess;
+}
 cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t /*stream*/) {
   use_context();
   *data = allocate(bytes);
