@@ -32,6 +32,9 @@ constexpr Clock::duration kPatience = std::chrono::milliseconds(1);
 constexpr Clock::duration kMostPatience = std::chrono::milliseconds(8);
 constexpr int kMostTurns = 64;
 
+// An engine with something to do makes a turn every few milliseconds.
+constexpr Clock::duration kFrozen = std::chrono::seconds(2);
+
 // A tensor that was packed into its bucket's buffer hardly ever is what others wait for: of these
 // submissions, one in so many drives.
 constexpr std::uint32_t kPackedBetweenTurns = 16;
@@ -259,7 +262,14 @@ bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& s
   return true;
 }
 
+// Nobody can make a turn while the process is stopped (SIGSTOP, a job that is suspended).
 bool Engine::turn() {
+  const Clock::time_point now = Clock::now();
+  if (now - std::exchange(turned_, now) > kFrozen) {
+    for (auto& [number, set] : sets_) {
+      if (set.group != nullptr) set.group->count_from(now);
+    }
+  }
   bool moved = drain_mailbox();
   if (!broken_) moved = turn_groups() || moved;
   return moved;

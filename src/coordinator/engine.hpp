@@ -148,7 +148,8 @@ class Engine {
   Backoff backoff_ KOLO_GUARDED_BY(seat_);
   Clock::duration patience_ KOLO_GUARDED_BY(seat_);  // where submitters drive
   bool on_device_ KOLO_GUARDED_BY(seat_) = false;    // there have been operations on one
-  bool moved_ KOLO_GUARDED_BY(seat_) = false;        // something, since its thread last listened
+  Clock::time_point turned_ KOLO_GUARDED_BY(seat_) = Clock::now();  // when turn() was called last
+  bool moved_ KOLO_GUARDED_BY(seat_) = false;  // something, since its thread last listened
   std::vector<Mailbox::Entry> entries_ KOLO_GUARDED_BY(seat_);
   // Set while shutting down.
   std::optional<Clock::time_point> leave_deadline_ KOLO_GUARDED_BY(seat_);

@@ -98,6 +98,8 @@ class Group {
   // After that, of all groups: ends what waits on the device for ranks that are gone, which nothing
   // else would.
   void abort_device();
+  // This process could not look at anything until now: what did not move may move from now on.
+  void count_from(Clock::time_point now);
   void say_abort(const std::string& message) { control_.say_abort(message); }
 
   // Ends one operation, not by success of its collective, and tells its waiter.
@@ -165,7 +167,6 @@ class Group {
   Status record_measures();
   void tell(std::span<const LaunchMember> members, const Unfinished& unfinished);
   void watch_held_tensors(Clock::time_point now);
-  void count_from(Clock::time_point now);
   void tell_measures(Clock::time_point now);
   Status watch_lost_ranks(Clock::time_point now);
   Status watch_device(Clock::time_point now);
@@ -205,7 +206,6 @@ class Group {
   std::vector<std::shared_ptr<Operation>> failed_;  // which the participant may still refer to
   std::list<Running> running_;                      // by sequence
   std::deque<Enqueued> enqueued_;                   // in the device's order
-  Clock::time_point watched_ = Clock::now();        // when watch_timers() was called last
   Clock::time_point device_moved_;                  // when the first of these became the first
   std::vector<Operation*> over_;                    // within tell(); keeps its memory
   std::vector<std::shared_ptr<Operation>> changes_;

@@ -8,9 +8,6 @@
 namespace kolo {
 namespace {
 
-// When this thread has not looked for so long, the process was stopped (SIGSTOP, a suspended job).
-constexpr Clock::duration kFrozen = std::chrono::seconds(2);
-
 // After that time without progress a collective asks whether all ranks still live.
 constexpr Clock::duration kSuspicious = std::chrono::seconds(1);
 
@@ -25,7 +22,6 @@ bool may_stall(const Operation& operation) {
 
 Status Group::watch_timers() {
   const Clock::time_point now = Clock::now();
-  if (now - std::exchange(watched_, now) > kFrozen) count_from(now);
   if (now >= next_look_at_held_) watch_held_tensors(now);
   if (now >= next_measures_) tell_measures(now);
   if (now >= next_look_at_stalls_) {
@@ -48,7 +44,6 @@ Status Group::watch_timers() {
   return Status::ok();
 }
 
-// What did not move while this process could not look may move from now on.
 void Group::count_from(Clock::time_point now) {
   for (Running& running : running_) running.last_moved = now;
   device_moved_ = now;

@@ -60,11 +60,14 @@ for ((i = 0; i < 300; ++i)); do
 done
 sleep 2  # at work
 mapfile -t pids < <(grep -oP 'rank . on host .*, pid \K\d+' "$work/err")
-kill -STOP "${pids[@]}"
+for ((i = 2; i >= 0; --i)); do  # one after the other, so that the first to go on has nothing to do but to wait
+  kill -STOP "${pids[i]}"
+  sleep 0.3
+done
 sleep 5
 for pid in "${pids[@]}"; do
   kill -CONT "$pid"
-  sleep 0.1
+  sleep 0.3
 done
 wait "$job"
 check "a job that was suspended goes on" grep -q "all work was done" "$work/out"
