@@ -45,18 +45,21 @@ std::vector<std::string> allgather_bytes(const Encode& encode, const OperationOp
 std::string join_pieces(const std::vector<std::string>& pieces);
 std::vector<std::string> split_pieces(const std::string& bytes);  // throws DataError
 
+// As it is written in C++.
+std::string type_name(const std::type_info& type);
+
 // What travels: the type, for ranks must mean the same one, and the object.
 template <typename T>
 std::string pack(const T& object) {
-  return join_pieces({typeid(T).name(), Codec<T>::encode(object)});
+  return join_pieces({type_name(typeid(T)), Codec<T>::encode(object)});
 }
 template <typename T>
 T unpack(const std::string& bytes) {
   const std::vector<std::string> pieces = split_pieces(bytes);
-  if (pieces.size() != 2 || pieces[0] != typeid(T).name()) {
-    throw DataError(
-        std::string("another rank gave an object of another type than this one expects, ") +
-        typeid(T).name());
+  if (pieces.size() != 2) throw DataError("bytes from another rank that are not an object");
+  if (pieces[0] != type_name(typeid(T))) {
+    throw DataError("another rank gave an object of type " + pieces[0] +
+                    ", but this rank expects " + type_name(typeid(T)));
   }
   return Codec<T>::decode(pieces[1]);
 }

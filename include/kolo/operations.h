@@ -3,8 +3,8 @@
 // All are collective over the process set of their options, by default all ranks. Ranks are always
 // those among all ranks. Every rank submits the same operation under the same name, in any order
 // among others. Without a name, operations are matched by the order in which a rank makes its
-// unnamed calls, which then must be the same everywhere (a call that throws counts, too). A name
-// may be used again when its operation has ended on this rank.
+// unnamed calls, which then must be the same everywhere (a call that throws counts, too). The count
+// starts again after join(). A name may be used again when its operation has ended on this rank.
 //
 // Tensors are dense CPU tensors of any strides, of dtype uint8, int8, int16, int32, int64, float16,
 // bfloat16, float32, float64 or bool; of the same shape and dtype on every rank, but for dimension

@@ -30,8 +30,10 @@ std::string show_shape(const Descriptor& d, std::size_t at) {
 }
 
 // In the order in which a difference is reported; the first that differs says most.
+constexpr Field kOperation = {
+    "operation", [](const Descriptor& d, std::size_t) { return std::string(name_of(d.kind)); }};
 constexpr Field kFieldsOfAll[] = {
-    {"operation", [](const Descriptor& d, std::size_t) { return std::string(name_of(d.kind)); }},
+    {"content", [](const Descriptor& d, std::size_t) { return d.content; }},
     {"number of tensors",
      [](const Descriptor& d, std::size_t) { return std::to_string(d.tensors.size()); }},
     {"reduce operator",
@@ -100,6 +102,8 @@ std::string describe_difference(const std::vector<const Descriptor*>& by_rank,
     std::string difference = field_difference(by_rank, ranks, field, at);
     if (!difference.empty()) differences.push_back(std::move(difference));
   };
+  look_at(kOperation, 0);
+  if (!differences.empty()) return differences.front();  // nothing else can be compared
   for (const Field& field : kFieldsOfAll) look_at(field, 0);
   std::size_t tensors = by_rank[0]->tensors.size();
   for (const Descriptor* descriptor : by_rank)

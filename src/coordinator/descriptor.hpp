@@ -30,6 +30,8 @@ struct Descriptor {
   double prescale = 1.0;
   double postscale = 1.0;
   DeviceKind device = DeviceKind::kCpu;  // where all of its tensors are
+  // What else the ranks must agree on, in words: "tensors of size [3, 2]"; may be empty.
+  std::string content = {};
   // Why this rank cannot take part: an argument was wrong there. The operation fails on every rank.
   std::string refusal = {};
 

@@ -105,7 +105,7 @@ Status Negotiator::on(int rank, const wire::Ready& record) {
     units.clear();
     for (const Tensor* member : bucket->second->members) units.push_back(member->id);
   } else if (const auto old = dissolved_.find(record.unit); old != dissolved_.end()) {
-    units = old->second;
+    units = old->second.members;
   }
   for (std::size_t position = 0; position < units.size(); ++position) {
     const auto found = by_id_.find(units[position]);
@@ -130,9 +130,10 @@ Status Negotiator::on(int rank, const wire::Ready& record) {
   return Status::ok();
 }
 
-Status Negotiator::on(int /*rank*/, const wire::Flush& record) {
+Status Negotiator::on(int rank, const wire::Flush& record) {
   const auto found = buckets_.find(record.bucket);
   if (found != buckets_.end()) dissolve(*found->second, nullptr);
+  note_flushed(record.bucket, rank);
   return Status::ok();
 }
 
@@ -153,6 +154,9 @@ Status Negotiator::on(int rank, const wire::Leave& record) {
   count_one_by_one();
   left_[rank] = true;
   left_order_.push_back(rank);
+  std::vector<UnitId> dissolved;
+  for (const auto& [bucket, state] : dissolved_) dissolved.push_back(bucket);
+  for (const UnitId bucket : dissolved) note_flushed(bucket, rank);
   for (Tensor* tensor : in_flight_without(rank)) {
     if (tensor->arrivals > 0 && needs(*tensor, rank)) fail_for_left_ranks(*tensor);
   }

@@ -61,6 +61,9 @@ class Negotiator {
   // Tells every rank of it.
   void say_stalled(const std::string& text) { decisions_.emplace_back(wire::Stalled{text}); }
 
+  // Buckets of which some rank may not have heard yet that they were given up.
+  std::size_t dissolved_buckets() const { return dissolved_.size(); }
+
   // True after every rank has left.
   bool finished() const { return finished_; }
 
@@ -106,6 +109,11 @@ class Negotiator {
     Clock::time_point since;  // the first of these
   };
 
+  struct Dissolved {
+    std::vector<UnitId> members;
+    std::vector<bool> flushed;  // by rank: it has left, or reports the bucket no more
+  };
+
   struct Candidate {
     Tensor* tensor = nullptr;     // owned by tensors_
     std::uint64_t execution = 0;  // for which rank 0 submitted it
@@ -148,6 +156,7 @@ class Negotiator {
   void fail_join();
   void dissolve(BucketState& bucket, const Tensor* except);
   void give_up_half_come(int rank);
+  void note_flushed(UnitId bucket, int rank);
   bool half_come(const BucketState& bucket, int rank) const;
   void plan(const std::vector<wire::Submitted>& together);
   void make_bucket(const std::vector<Candidate>& members);
@@ -163,8 +172,8 @@ class Negotiator {
   std::unordered_map<std::string, std::unique_ptr<Tensor>> tensors_;
   std::unordered_map<UnitId, Tensor*> by_id_;
   std::unordered_map<UnitId, std::unique_ptr<BucketState>> buckets_;
-  // Members of buckets that were given up: a rank that has not heard of it may still report one.
-  std::unordered_map<UnitId, std::vector<UnitId>> dissolved_;
+  // Buckets that were given up, until all ranks have said that they report them no more.
+  std::unordered_map<UnitId, Dissolved> dissolved_;
   std::vector<bool> left_;
   std::vector<bool> joined_;
   // By rank: tensors that it reported by numbers evicted before, and will announce again; and what

@@ -115,21 +115,32 @@ void Negotiator::execute(BucketState& bucket) {
   decisions_.emplace_back(std::move(decision));
 }
 
-// Tensors that have arrived from everywhere are executed now; `except` is the caller's affair.
+// Resolves the members that have arrived from everywhere; the caller looks after `except`. A member
+// may have become complete just now, because a rank has joined: then nobody has compared yet what
+// the ranks announced for it.
 void Negotiator::dissolve(BucketState& bucket, const Tensor* except) {
   decisions_.emplace_back(wire::Dissolve{bucket.id});
-  std::vector<UnitId>& ids = dissolved_[bucket.id];
+  Dissolved& dissolved = dissolved_[bucket.id];
+  dissolved.flushed = left_;
   count_one_by_one(bucket);
   const std::vector<Tensor*> members = bucket.members;
   for (Tensor* member : members) {
-    ids.push_back(member->id);
+    dissolved.members.push_back(member->id);
     member->plannable_from = member->bucket_base + bucket.executions + 1;
     member->bucket = nullptr;
   }
   buckets_.erase(bucket.id);
   for (Tensor* member : members) {
-    if (member != except && member->arrivals > 0 && is_complete(*member)) execute(*member);
+    if (member != except && member->arrivals > 0 && is_complete(*member)) resolve(*member);
   }
+}
+
+void Negotiator::note_flushed(UnitId bucket, int rank) {
+  const auto found = dissolved_.find(bucket);
+  if (found == dissolved_.end()) return;
+  std::vector<bool>& flushed = found->second.flushed;
+  flushed[static_cast<std::size_t>(rank)] = true;
+  if (std::find(flushed.begin(), flushed.end(), false) == flushed.end()) dissolved_.erase(found);
 }
 
 // Before the rank counts as joined, so that what is complete then is looked at like all else.

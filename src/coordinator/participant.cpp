@@ -331,6 +331,7 @@ Status Participant::stays_in_flight(Tensor& tensor) {
 Status Participant::on(const wire::Dissolve& record, std::vector<Action>& actions) {
   const auto found = buckets_.find(record.bucket);
   if (found == buckets_.end()) return Status::ok();  // this rank gave it up before
+  report_.emplace_back(wire::Flush{record.bucket});
   const std::unique_ptr<Group> bucket = std::move(found->second);
   buckets_.erase(found);
   for (Tensor* member : bucket->members) {

@@ -108,6 +108,7 @@ void write(Writer& w, const Descriptor& d) {
   w.number(static_cast<std::uint64_t>(d.destination));
   w.real(d.prescale);
   w.real(d.postscale);
+  w.text(d.content);
   w.text(d.refusal);
   w.number(d.tensors.size());
   for (const TensorSpec& tensor : d.tensors) {
@@ -126,6 +127,7 @@ Descriptor read_descriptor(Reader& r) {
   d.destination = static_cast<std::int32_t>(r.number_up_to(kLargestInt32));
   d.prescale = r.real();
   d.postscale = r.real();
+  d.content = r.text();
   d.refusal = r.text();
   d.tensors.resize(r.count());
   for (TensorSpec& tensor : d.tensors) {

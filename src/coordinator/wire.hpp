@@ -17,7 +17,7 @@
 //   join      = 7
 //   measures  = 8 numbers                       in the order of timeline::to_numbers()
 //   descriptor = kind:u8 op:u8 device:u8 root:number destination:number prescale:real
-//   postscale:real
+//                postscale:real content:text refusal:text
 //                count:number (dtype:u8 shape:numbers name:text){count}
 // Decisions, from the coordinator to every rank, in one order:
 //   assign    = 1 id:number name:text descriptor transient:u8
@@ -62,7 +62,8 @@ struct Ready {  // all tensors of the unit are ready
   std::vector<std::uint32_t> absent;
   bool operator==(const Ready&) const = default;
 };
-struct Flush {  // somebody waits for a tensor of this bucket, which is not full
+struct Flush {  // this rank reports the bucket no more: somebody waits for a tensor of it while it
+                // is not full, or the coordinator has dissolved it. Once for each bucket.
   UnitId bucket = 0;
   bool operator==(const Flush&) const = default;
 };

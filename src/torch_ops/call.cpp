@@ -12,11 +12,6 @@
 namespace kolo {
 namespace {
 
-std::string unnamed(Session& session, const ProcessSet& set, const char* operation) {
-  if (!set.state()) return session.unnamed(operation);
-  return std::string(operation) + ".unnamed." + std::to_string(set.state()->unnamed++);
-}
-
 void check_member(const Session& session, const ProcessSet& set, const char* function) {
   if (!set.state()) return;
   check_alive(session, set, function);
@@ -65,6 +60,10 @@ Descriptor describe_reduction(const Call& call, OpKind kind, at::TensorList tens
 
 }  // namespace
 
+UnnamedNames& unnamed_names(Session& session, const ProcessSet& set) {
+  return set.state() ? set.state()->unnamed : session.unnamed();
+}
+
 void check_alive(const Session& session, const ProcessSet& set, const char* function) {
   if (set.state()->session.lock().get() == &session) return;
   throw InvalidArgumentError(std::string(function) + ": process set " + std::to_string(set.id()) +
@@ -78,7 +77,7 @@ Call::Call(const char* function, const char* operation, const std::string& given
       transient(given.empty()),
       operation_(operation) {
   check_member(*session, set, function);
-  name = given.empty() ? unnamed(*session, set, operation) : given;
+  name = given.empty() ? unnamed_names(*session, set).next(operation) : given;
 }
 
 std::string Call::what() const {
@@ -92,7 +91,8 @@ int Call::root_in_set(int root_rank) const {
   const std::vector<int> ranks = set.ranks();
   const auto found = std::find(ranks.begin(), ranks.end(), root_rank);
   if (found != ranks.end()) return static_cast<int>(found - ranks.begin());
-  refuse(*this, "root rank " + std::to_string(root_rank) + " is none of the " + rank_list(ranks));
+  refuse(*this, "root rank " + std::to_string(root_rank) + " does not take part; choose one of " +
+                    rank_list(ranks));
 }
 
 Call Call::gradient() const {

@@ -46,6 +46,9 @@ struct Call {
 // Throws InvalidArgumentError for a set (not that of all ranks) that is none of this session.
 void check_alive(const Session& session, const ProcessSet& set, const char* function);
 
+// Those of the process set.
+UnnamedNames& unnamed_names(Session& session, const ProcessSet& set);
+
 // Tells the other ranks of the set that this one cannot take part in the call, and why, instead of
 // letting them wait. `meant` says which two ranks a send is between. Its name stays usable.
 void give_up(const Call& call, Descriptor meant, const std::string& why);

@@ -1,6 +1,7 @@
 #include "kolo/objects.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/Type.h>
 #include <torch/csrc/jit/serialization/pickle.h>
 #include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
@@ -25,7 +26,7 @@ std::vector<std::string> gather(const Call& call, const std::string& bytes, int 
   const auto gathered = std::make_shared<Gathered>();
   std::shared_ptr<Operation> operation = make_allgather(call, {tensor_of(bytes)}, gathered);
   operation->descriptor.root = root;
-  operation->descriptor.tensors[0].name = agreed;
+  operation->descriptor.content = agreed;
   const Engine::WaitsAtOnce waits;
   submit(call.session, std::move(operation), at::Tensor()).wait();
   std::vector<std::string> all;
@@ -84,6 +85,10 @@ void from_archive(const std::string& bytes, const Load& load) {
     throw DataError(std::string("an archive that cannot be loaded: ") +
                     error.what_without_backtrace());
   }
+}
+
+std::string type_name(const std::type_info& type) {
+  return c10::demangle(type.name());
 }
 
 std::string join_pieces(const std::vector<std::string>& pieces) {

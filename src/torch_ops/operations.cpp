@@ -232,7 +232,10 @@ void barrier(const OperationOptions& options) {
 }
 
 int join(const ProcessSet& process_set) {
-  return run_plain(Call("join", "join", "kolo.join", process_set), OpKind::kJoin)->number;
+  const Call call("join", "join", "kolo.join", process_set);
+  const int last_rank = run_plain(call, OpKind::kJoin)->number;
+  unnamed_names(*call.session, process_set).start_over();
+  return last_rank;
 }
 
 }  // namespace kolo

@@ -73,8 +73,7 @@ struct Message {
   static std::string name(const char* function, const OperationOptions& options, int from, int to) {
     const std::string pair = "@" + std::to_string(from) + ">" + std::to_string(to);
     if (!options.name().empty()) return options.name() + pair;
-    return "send." + session(function)->unnamed_between(options.process_set().id(), from, to) +
-           pair;
+    return unnamed_names(*session(function), options.process_set()).next_between(from, to) + pair;
   }
 };
 

@@ -1,10 +1,8 @@
 // What kolo::init() makes and kolo::shutdown() ends. The one mutable state at namespace scope.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,6 +16,7 @@
 #include "timeline/watcher.hpp"
 #include "torch_ops/clock_reader.hpp"
 #include "torch_ops/cuda_device.hpp"
+#include "torch_ops/unnamed_names.hpp"
 
 namespace kolo {
 
@@ -39,10 +38,8 @@ class Session {
   Engine& engine() { return engine_; }
   CudaDevice& cuda_device() { return cuda_device_; }
 
-  // "allreduce.unnamed.3": the same on every rank for the same call.
-  std::string unnamed(const char* operation);
-  // The same for what goes between two ranks, whose calls are counted for themselves.
-  std::string unnamed_between(int process_set, int source, int destination);
+  // Of all ranks. Other process sets have their own.
+  UnnamedNames& unnamed() { return unnamed_; }
   // Numbers DistributedOptimizers.
   std::uint64_t next_optimizer() { return optimizers_++; }
   // Numbers checkpoints.
@@ -68,13 +65,12 @@ class Session {
   const Config config_;
   const Topology topology_;
   const std::shared_ptr<shm::Node> node_;
-  std::atomic<std::uint64_t> unnamed_{0};
+  UnnamedNames unnamed_;
   std::atomic<std::uint64_t> optimizers_{0};
   std::atomic<std::uint64_t> checkpoints_{0};
   CudaDevice cuda_device_;
   Mutex mutex_;
   ProcessSet background_ KOLO_GUARDED_BY(mutex_);  // all ranks' own until it is made
-  std::map<std::array<int, 3>, std::uint64_t> between_ KOLO_GUARDED_BY(mutex_);
   Engine engine_;
   std::unique_ptr<ClockReader> clock_;  // null: no timeline
   std::optional<timeline::Watcher> watcher_;
@@ -85,5 +81,7 @@ class Session {
 std::shared_ptr<Session> session(const char* call);
 // Null before init() and after shutdown().
 std::shared_ptr<Session> session_or_null();
+// Whether this process was forked from a rank, and has no session for that reason.
+bool is_fork_of_rank();
 
 }  // namespace kolo

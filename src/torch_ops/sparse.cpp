@@ -57,9 +57,7 @@ Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& 
   std::shared_ptr<Operation> operation = make_allgather(
       call, {mine.indices().t().contiguous(), scaled(mine.values(), options.prescale_factor())},
       gathered);
-  // Ranks must agree on what the indices count in, too.
-  operation->descriptor.tensors[0].name =
-      "indices of a tensor of size " + to_string(mine.sizes().vec());
+  operation->descriptor.content = "a sparse tensor of size " + to_string(mine.sizes().vec());
   operation->descriptor.op = options.op();
   operation->descriptor.prescale = options.prescale_factor();
   operation->descriptor.postscale = options.postscale_factor();

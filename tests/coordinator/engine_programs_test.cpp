@@ -300,7 +300,8 @@ void play_everywhere(unsigned seed) {
 }
 
 TEST(EnginePrograms, GiveTheRightValues) {
-  for (unsigned seed = 0; seed < 40 && !HasFailure(); ++seed) {
+  Seeds seeds(40);
+  for (unsigned seed = 0; !HasFailure() && seeds.next(seed);) {
     play_everywhere(seed);
     if (HasFailure()) ADD_FAILURE() << "seed " << seed;
   }

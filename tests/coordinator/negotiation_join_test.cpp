@@ -66,6 +66,22 @@ TEST(NegotiationJoin, GivesUpABucketOfWhichAMemberChanges) {
   EXPECT_THAT(history(world, 1, "a"), ElementsAre("+a", "+a", "~a"));
 }
 
+// All members of a bucket change their shapes while a rank joins: each is executed with what the
+// ranks announced for it, by the stand-in of the rank that has joined, too. (World compares what
+// the ranks launch.)
+TEST(NegotiationJoin, GivesUpABucketOfWhichAllMembersChange) {
+  World world(2);
+  for (int step = 0; step < 3; ++step) train_step(world, {"a", "b"});
+  world.submit(1, "a", shape({9}));
+  world.submit(1, "b", shape({2000}));
+  world.deliver_reports(1);
+  world.join(0);
+  world.deliver_all();
+  EXPECT_THAT(history(world, 1, "a"), ElementsAre("+a", "+a", "+ab", "+a"));
+  EXPECT_THAT(history(world, 1, "b"), ElementsAre("+b", "+b", "+ab", "+b"));
+  EXPECT_THAT(history(world, 0, "b"), ElementsAre("+b", "+b", "+ab", "~b"));
+}
+
 // What rank 0 submitted together with others is planned before they can go on without it.
 TEST(NegotiationJoin, BucketsOfARankThatJoinsAreMadeAtOnce) {
   World world(2);

@@ -1,6 +1,8 @@
 // Random programs for the two halves of the control plane, and what must become of them.
 #pragma once
 
+#include <array>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <string>
@@ -10,6 +12,28 @@
 #include "coordinator/negotiation_world.hpp"
 
 namespace kolo {
+
+// The seeds that a test of random programs tries: 0 to count - 1, or those of KOLO_TEST_SEEDS, as
+// "1000 5000" (the last one excluded), with which scripts/soak tries many more.
+class Seeds {
+ public:
+  explicit Seeds(unsigned count) : end_(count) {
+    const char* text = std::getenv("KOLO_TEST_SEEDS");
+    if (text == nullptr) return;
+    char* rest = nullptr;
+    next_ = static_cast<unsigned>(std::strtoul(text, &rest, 10));
+    end_ = static_cast<unsigned>(std::strtoul(rest, nullptr, 10));
+  }
+  // False after the last one.
+  bool next(unsigned& seed) {
+    seed = next_;
+    return next_++ < end_;
+  }
+
+ private:
+  unsigned next_ = 0;
+  unsigned end_;
+};
 
 struct Act {
   enum class Kind { kSubmit, kPoll, kWait, kJoin };
@@ -110,9 +134,20 @@ class ProgramMaker {
       for (const unsigned first : {0U, 5U})
         uses.push_back({"z" + std::to_string(first + random_() % 5)});
     }
-    if (chance(10)) uses[0].descriptor = shape({5});
+    change_shapes(uses);
     if (chance(10)) make_odd(uses[0], any_rank(), DType::kInt32);
     return uses;
+  }
+
+  // In some steps one tensor has another shape than before, in some every third one: a bucket may
+  // have several members that change at once.
+  void change_shapes(std::vector<Use>& uses) {
+    if (chance(10)) uses[0].descriptor = shape({5});
+    if (!chance(15)) return;
+    // 6,000 bytes do not fit the room for small values in shared memory.
+    const std::int64_t extent = std::array{5, 6, 7, 1500}[random_() % 4];
+    for (std::size_t i = random_() % 3; i < uses.size(); i += 1 + random_() % 3)
+      uses[i].descriptor = shape({extent});
   }
 
   std::vector<Use> others(int step) {
@@ -355,6 +390,7 @@ inline void expect_the_same_order(const World& world) {
 // Every rank did what its program says, and nothing else.
 inline void expect_done(const World& world, const Programs& programs) {
   expect_the_same_order(world);
+  EXPECT_EQ(world.dissolved_buckets(), 0U) << "else the coordinator keeps them for good";
   for (int rank = 0; rank < world.size(); ++rank) {
     EXPECT_TRUE(world.idle(rank));
     EXPECT_TRUE(world.closed(rank));

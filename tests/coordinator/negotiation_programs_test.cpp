@@ -51,7 +51,8 @@ int run_all_orders(unsigned seed, Mix mix, Orders orders) {
 
 TEST(NegotiationPrograms, WhatIsFusedDependsOnThemAlone) {
   int fused = 0;
-  for (unsigned seed = 0; seed < 110 && !HasFailure(); ++seed)
+  Seeds seeds(110);
+  for (unsigned seed = 0; !HasFailure() && seeds.next(seed);)
     fused += run_all_orders(seed, {}, {6, 16});
   EXPECT_GT(fused, 2000) << "else this test sees too little";
 }
@@ -59,7 +60,8 @@ TEST(NegotiationPrograms, WhatIsFusedDependsOnThemAlone) {
 // ... also among operations that are never fused, and where ranks join.
 TEST(NegotiationPrograms, MayContainAllKindsAndJoins) {
   int fused = 0;
-  for (unsigned seed = 0; seed < 90 && !HasFailure(); ++seed) {
+  Seeds seeds(90);
+  for (unsigned seed = 0; !HasFailure() && seeds.next(seed);) {
     const Mix mix = {.all_kinds = seed % 3 > 0, .joins = seed % 3 < 2};
     fused += run_all_orders(seed, mix, {6, mix.all_kinds ? 24U : 16U});
   }
@@ -69,7 +71,8 @@ TEST(NegotiationPrograms, MayContainAllKindsAndJoins) {
 // When a program that polls finds an operation done depends on timing, and so may what is fused;
 // not whether all goes well.
 TEST(NegotiationPrograms, MayPoll) {
-  for (unsigned seed = 0; seed < 80 && !HasFailure(); ++seed) {
+  Seeds seeds(80);
+  for (unsigned seed = 0; !HasFailure() && seeds.next(seed);) {
     const Mix mix = {.polls = true, .all_kinds = seed % 8 < 2, .joins = seed % 4 < 2};
     run_all_orders(seed, mix, {4, 4});
   }
@@ -77,7 +80,8 @@ TEST(NegotiationPrograms, MayPoll) {
 
 // One or two ranks end their programs early. What others wait for fails; nothing hangs.
 TEST(NegotiationPrograms, MayEndEarly) {
-  for (unsigned seed = 0; seed < 70 && !HasFailure(); ++seed) {
+  Seeds seeds(70);
+  for (unsigned seed = 0; !HasFailure() && seeds.next(seed);) {
     const int size = size_for(seed);
     const Mix mix = {.polls = seed % 2 == 0, .all_kinds = seed % 8 < 2, .joins = seed % 4 < 2};
     std::vector<Program> programs = ProgramMaker(size, seed, mix).make().acts;

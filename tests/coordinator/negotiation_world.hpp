@@ -120,6 +120,7 @@ class World {
   }
   // Reports are delivered at that time.
   void set_now(Clock::time_point now) { now_ = now; }
+  std::size_t dissolved_buckets() const { return negotiator_.dissolved_buckets(); }
   std::vector<Stall> stalls(Clock::time_point before) const { return negotiator_.stalls(before); }
   void deliver_report(int rank) {
     const Status status = negotiator_.handle(rank, through_the_wire(take(reports_[rank])), now_);

@@ -289,5 +289,39 @@ TEST_F(Join, OfAProcessSet) {
   }
 }
 
+// A rank that runs out of data counts fewer unnamed operations than the others. After the join all
+// count alike again, or they would wait for each other's names.
+TEST_F(Join, UnnamedOperationsMatchAfterUnevenLoops) {
+  for (int round = 0; round < 3; ++round) {
+    const int steps = 2 + 3 * ((rank() + round) % size());
+    for (int step = 0; step < steps; ++step) allreduce(at::ones({3}));
+    join();
+    const at::Tensor sum = allreduce(at::ones({2}), ReduceOp::Sum);
+    EXPECT_TRUE(sum.equal(at::full({2}, size()))) << "round " << round;
+  }
+}
+
+// Two named tensors change their shapes while each rank in turn has joined: the stand-ins of that
+// rank have the new shapes, too.
+TEST_F(Join, WhileShapesChange) {
+  const auto reduce_both = [](int round) {
+    const std::int64_t few = round % 2 == 0 ? 25 : 125;
+    const std::int64_t many = round % 2 == 0 ? 289 : 4913;
+    Handle first = allreduce_async(at::ones({few}), AllreduceOptions("a").op(ReduceOp::Sum));
+    Handle second = allreduce_async(at::ones({many}), AllreduceOptions("b").op(ReduceOp::Sum));
+    return std::pair(second.wait(), first.wait());
+  };
+  for (int round = 0; round < 60; ++round) {
+    const bool all_before = round / 2 % 2 == 1;
+    const int joined = round % size();
+    if (all_before) reduce_both(round);
+    while_joined(joined, [&] {
+      const auto [many, few] = reduce_both(round + (all_before ? 0 : 1));
+      EXPECT_TRUE(few.eq(size() - 1).all().item<bool>()) << "round " << round;
+      EXPECT_TRUE(many.eq(size() - 1).all().item<bool>()) << "round " << round;
+    });
+  }
+}
+
 }  // namespace
 }  // namespace kolo

@@ -105,10 +105,12 @@ TEST_F(Objects, WithArchives) {
 
 TEST_F(Objects, ErrorsAndProcessSets) {
   EXPECT_THAT(message_of<InvalidArgumentError>([] { broadcast_object(1, size()); }),
-              HasSubstr("is none of the rank"));
+              HasSubstr("does not take part; choose one of rank"));
   EXPECT_THROW(detail::split_pieces("abc"), DataError);
   EXPECT_THROW(detail::split_pieces(std::string(8, '\xff')), DataError);
   EXPECT_THROW(Codec<int>::decode("abc"), DataError);
+  EXPECT_THAT(message_of<DataError>([] { detail::unpack<std::vector<int>>(detail::pack(1.5)); }),
+              AllOf(HasSubstr("an object of type double"), HasSubstr("std::vector<int")));
   EXPECT_THROW(Codec<at::Tensor>::decode("no pickle"), DataError);
   EXPECT_THROW((Codec<std::map<int, int>>::decode(detail::join_pieces({"1234"}))), DataError);
   const ProcessSet last = add_process_set({size() - 1});
@@ -140,9 +142,10 @@ TEST_F(Objects, InProcessSets) {
   }
   EXPECT_EQ(allgather_object(object(rank()), OperationOptions("all").process_set(mine)), all);
   for (const int root : {-1, rank() == 0 ? size() : rank() - 1}) {
-    EXPECT_THAT(message_of<InvalidArgumentError>(
-                    [&] { broadcast_object(1, root, OperationOptions("o").process_set(mine)); }),
-                HasSubstr("root rank " + std::to_string(root) + " is none of the rank"));
+    EXPECT_THAT(
+        message_of<InvalidArgumentError>(
+            [&] { broadcast_object(1, root, OperationOptions("o").process_set(mine)); }),
+        HasSubstr("root rank " + std::to_string(root) + " does not take part; choose one of rank"));
   }
   EXPECT_EQ(broadcast_object(rank(), 0, "o"), 0) << "among all";
 }

@@ -73,7 +73,7 @@ TEST_F(ProcessSets, OnlyMembersMayUseIt) {
               2);
     EXPECT_THAT(message_of<InvalidArgumentError>(
                     [&] { broadcast(at::ones({2}), 1, OperationOptions("b").process_set(first)); }),
-                HasSubstr("root rank 1 is none of the rank 0"));
+                HasSubstr("root rank 1 does not take part; choose one of rank 0"));
     return;
   }
   EXPECT_FALSE(first.included());

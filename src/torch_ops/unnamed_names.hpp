@@ -1,0 +1,49 @@
+// Names for the operations of a process set that the program gives no name.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "core/thread_annotations.hpp"
+
+namespace kolo {
+
+// Counts calls, so that the same call has the same name on every rank. While a rank has joined, the
+// others count on without it; so all start over when the join ends. Any thread.
+class UnnamedNames {
+ public:
+  // "allreduce.unnamed.3", or after two joins "allreduce.unnamed.2.3".
+  std::string next(const std::string& operation) KOLO_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return name(operation, count_++);
+  }
+
+  // Messages between two ranks are counted for each pair.
+  std::string next_between(int source, int destination) KOLO_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return name("send", between_[{source, destination}]++);
+  }
+
+  // All ranks have joined.
+  void start_over() KOLO_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    ++joins_;
+    count_ = 0;
+    between_.clear();
+  }
+
+ private:
+  std::string name(const std::string& operation, std::uint64_t number) const KOLO_REQUIRES(mutex_) {
+    const std::string joins = joins_ == 0 ? "" : std::to_string(joins_) + ".";
+    return operation + ".unnamed." + joins + std::to_string(number);
+  }
+
+  Mutex mutex_;
+  std::uint64_t joins_ KOLO_GUARDED_BY(mutex_) = 0;
+  std::uint64_t count_ KOLO_GUARDED_BY(mutex_) = 0;
+  std::map<std::pair<int, int>, std::uint64_t> between_ KOLO_GUARDED_BY(mutex_);
+};
+
+}  // namespace kolo
