@@ -21,6 +21,9 @@ class Pair final : public Work {
     return status.is_ok() ? Progress::kAdvanced : Progress::kFailed;
   }
 
+  std::optional<int> waits_for() const override {
+    return first_ == nullptr ? then_->waits_for() : first_->waits_for();
+  }
   BufferTimes buffer_times() const override { return then_->buffer_times(); }
 
  private:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "collectives/transport.hpp"
 #include "core/clock.hpp"
@@ -23,6 +24,9 @@ class Work {
   // be under way: whoever owns the work keeps it and its buffers alive for as long as the
   // transport.
   virtual Progress step(Status& status) = 0;
+
+  // A rank, in the world, that has not done its part yet, where that is known.
+  virtual std::optional<int> waits_for() const { return std::nullopt; }
 
   // Of a work that copies into a buffer and out of it: when it had filled the buffer, and when what
   // is in it was the result. Otherwise the clock's epoch.

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "collectives/subset/transport.hpp"
 #include "core/log.hpp"
 
 namespace kolo {
@@ -74,6 +75,7 @@ Engine::Engine(std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> 
       submitters_drive_(options.submitters_drive),
       transport_(std::move(transport)),
       node_(std::move(node)),
+      slots_(subset_slots(*transport_)),
       backoff_(options.backoff),
       patience_(kPatience) {
   std::vector<int> everyone(static_cast<std::size_t>(size_));
@@ -191,8 +193,8 @@ bool Engine::shut_down() {
     thread_.join();
   }
   const MutexLock seat(seat_);
-  if (std::exchange(ended_, true)) return !broken_;
-  if (broken_) {
+  if (std::exchange(ended_, true)) return !broken_ && !waits_no_more_;
+  if (broken_ || waits_no_more_) {
     leave_to_process_end(std::move(sets_));
     leave_to_process_end(std::move(transport_));
     leave_to_process_end(std::move(node_));
@@ -202,7 +204,7 @@ bool Engine::shut_down() {
   sets_.clear();
   transport_.reset();
   node_.reset();
-  return !broken_;
+  return !broken_ && !waits_no_more_;
 }
 
 void Engine::run() {

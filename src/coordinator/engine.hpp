@@ -77,13 +77,13 @@ class Engine {
 
   // Collective. Ends operations that this rank has submitted and others will too; those that cannot
   // end fail. Waits for the other ranks to shut down, at most the shutdown timeout. Submissions
-  // from now on fail. False if the engine had failed: then messages may be under way for ever, and
-  // what the transport stands on must not be ended in a way that waits for them.
+  // from now on fail. Returns false if the engine had failed or another rank did not shut down in
+  // time: then nothing that waits for the other ranks, as MPI_Finalize does, may follow.
   bool shut_down();
 
  private:
-  struct ProcessSet {                    // one that exists, whether this rank is a member or not
-    int slot = 0;                        // of the transport's tags
+  struct ProcessSet {  // one that exists, whether this rank is a member or not
+    SlotPool::Slot slot;
     std::unique_ptr<Group> group;        // null: not a member
     std::shared_ptr<Operation> removal;  // ends when the group has
   };
@@ -111,7 +111,6 @@ class Engine {
   void add_process_set(const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(seat_);
   void remove_process_set(const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(seat_);
   void forget_finished_sets() KOLO_REQUIRES(seat_);
-  std::optional<int> free_slot() const KOLO_REQUIRES(seat_);
   void make_group(int process_set, ProcessSet& set, const std::vector<int>& ranks)
       KOLO_REQUIRES(seat_);
   void leave() KOLO_REQUIRES(seat_);
@@ -145,6 +144,7 @@ class Engine {
   std::shared_ptr<shm::Node> node_ KOLO_GUARDED_BY(seat_);
   std::map<int, ProcessSet> sets_ KOLO_GUARDED_BY(seat_);  // by number; 0 is the world
   int next_process_set_ KOLO_GUARDED_BY(seat_) = 1;
+  SlotPool slots_ KOLO_GUARDED_BY(seat_);
   Backoff backoff_ KOLO_GUARDED_BY(seat_);
   Clock::duration patience_ KOLO_GUARDED_BY(seat_);  // where submitters drive
   bool on_device_ KOLO_GUARDED_BY(seat_) = false;    // there have been operations on one

@@ -1,5 +1,6 @@
 // Process sets, which come and go in an order that all ranks see alike.
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,8 +18,8 @@ Group* Engine::group(int process_set) {
 
 void Engine::make_group(int process_set, ProcessSet& set, const std::vector<int>& ranks) {
   set.group = std::make_unique<Group>(process_set, set.slot, ranks,
-                                      make_subset_transport(*transport_, ranks, set.slot), node_,
-                                      options_.group, mailbox_, *tracing_);
+                                      make_subset_transport(*transport_, ranks, set.slot.number),
+                                      node_, options_.group, mailbox_, *tracing_);
 }
 
 // All ranks see the changes in the same order, so they number the sets alike.
@@ -32,20 +33,13 @@ void Engine::change_process_sets() {
   }
 }
 
-// Tags are taken in turn, so that those of a set that was just removed rest for a while.
-std::optional<int> Engine::free_slot() const {
-  const int slots = subset_slots(*transport_);
-  for (int tried = 0; tried < slots; ++tried) {
-    const int slot = (next_process_set_ + tried) % slots;
-    const bool used = std::any_of(sets_.begin(), sets_.end(),
-                                  [&](const auto& set) { return set.second.slot == slot; });
-    if (!used) return slot;
-  }
-  return std::nullopt;
-}
-
 void Engine::add_process_set(const std::shared_ptr<Operation>& operation) {
-  const std::optional<int> slot = free_slot();
+  if (next_process_set_ == std::numeric_limits<int>::max()) {
+    return world().complete(operation, Status::invalid_argument(
+                                           "add_process_set: " + std::to_string(next_process_set_) +
+                                           " process sets have been made; no numbers are left"));
+  }
+  const std::optional<SlotPool::Slot> slot = slots_.take();
   if (!slot) {
     return world().complete(
         operation,
@@ -73,7 +67,13 @@ void Engine::remove_process_set(const std::shared_ptr<Operation>& operation) {
         operation, Status::invalid_argument("remove_process_set: there is no process set " +
                                             std::to_string(number)));
   }
+  if (found->second.removal != nullptr) {
+    return world().complete(
+        operation, Status::invalid_argument("remove_process_set: process set " +
+                                            std::to_string(number) + " is being removed already"));
+  }
   found->second.removal = operation;
+  slots_.give_back(found->second.slot.number);
   if (found->second.group != nullptr) found->second.group->leave();
 }
 

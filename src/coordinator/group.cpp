@@ -61,7 +61,7 @@ bool changes_process_sets(OpKind kind) {
 
 }  // namespace
 
-Group::Group(int process_set, int slot, std::vector<int> ranks,
+Group::Group(int process_set, SlotPool::Slot slot, std::vector<int> ranks,
              std::unique_ptr<Transport> transport, const std::shared_ptr<shm::Node>& node,
              const GroupOptions& options, Mailbox& mailbox, timeline::Tracing& tracing)
     : process_set_(process_set),
@@ -77,11 +77,10 @@ Group::Group(int process_set, int slot, std::vector<int> ranks,
 
 // In shared memory where all ranks are on one node; in stages where they are on several.
 std::unique_ptr<Backend> Group::make_backend(const std::shared_ptr<shm::Node>& node,
-                                             int slot) const {
+                                             SlotPool::Slot slot) const {
   auto messages = make_message_backend(*transport_, kFirstFreeTag, options_.tuning);
   const auto on_node = [&](const std::vector<int>& local, std::unique_ptr<Backend> others) {
-    return shm::make_backend(node, local, slot, static_cast<std::uint64_t>(process_set_),
-                             std::move(others));
+    return shm::make_backend(node, local, slot.number, slot.generation, std::move(others));
   };
   if (const auto local = find_on_node(node, options_.launch.ranks))
     return on_node(*local, std::move(messages));
@@ -99,10 +98,10 @@ std::unique_ptr<Backend> Group::make_backend(const std::shared_ptr<shm::Node>& n
 }
 
 std::unique_ptr<ControlChannel> Group::make_control_channel(const std::shared_ptr<shm::Node>& node,
-                                                            int slot) const {
+                                                            SlotPool::Slot slot) const {
   const std::optional<std::vector<int>> local = find_on_node(node, options_.launch.ranks);
   if (!local) return make_message_control_channel(*transport_);
-  return shm::make_control_channel(node, *local, slot, static_cast<std::uint64_t>(process_set_));
+  return shm::make_control_channel(node, *local, slot.number, slot.generation);
 }
 
 Group::~Group() {

@@ -21,6 +21,7 @@
 #include "coordinator/launch.hpp"
 #include "coordinator/mailbox.hpp"
 #include "coordinator/operation.hpp"
+#include "coordinator/slot_pool.hpp"
 #include "coordinator/stall.hpp"
 #include "timeline/nvtx.hpp"
 #include "timeline/tracing.hpp"
@@ -53,9 +54,9 @@ class Group {
   // `ranks` are the members in the world, in the order of their ranks here; `slot` is one that no
   // other group has now, and `node` null where memory is not shared. The mailbox and `tracing`
   // outlive this.
-  Group(int process_set, int slot, std::vector<int> ranks, std::unique_ptr<Transport> transport,
-        const std::shared_ptr<shm::Node>& node, const GroupOptions& options, Mailbox& mailbox,
-        timeline::Tracing& tracing);
+  Group(int process_set, SlotPool::Slot slot, std::vector<int> ranks,
+        std::unique_ptr<Transport> transport, const std::shared_ptr<shm::Node>& node,
+        const GroupOptions& options, Mailbox& mailbox, timeline::Tracing& tracing);
   // Nothing may be in flight any more.
   ~Group();
   Group(const Group&) = delete;
@@ -126,9 +127,10 @@ class Group {
     std::shared_ptr<DeviceSpan> span;  // null: not timed
   };
 
-  std::unique_ptr<Backend> make_backend(const std::shared_ptr<shm::Node>& node, int slot) const;
+  std::unique_ptr<Backend> make_backend(const std::shared_ptr<shm::Node>& node,
+                                        SlotPool::Slot slot) const;
   std::unique_ptr<ControlChannel> make_control_channel(const std::shared_ptr<shm::Node>& node,
-                                                       int slot) const;
+                                                       SlotPool::Slot slot) const;
   Status carry_out(const Participant::Launch& launch);
   Status carry_out(const Participant::Failure& failure);
   Status carry_out(const Participant::BucketBegins& bucket);

@@ -18,6 +18,13 @@ bool may_stall(const Operation& operation) {
   return operation.descriptor.kind != OpKind::kJoin && operation.descriptor.kind != OpKind::kClock;
 }
 
+// Over messages a rank knows only its neighbours, which may wait themselves.
+std::string what_is_waited_for(const Work& work) {
+  const std::optional<int> rank = work.waits_for();
+  if (!rank) return "another rank is stopped or gone, or the network is";
+  return "rank " + std::to_string(*rank) + " has not done its part; it is stopped, gone, or busy";
+}
+
 }  // namespace
 
 Status Group::watch_timers() {
@@ -38,8 +45,8 @@ Status Group::watch_timers() {
     return Status::peer_lost(
         what_runs(running.members) + " started on every rank but moved no byte on rank " +
         std::to_string(options_.launch.ranks[static_cast<std::size_t>(transport_->rank())]) +
-        " for " + to_text(options_.collective_timeout) +
-        ": a peer or the network is gone. See KOLO_COLLECTIVE_TIMEOUT_SECONDS");
+        " for " + to_text(options_.collective_timeout) + ": " + what_is_waited_for(*running.work) +
+        ". See KOLO_COLLECTIVE_TIMEOUT_SECONDS");
   }
   return Status::ok();
 }
@@ -149,8 +156,8 @@ std::optional<Group::Slow> Group::slow_running(Clock::time_point now,
   const std::string text =
       what_runs(slow->members) + and_more(std::count_if(std::next(slow), running_.end(), is_slow)) +
       " started on every rank, and moved nothing on " + on_this_rank() + " for " +
-      to_text(std::chrono::duration_cast<std::chrono::seconds>(now - slow->last_moved)) +
-      ": a rank is stopped, or the network is";
+      to_text(std::chrono::duration_cast<std::chrono::seconds>(now - slow->last_moved)) + ": " +
+      what_is_waited_for(*slow->work);
   return Slow{text, slow->sequence, running_.back().sequence};
 }
 

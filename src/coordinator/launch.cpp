@@ -81,6 +81,7 @@ class AllreduceLaunch final : public Work {
     return status.is_ok() ? Progress::kDone : Progress::kFailed;
   }
 
+  std::optional<int> waits_for() const override { return inner_->waits_for(); }
   BufferTimes buffer_times() const override { return times_; }
 
  private:
@@ -119,6 +120,8 @@ class BroadcastLaunch final : public Work {
     return status.is_ok() ? Progress::kDone : Progress::kFailed;
   }
 
+  std::optional<int> waits_for() const override { return inner_->waits_for(); }
+
  private:
   Memory& memory_;  // the backend's
   const Region region_;
@@ -144,6 +147,10 @@ class Sequence final : public Work {
     status = begin_next();
     if (!status.is_ok()) return Progress::kFailed;
     return current_ == nullptr ? Progress::kDone : Progress::kAdvanced;
+  }
+
+  std::optional<int> waits_for() const override {
+    return current_ == nullptr ? std::nullopt : current_->waits_for();
   }
 
  private:
@@ -187,6 +194,10 @@ class Together final : public Work {
       if (progress != Progress::kDone) return progress;
     }
     return Progress::kDone;
+  }
+
+  std::optional<int> waits_for() const override {
+    return done_ < works_.size() ? works_[done_]->waits_for() : std::nullopt;
   }
 
  private:

@@ -40,6 +40,10 @@ class HierarchicalAllreduce final : public Work {
     return moved ? Progress::kAdvanced : Progress::kWaiting;
   }
 
+  std::optional<int> waits_for() const override {
+    return local_ == nullptr ? std::nullopt : local_->waits_for();
+  }
+
  private:
   // The works within the node: reduce-scatters, each but the first followed by the all-gather of
   // the chunk before, and the last all-gather.

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -82,12 +83,12 @@ class Connection {
 
  private:
   // Where each rank's is, by rank, or nothing after a failure.
-  std::vector<std::byte*> segments_of(const std::vector<shm::Segment>& mapped) const {
-    std::vector<std::byte*> segments;
+  std::vector<std::span<std::byte>> segments_of(const std::vector<shm::Segment>& mapped) const {
+    std::vector<std::span<std::byte>> segments;
     if (!why_.is_ok()) return segments;
     segments.reserve(mapped.size() + 1);
-    for (const shm::Segment& segment : mapped) segments.push_back(segment.data());
-    segments.insert(segments.begin() + rank_, arena_->segment().data());
+    for (const shm::Segment& segment : mapped) segments.push_back(segment.bytes());
+    segments.insert(segments.begin() + rank_, arena_->segment().bytes());
     return segments;
   }
 

@@ -20,9 +20,10 @@ class SmallAllreduce final : public Work {
         count_(count),
         bytes_(count * size_of(reduction.dtype)),
         reduction_(reduction),
-        exposure_(board, turn, board.everyone(), nullptr, 0) {}
+        exposure_(board, turn, board.everyone(), nullptr, bytes_) {}
 
   Status start() override { return Status::ok(); }
+  std::optional<int> waits_for() const override { return exposure_.waits_for(); }
 
   Progress step(Status& status) override {
     if (!posted_) {
@@ -32,7 +33,8 @@ class SmallAllreduce final : public Work {
       if (!status.is_ok()) return Progress::kFailed;
       posted_ = true;
     }
-    if (!exposure_.all_posted()) return Progress::kWaiting;
+    if (!exposure_.all_posted(status))
+      return status.is_ok() ? Progress::kWaiting : Progress::kFailed;
     std::vector<const void*> sources;
     sources.reserve(static_cast<std::size_t>(size_));
     for (int rank = 0; rank < size_; ++rank) {
@@ -66,6 +68,8 @@ class SlicedAllreduce final : public Work {
         reduction_(reduction),
         exposure_(board, turn, board.everyone(), data, bytes_) {}
 
+  std::optional<int> waits_for() const override { return exposure_.waits_for(); }
+
   Status start() override {
     exposure_.leave_out([this](std::size_t piece) { return share(piece, rank_); });
     return Status::ok();
@@ -80,7 +84,7 @@ class SlicedAllreduce final : public Work {
       return Progress::kAdvanced;
     }
     bool moved = exposure_.stage_one();
-    if (exposure_.all_posted()) {
+    if (exposure_.all_posted(status)) {
       moved = reduce_one() || moved;
       moved = copy_one() || moved;
       if (copied_ == exposure_.pieces() && is_over()) {
@@ -88,6 +92,7 @@ class SlicedAllreduce final : public Work {
         return Progress::kDone;
       }
     }
+    if (!status.is_ok()) return Progress::kFailed;
     return moved ? Progress::kAdvanced : Progress::kWaiting;
   }
 

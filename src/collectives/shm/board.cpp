@@ -22,7 +22,11 @@ Board::Board(std::shared_ptr<Node> node, std::vector<int> local_ranks, int slot,
       members_(std::move(local_ranks)),
       rank_(index_of(members_, node_->local_rank())),
       begin_(board_of_slot(slot)),
-      generation_(generation) {}
+      generation_(generation % 0xffff) {
+  if (generation == 0) return;  // nobody has written there
+  for (std::uint64_t channel = 0; channel < kChannels; ++channel)
+    line(rank_, Turn{channel, 0}).posted.store(0, std::memory_order_relaxed);
+}
 
 std::vector<int> Board::everyone() const {
   std::vector<int> ranks(members_.size());
@@ -32,12 +36,12 @@ std::vector<int> Board::everyone() const {
 
 Line& Board::line(int rank, Turn turn) const {
   const std::size_t channel = turn.sequence % kChannels;
-  return *reinterpret_cast<Line*>(segment(rank) + begin_ + channel * sizeof(Line));
+  return *reinterpret_cast<Line*>(segment(rank).data() + begin_ + channel * sizeof(Line));
 }
 
 std::byte* Board::room(int rank, Turn turn) const {
   const std::size_t channel = turn.sequence % kChannels;
-  return segment(rank) + begin_ + kLinesBytes + channel * kRoom;
+  return segment(rank).data() + begin_ + kLinesBytes + channel * kRoom;
 }
 
 // Never 0, which is what a line holds that nobody has used. Its lower half, which counters have

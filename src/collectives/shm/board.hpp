@@ -21,6 +21,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "collectives/backend.hpp"
@@ -50,8 +51,8 @@ class Board {
   static constexpr std::size_t kBytes = kChannels * (sizeof(Line) + kRoom);  // in each segment
 
   // For a group of ranks that are all on the node. `slot` is one of kSlots; no two groups that live
-  // at the same time have the same one. `generation` differs from that of every group that had the
-  // slot before.
+  // at the same time have the same one. `generation`: how many groups had the slot before. What the
+  // last of them left in this rank's own lines is cleared, so 16 bits of it tell groups apart.
   Board(std::shared_ptr<Node> node, std::vector<int> local_ranks, int slot,
         std::uint64_t generation);
 
@@ -64,7 +65,15 @@ class Board {
   Line& line(int rank, Turn turn) const;
   std::byte* room(int rank, Turn turn) const;
   // What lies at an offset of a rank's segment.
-  std::byte* at(int rank, std::uint64_t offset) const { return segment(rank) + offset; }
+  std::byte* at(int rank, std::uint64_t offset) const { return segment(rank).data() + offset; }
+  // Whether so many bytes from there on lie in the segment.
+  bool contains(int rank, std::uint64_t offset, std::uint64_t bytes) const {
+    const std::size_t size = segment(rank).size();
+    return offset <= size && bytes <= size - offset;
+  }
+  int rank_in_world(int rank) const {
+    return node_->ranks()[static_cast<std::size_t>(members_[static_cast<std::size_t>(rank)])];
+  }
 
   std::uint64_t stamp(Turn turn) const;
   // A counter's value: so many pieces of the collective with that stamp.
@@ -101,7 +110,7 @@ class Board {
 
   static constexpr std::uint64_t kAll = std::numeric_limits<std::uint64_t>::max();
 
-  std::byte* segment(int rank) const {
+  std::span<std::byte> segment(int rank) const {
     return node_->segment(members_[static_cast<std::size_t>(rank)]);
   }
 

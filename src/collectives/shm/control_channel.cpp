@@ -22,9 +22,10 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "processes share 
 // group to group.
 constexpr std::uint64_t kMore = 1 << 6;
 constexpr std::uint64_t kNumberBits = 41;
+constexpr std::uint64_t kNumbers = (std::uint64_t{1} << kNumberBits) - 1;
 
 std::uint64_t which(std::uint64_t generation, std::uint64_t number) {
-  return (generation + 1) << kNumberBits | (number & ((std::uint64_t{1} << kNumberBits) - 1));
+  return (generation + 1) << kNumberBits | (number & kNumbers);
 }
 
 std::uint64_t stamp_of(std::uint64_t which, std::size_t bytes, bool more) {
@@ -45,6 +46,7 @@ class SharedMemoryControlChannel final : public ControlChannel {
       if (peer != rank_ && (peer == 0 || rank_ == 0))
         peers_.push_back({peer, &ring(peer), 0, {}, 0});
     }
+    if (generation > 0) clear();
   }
 
   int rank() const override { return rank_; }
@@ -101,8 +103,15 @@ class SharedMemoryControlChannel final : public ControlChannel {
   };
 
   ControlRing& ring(int rank) const {
-    std::byte* const segment = node_->segment(members_[static_cast<std::size_t>(rank)]);
+    const int local_rank = members_[static_cast<std::size_t>(rank)];
+    std::byte* const segment = node_->segment(local_rank).data();
     return *reinterpret_cast<ControlRing*>(segment + control_ring_of_slot(slot_));
+  }
+
+  // Of what the group before this one left in this rank's own ring. Generations repeat.
+  void clear() {
+    for (Line& line : mine_.lines) line.stamp.store(0, std::memory_order_relaxed);
+    for (auto& read : mine_.read) read.store(0, std::memory_order_relaxed);
   }
 
   static std::size_t lines_of(const Bytes& message) {
@@ -117,8 +126,9 @@ class SharedMemoryControlChannel final : public ControlChannel {
       if (written_ - peer.has_read >= ControlRing::kLines) {
         const std::uint64_t value =
             peer.ring->read[static_cast<std::size_t>(rank_)].load(std::memory_order_acquire);
+        // The low bits of a number that is at most `written_`.
         if (value >> kNumberBits == generation_ + 1)
-          peer.has_read = value & ((std::uint64_t{1} << kNumberBits) - 1);
+          peer.has_read = written_ - ((written_ - value) & kNumbers);
       }
       slowest = std::min(slowest, peer.has_read);
     }

@@ -1,6 +1,7 @@
 #include "collectives/shm/exposure.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "collectives/reduce/combine.hpp"
@@ -34,7 +35,7 @@ Exposure::~Exposure() {
 
 Status Exposure::post() {
   const std::optional<std::size_t> offset =
-      bytes_ == 0 ? 0 : board_.arena().offset_of(region_, bytes_);
+      bytes_ == 0 || region_ == nullptr ? 0 : board_.arena().offset_of(region_, bytes_);
   mine_.bytes = bytes_;
   mine_.is_private = offset ? 0 : 1;
   any_private_ = !offset;
@@ -65,15 +66,20 @@ Status Exposure::post() {
   return Status::ok();
 }
 
-bool Exposure::all_posted() {
+bool Exposure::all_posted(Status& status) {
   for (; seen_ < others_.size(); ++seen_) {
     const int rank = others_[seen_];
     const Line& line = board_.line(rank, turn_);
-    if (line.posted.load(std::memory_order_acquire) != stamp_) return false;
+    if (line.posted.load(std::memory_order_acquire) != stamp_) {
+      waits_for_ = rank;
+      return false;
+    }
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
     peer.bytes = line.bytes;
     peer.offset = line.offset;
     peer.is_private = line.is_private != 0;
+    status = check(rank, peer);
+    if (!status.is_ok()) return false;
     peer.counters = counters_of(rank);
     any_private_ = any_private_ || peer.is_private;
     pieces_ = std::max(pieces_, pieces_of(peer.bytes));
@@ -82,10 +88,31 @@ bool Exposure::all_posted() {
   return true;
 }
 
+// Ranks that disagree about a size would read and write beyond each other's tensors.
+Status Exposure::check(int rank, const Peer& peer) const {
+  const std::size_t expected = expected_ ? expected_(rank) : bytes_;
+  if (expected != kAnyNumber && peer.bytes != expected) {
+    return Status::internal("rank " + std::to_string(board_.rank_in_world(rank)) + " brings " +
+                            std::to_string(peer.bytes) + " bytes where rank " +
+                            std::to_string(board_.rank_in_world(board_.rank())) + " expects " +
+                            std::to_string(expected) +
+                            ": these ranks do not mean the same collective. No tensor was touched. "
+                            "This is a defect of kolo, or memory was overwritten");
+  }
+  const std::size_t mapped = peer.is_private ? std::min(peer.bytes, kAhead * kPiece) : peer.bytes;
+  if (board_.contains(rank, peer.offset, mapped)) return Status::ok();
+  return Status::internal("rank " + std::to_string(board_.rank_in_world(rank)) + " exposes " +
+                          std::to_string(mapped) + " bytes at " + std::to_string(peer.offset) +
+                          ", which is not in the memory that it shares. This is a defect of kolo, "
+                          "or memory was overwritten");
+}
+
 // The slot of a piece is free when all others are done with the piece that had it before.
 bool Exposure::stage_one() {
   if (staging_ == nullptr || staged_ == pieces_of(bytes_)) return false;
-  if (staged_ >= kAhead && !(all_posted() && all_copied(staged_ + 1 - kAhead))) return false;
+  if (staged_ >= kAhead && !(seen_ == others_.size() && all_copied(staged_ + 1 - kAhead))) {
+    return false;
+  }
   const std::size_t begin = staged_ * kPiece;
   const std::size_t end = std::min(begin + kPiece, bytes_);
   const Range unread = unread_ ? unread_(staged_) : Range{end, end};
@@ -110,6 +137,11 @@ std::byte* Exposure::at(int rank, std::size_t piece, std::size_t begin) const {
 
 Trial& Exposure::trial() {
   return board_.staging_of(unread_ != nullptr, bytes_);
+}
+
+std::optional<int> Exposure::waits_for() const {
+  if (waits_for_ < 0) return std::nullopt;
+  return board_.rank_in_world(waits_for_);
 }
 
 bool Exposure::all_ready(std::size_t pieces) {
@@ -141,7 +173,9 @@ bool Exposure::all_reached(std::uint64_t Counters::*counter, std::size_t pieces)
     const std::uint64_t wanted = exposes ? std::min(pieces, pieces_of(peer.bytes)) : pieces;
     if (peer.counters.*counter >= wanted) return true;
     peer.counters = counters_of(rank);
-    return peer.counters.*counter >= wanted;
+    const bool has_come = peer.counters.*counter >= wanted;
+    if (!has_come) waits_for_ = rank;
+    return has_come;
   });
 }
 

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -29,7 +31,7 @@ class Exposure {
   static constexpr std::size_t kAhead = 4;
 
   // `participants`: the ranks of the group that take part, this one among them. The region stays
-  // the caller's.
+  // the caller's. Null: the bytes lie in the room.
   Exposure(Board& board, Turn turn, std::vector<int> participants, const void* region,
            std::size_t bytes);
   ~Exposure();
@@ -41,13 +43,19 @@ class Exposure {
   using Unread = std::function<Range(std::size_t piece)>;
   void leave_out(Unread unread) { unread_ = std::move(unread); }
 
+  // How many bytes a rank must expose; unset: as many as this one. Before post().
+  using Expected = std::function<std::size_t(int rank)>;
+  static constexpr std::size_t kAnyNumber = std::numeric_limits<std::size_t>::max();
+  void expect(Expected expected) { expected_ = std::move(expected); }
+
   // False: call again later. Afterwards room() may be filled, and then post() is called.
   bool begin() { return board_.begin(turn_); }
   std::byte* room() { return board_.room(board_.rank(), turn_); }
   Status post();
 
   // Whether all participants have posted. Once true it stays true, and what follows may be called.
-  bool all_posted();
+  // An error: a rank exposes something else than is expected, and nothing of it may be touched.
+  bool all_posted(Status& status);
 
   // Copies one more piece into the staging buffer, if there is one and its readers leave room.
   bool stage_one();
@@ -59,6 +67,7 @@ class Exposure {
   bool any_private() const { return any_private_; }
   // Of the largest region, and at least one, which may be empty.
   std::size_t pieces() const { return pieces_; }
+  std::size_t bytes_of(int rank) const { return peer(rank).bytes; }
   static std::size_t piece_begin(std::size_t piece) { return piece * kPiece; }
 
   // Where byte `begin` of a rank's region can be read (or, where it is not private, written), while
@@ -76,6 +85,9 @@ class Exposure {
   bool all_ready(std::size_t pieces);
   bool all_reduced(std::size_t pieces);
   bool all_copied(std::size_t pieces);
+  // A rank, in the world, that was found not to have come so far at the last look.
+  std::optional<int> waits_for() const;
+
   // On this rank.
   void set_reduced(std::size_t pieces) { raise(mine_.reduced, pieces); }
   void set_copied(std::size_t pieces) { raise(mine_.copied, pieces); }
@@ -99,6 +111,7 @@ class Exposure {
   };
 
   Trial& trial();
+  Status check(int rank, const Peer& peer) const;
   const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
   Counters counters_of(int rank) const;
   bool all_reached(std::uint64_t Counters::*counter, std::size_t pieces);
@@ -115,12 +128,14 @@ class Exposure {
   std::vector<int> others_;  // ranks
   std::vector<Peer> peers_;  // by rank
   Unread unread_;
+  Expected expected_;
   std::byte* staging_ = nullptr;  // in the arena
   std::size_t staged_ = 0;        // pieces
   Trial::Way way_ = Trial::kFirst;
   Clock::duration spent_{};     // on staging the first piece, before the post
   std::int64_t posted_at_ = 0;  // of who posted last, of those that were seen
   std::size_t seen_ = 0;        // of others_: have posted
+  int waits_for_ = -1;          // a rank, or -1
   bool any_private_ = false;
   std::size_t pieces_ = 1;
 };

@@ -22,7 +22,7 @@ std::optional<std::vector<int>> Node::find(const std::vector<int>& ranks) const 
 }
 
 Doorbell::Lines& Node::doorbell(int local_rank) const {
-  return *reinterpret_cast<Doorbell::Lines*>(segment(local_rank) + kDoorbell);
+  return *reinterpret_cast<Doorbell::Lines*>(segment(local_rank).data() + kDoorbell);
 }
 
 Node::~Node() {
@@ -55,10 +55,10 @@ void Node::keep(std::vector<Segment> mapped, std::vector<int> lifelines, int own
 std::vector<std::shared_ptr<Node>> make_local_nodes(const std::vector<int>& ranks,
                                                     std::size_t capacity) {
   const auto arenas = std::make_shared<std::vector<std::unique_ptr<Arena>>>(ranks.size());
-  std::vector<std::byte*> segments;
+  std::vector<std::span<std::byte>> segments;
   for (std::unique_ptr<Arena>& arena : *arenas) {
     throw_if_error(Arena::create(kControlBytes, capacity, arena));
-    segments.push_back(arena->segment().data());
+    segments.push_back(arena->segment().bytes());
   }
   std::vector<std::shared_ptr<Node>> nodes;
   for (std::size_t i = 0; i < ranks.size(); ++i) {

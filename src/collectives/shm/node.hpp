@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "collectives/shm/arena.hpp"
@@ -17,7 +18,7 @@ class Node {
   // `ranks`: those of the node, in the world, in the order of their local ranks. `segments`: where
   // each one's is mapped here.
   Node(std::vector<int> ranks, int local_rank, std::shared_ptr<Arena> arena,
-       std::vector<std::byte*> segments)
+       std::vector<std::span<std::byte>> segments)
       : ranks_(std::move(ranks)),
         local_rank_(local_rank),
         arena_(std::move(arena)),
@@ -30,7 +31,7 @@ class Node {
   int local_rank() const { return local_rank_; }
   int size() const { return static_cast<int>(ranks_.size()); }
   Arena& arena() const { return *arena_; }
-  std::byte* segment(int local_rank) const {
+  std::span<std::byte> segment(int local_rank) const {
     return segments_[static_cast<std::size_t>(local_rank)];
   }
 
@@ -55,7 +56,7 @@ class Node {
   const std::vector<int> ranks_;
   const int local_rank_;
   const std::shared_ptr<Arena> arena_;
-  const std::vector<std::byte*> segments_;
+  const std::vector<std::span<std::byte>> segments_;
   std::vector<Segment> mapped_;  // the peers'
   std::vector<int> lifelines_;
   int own_lifeline_ = -1;

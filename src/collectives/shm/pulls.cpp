@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,6 +25,7 @@ struct Want {
 class Pull : public Work {
  public:
   Status start() override { return Status::ok(); }
+  std::optional<int> waits_for() const override { return exposure_.waits_for(); }
 
   Progress step(Status& status) override {
     if (!posted_) {
@@ -34,8 +37,9 @@ class Pull : public Work {
       return Progress::kAdvanced;
     }
     bool moved = exposure_.stage_one();
-    if (exposure_.all_posted()) {
-      if (!std::exchange(prepared_, true)) prepare();
+    if (exposure_.all_posted(status)) {
+      if (!std::exchange(prepared_, true)) status = prepare();
+      if (!status.is_ok()) return Progress::kFailed;
       moved = take_one() || moved;
       // Then nobody reads this rank's memory any more.
       if (taken_ == exposure_.pieces() && exposure_.all_copied(taken_)) {
@@ -43,6 +47,7 @@ class Pull : public Work {
         return Progress::kDone;
       }
     }
+    if (!status.is_ok()) return Progress::kFailed;
     return moved ? Progress::kAdvanced : Progress::kWaiting;
   }
 
@@ -56,7 +61,7 @@ class Pull : public Work {
   // What the others have to know beside the region. At most Board::kRoom bytes.
   virtual void fill_room(std::byte* /*room*/) {}
   // All have posted.
-  virtual void prepare() {}
+  virtual Status prepare() { return Status::ok(); }
   // The bytes from `begin` to `end` of all regions are there.
   virtual void take(std::size_t piece, std::size_t begin, std::size_t end) = 0;
 
@@ -81,8 +86,10 @@ class Pull : public Work {
 class Fetch : public Pull {
  public:
   Fetch(Board& board, Turn turn, std::vector<int> participants, const void* region,
-        std::size_t bytes, std::vector<Want> wants)
-      : Pull(board, turn, std::move(participants), region, bytes), wants_(std::move(wants)) {}
+        std::size_t bytes, std::vector<Want> wants, Exposure::Expected expected)
+      : Pull(board, turn, std::move(participants), region, bytes), wants_(std::move(wants)) {
+    exposure_.expect(std::move(expected));
+  }
 
  protected:
   void take(std::size_t piece, std::size_t begin, std::size_t end) override {
@@ -102,7 +109,8 @@ class Fetch : public Pull {
 class Alltoall final : public Fetch {
  public:
   Alltoall(Board& board, Turn turn, const AlltoallSide& from, const AlltoallSide& to)
-      : Fetch(board, turn, board.everyone(), from.data, from.boundaries.back(), {}),
+      : Fetch(board, turn, board.everyone(), from.data, from.boundaries.back(), {},
+              [](int /*rank*/) { return Exposure::kAnyNumber; }),
         from_(from),
         to_(to) {}
 
@@ -112,16 +120,27 @@ class Alltoall final : public Fetch {
   }
 
   // Each rank begins with its neighbour, so that not all read from one at a time.
-  void prepare() override {
+  Status prepare() override {
     for (int i = 1; i < size_; ++i) {
       const int rank = (rank_ + i) % size_;
       const auto mine = static_cast<std::size_t>(rank_) * sizeof(std::size_t);
-      std::size_t begin = 0;
-      std::memcpy(&begin, exposure_.room_of(rank) + mine, sizeof begin);
+      std::array<std::size_t, 2> theirs{};  // begin and end of what is for this rank
+      std::memcpy(theirs.data(), exposure_.room_of(rank) + mine, sizeof theirs);
       const auto at = static_cast<std::size_t>(rank);
-      wants_.push_back({rank, begin, to_.boundaries[at + 1] - to_.boundaries[at],
-                        static_cast<std::byte*>(to_.data) + to_.boundaries[at]});
+      const std::size_t bytes = to_.boundaries[at + 1] - to_.boundaries[at];
+      const auto [begin, end] = theirs;
+      if (end < begin || end - begin != bytes || end > exposure_.bytes_of(rank)) {
+        return Status::internal("alltoall: bytes " + std::to_string(begin) + " to " +
+                                std::to_string(end) + " of a rank's " +
+                                std::to_string(exposure_.bytes_of(rank)) + ", but " +
+                                std::to_string(bytes) +
+                                " are expected. This is a defect of kolo, or memory was "
+                                "overwritten");
+      }
+      wants_.push_back(
+          {rank, begin, bytes, static_cast<std::byte*>(to_.data) + to_.boundaries[at]});
     }
+    return Status::ok();
   }
 
   const AlltoallSide from_;
@@ -163,7 +182,8 @@ std::unique_ptr<Work> make_broadcast(Board& board, Turn turn, void* data, std::s
   std::vector<Want> wants;
   if (!gives) wants.push_back({root, 0, bytes, static_cast<std::byte*>(data)});
   return std::make_unique<Fetch>(board, turn, board.everyone(), data, gives ? bytes : 0,
-                                 std::move(wants));
+                                 std::move(wants),
+                                 [=](int rank) { return rank == root ? bytes : 0; });
 }
 
 // A rank's region is its own segment.
@@ -178,7 +198,11 @@ std::unique_ptr<Work> make_allgather(Board& board, Turn turn, void* data,
   }
   const auto mine = static_cast<std::size_t>(board.rank());
   return std::make_unique<Fetch>(board, turn, board.everyone(), begin + boundaries[mine],
-                                 boundaries[mine + 1] - boundaries[mine], std::move(wants));
+                                 boundaries[mine + 1] - boundaries[mine], std::move(wants),
+                                 [boundaries](int of) {
+                                   const auto rank = static_cast<std::size_t>(of);
+                                   return boundaries[rank + 1] - boundaries[rank];
+                                 });
 }
 
 bool offsets_fit_room(int ranks) {
@@ -202,7 +226,8 @@ std::unique_ptr<Work> make_transfer(Board& board, Turn turn, void* data, std::si
   std::vector<Want> wants;
   if (!gives) wants.push_back({source, 0, bytes, static_cast<std::byte*>(data)});
   return std::make_unique<Fetch>(board, turn, std::vector<int>{source, destination}, data,
-                                 gives ? bytes : 0, std::move(wants));
+                                 gives ? bytes : 0, std::move(wants),
+                                 [=](int rank) { return rank == source ? bytes : 0; });
 }
 
 }  // namespace kolo::shm

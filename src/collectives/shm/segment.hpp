@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 
 #include "core/status.hpp"
@@ -24,6 +25,7 @@ class Segment {
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
+  std::span<std::byte> bytes() const { return {data_, size_}; }
   int descriptor() const { return descriptor_; }
 
   // In a child after fork(): this process's view becomes a copy of its own, page by page as it
