@@ -94,8 +94,8 @@ class GradientReducer {
 // A parameter whose gradient is undefined on some ranks (it was not used there) counts as zeros
 // there; undefined everywhere it stays undefined (in a group: if that holds for all of the group).
 // Parameters may turn trainable or frozen later, on all ranks alike. A gradient that is sparse
-// wherever it is defined is reduced as sparse_allreduce() does; one that is dense on some rank, in
-// the first step that has it, is made dense everywhere.
+// wherever it is defined in the first step is reduced as sparse_allreduce() does from then on. One
+// that is dense on some rank there, or defined on none, is made dense everywhere.
 //
 // With ReduceOp::Adasum, as the paper has it (see kolo/types.h), gradients stay this rank's own:
 // step() makes Base's step with them, and what that changed in each parameter is reduced. So clip

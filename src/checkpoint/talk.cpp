@@ -19,7 +19,9 @@ at::Tensor bytes_of(const at::Tensor& tensor) {
   return at::from_blob(tensor.data_ptr(), {static_cast<std::int64_t>(tensor.nbytes())}, at::kByte);
 }
 
+// A status that has come from another rank names that one already.
 Status with_rank(const Status& status, std::size_t rank) {
+  if (status.message().rfind("rank ", 0) == 0) return status;
   return {status.code(), "rank " + std::to_string(rank) + ": " + status.message()};
 }
 

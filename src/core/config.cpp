@@ -1,10 +1,15 @@
 #include "core/config.hpp"
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <map>
+#include <sstream>
+
+#include "core/ranks.hpp"
 
 namespace kolo {
 namespace {
@@ -14,11 +19,23 @@ constexpr std::int64_t kMiB = 1024 * kKiB;
 constexpr std::int64_t kGiB = 1024 * kMiB;
 constexpr double kDay = 86400.0;
 
-// A row of the table: what the documentation shows, and how a text becomes a field of Config.
+// A row of the table: what the documentation shows, and how a text becomes a field of Config and
+// back.
 struct Row {
   Setting setting;
   std::function<bool(const std::string& text, Config& config)> parse;
+  std::function<std::string(const Config& config)> print = {};  // none: not told to other ranks
 };
+
+Row rank_zeros(Row row) {
+  row.setting.agreement = Agreement::kRankZero;
+  return row;
+}
+
+Row equal(Row row) {
+  row.setting.agreement = Agreement::kEqual;
+  return row;
+}
 
 template <typename Number>
 bool parse_number(const std::string& text, Number low, Number high, Number& value) {
@@ -48,7 +65,9 @@ Row number_row(const char* name, const char* horovod_name, const char* type, Num
   const auto parse = [=](const std::string& text, Config& config) {
     return parse_number(text, low, high, config.*field);
   };
-  return {{name, horovod_name, type, show(initial), show(low) + " to " + show(high), help}, parse};
+  return {{name, horovod_name, type, show(initial), show(low) + " to " + show(high), help},
+          parse,
+          [=](const Config& config) { return show(config.*field); }};
 }
 
 bool parse_bool(const std::string& text, bool& value) {
@@ -60,6 +79,13 @@ bool parse_bool(const std::string& text, bool& value) {
     return false;
   }
   return true;
+}
+
+Row bool_row(const char* name, const char* horovod_name, bool Config::*field, const char* initial,
+             const char* help) {
+  return {{name, horovod_name, "boolean", initial, "0 or 1", help},
+          [=](const std::string& text, Config& config) { return parse_bool(text, config.*field); },
+          [=](const Config& config) { return std::string(config.*field ? "1" : "0"); }};
 }
 
 // Horovod's levels are often written in capitals, and know "fatal".
@@ -77,15 +103,13 @@ bool parse_level(std::string text, LogLevel& level) {
 }
 
 void add_memory(std::vector<Row>& rows) {
-  rows.push_back({{"KOLO_SHARED_MEMORY", "", "boolean", "1", "0 or 1",
-                   "The ranks of a node reduce in memory that they share; 0: they send messages "
-                   "over MPI."},
-                  [](const std::string& t, Config& c) { return parse_bool(t, c.shared_memory); }});
-  rows.push_back({{"KOLO_ARENA", "", "boolean", "1", "0 or 1",
-                   "CPU tensors are allocated in memory that the ranks of a node share, and are "
-                   "reduced where they lie; 0: LibTorch's own allocator, and a copy for each "
-                   "reduction. Counts only where a node has several ranks."},
-                  [](const std::string& t, Config& c) { return parse_bool(t, c.arena); }});
+  rows.push_back(bool_row("KOLO_SHARED_MEMORY", "", &Config::shared_memory, "1",
+                          "The ranks of a node reduce in memory that they share; 0: they send "
+                          "messages over MPI. 0 on one rank holds for its node."));
+  rows.push_back(bool_row("KOLO_ARENA", "", &Config::arena, "1",
+                          "CPU tensors are allocated in memory that the ranks of a node share, and "
+                          "are reduced where they lie; 0: LibTorch's own allocator, and a copy for "
+                          "each reduction. Counts only where a node has several ranks."));
   rows.push_back(number_row("KOLO_ARENA_BYTES", "", "bytes", &Config::arena_bytes, std::int64_t{0},
                             std::int64_t{0}, std::int64_t{1} << 46,
                             "The most that a rank's arena may hold; what does not fit is allocated "
@@ -96,20 +120,27 @@ void add_memory(std::vector<Row>& rows) {
 // NCCL, or MPI: then the host carries the operation out.
 Row cuda_row(const char* name, OpKind kind, const char* initial) {
   const std::string help = std::string("What carries out ") + name_of(kind) +
-                           " of CUDA tensors: NCCL, or MPI: the host, over shared memory and MPI. "
-                           "Rank 0's setting holds for all.";
-  return {{name, "", "library", initial, "NCCL or MPI", help},
-          [kind](const std::string& t, Config& c) {
-            if (t == "MPI") c.cuda_over_host.push_back(kind);
-            return t == "MPI" || t == "NCCL";
-          }};
+                           " of CUDA tensors: NCCL, or MPI: the host, over shared memory and MPI.";
+  return rank_zeros({{name, "", "library", initial, "NCCL or MPI", help},
+                     [kind](const std::string& text, Config& config) {
+                       std::erase(config.cuda_over_host, kind);
+                       if (text == "MPI") config.cuda_over_host.push_back(kind);
+                       return text == "MPI" || text == "NCCL";
+                     },
+                     [kind](const Config& config) {
+                       const auto& over_host = config.cuda_over_host;
+                       const bool found =
+                           std::find(over_host.begin(), over_host.end(), kind) != over_host.end();
+                       return std::string(found ? "MPI" : "NCCL");
+                     }});
 }
 
 void add_cuda(std::vector<Row>& rows) {
-  rows.push_back(number_row("KOLO_CUDA_FUSION_THRESHOLD", "", "bytes",
-                            &Config::cuda_fusion_threshold_bytes, 32 * kMiB, std::int64_t{0}, kGiB,
-                            "As KOLO_FUSION_THRESHOLD, for CUDA tensors, which are packed up to "
-                            "this size themselves; 0: each is reduced where it lies."));
+  rows.push_back(rank_zeros(number_row(
+      "KOLO_CUDA_FUSION_THRESHOLD", "", "bytes", &Config::cuda_fusion_threshold_bytes, 32 * kMiB,
+      std::int64_t{0}, kGiB,
+      "As KOLO_FUSION_THRESHOLD, for CUDA tensors, which are packed up to this size themselves; 0: "
+      "each is reduced where it lies.")));
   rows.push_back(cuda_row("KOLO_GPU_ALLREDUCE", OpKind::kAllreduce, KOLO_DEFAULT_GPU_ALLREDUCE));
   rows.push_back(cuda_row("KOLO_GPU_BROADCAST", OpKind::kBroadcast, KOLO_DEFAULT_GPU_BROADCAST));
   rows.push_back(cuda_row("KOLO_GPU_ALLGATHER", OpKind::kAllgather, KOLO_DEFAULT_GPU_ALLGATHER));
@@ -117,11 +148,10 @@ void add_cuda(std::vector<Row>& rows) {
   rows.push_back(
       cuda_row("KOLO_GPU_REDUCESCATTER", OpKind::kReducescatter, KOLO_DEFAULT_GPU_REDUCESCATTER));
   rows.push_back(cuda_row("KOLO_GPU_SEND", OpKind::kSend, KOLO_DEFAULT_GPU_SEND));
-  rows.push_back(
-      {{"KOLO_HIERARCHICAL_ALLREDUCE", "HOROVOD_HIERARCHICAL_ALLREDUCE", "boolean", "0", "0 or 1",
-        "Allreduce of CUDA tensors goes in stages: NCCL within each node, MPI between nodes. Rank "
-        "0's setting holds for all. (On the CPU it always goes in stages.)"},
-       [](const std::string& t, Config& c) { return parse_bool(t, c.cuda_in_stages); }});
+  rows.push_back(rank_zeros(bool_row(
+      "KOLO_HIERARCHICAL_ALLREDUCE", "HOROVOD_HIERARCHICAL_ALLREDUCE", &Config::cuda_in_stages, "0",
+      "Allreduce of CUDA tensors goes in stages: NCCL within each node, MPI between nodes. (On the "
+      "CPU it always goes in stages.)")));
   rows.push_back(
       {{"KOLO_CUDA_AWARE_MPI", "", "boolean", "AUTO", "AUTO, 0 or 1",
         "Whether MPI takes CUDA tensors where they lie, for what it carries out; AUTO: what MPI "
@@ -135,9 +165,9 @@ void add_cuda(std::vector<Row>& rows) {
          return true;
        }});
   rows.push_back(
-      {{"KOLO_SHARE_DEVICE", "", "boolean", "0", "0 or 1",
-        "Ranks may use the same GPU, which is slow, and for tests; 0: that is an error."},
-       [](const std::string& t, Config& c) { return parse_bool(t, c.share_device); }});
+      equal(bool_row("KOLO_SHARE_DEVICE", "", &Config::share_device, "0",
+                     "Ranks may use the same GPU, which is slow, and for tests; 0: that is an "
+                     "error.")));
 }
 
 Row path_row(const char* name, std::string Config::*field, const char* range, const char* help) {
@@ -169,20 +199,25 @@ void add_timers(std::vector<Row>& rows) {
 
 // What a job tells of itself.
 void add_recording(std::vector<Row>& rows) {
-  rows.push_back(number_row("KOLO_METRICS_PORT", "", "port", &Config::metrics_port, std::int64_t{0},
+  rows.push_back(
+      rank_zeros(number_row("KOLO_METRICS_PORT", "", "port", &Config::metrics_port, std::int64_t{0},
                             std::int64_t{0}, std::int64_t{65535},
                             "Rank 0 serves the metrics of all ranks at /metrics of this port, for "
-                            "Prometheus; its setting holds for all. 0: not served."));
-  rows.push_back({{"KOLO_METRICS_ADDRESS", "", "address", "127.0.0.1", "an IP address of rank 0's",
-                   "Where the metrics are served; 0.0.0.0 and :: are all of its computer's "
-                   "addresses. Whoever can reach them can read the metrics."},
-                  [](const std::string& t, Config& c) {
-                    c.metrics_address = t;
-                    return !t.empty();
-                  }});
-  rows.push_back(path_row("KOLO_TIMELINE", &Config::timeline, "a folder, or empty",
+                            "Prometheus. 0: not served.")));
+  rows.push_back(rank_zeros(
+      {{"KOLO_METRICS_ADDRESS", "", "address", "127.0.0.1", "an IP address of rank 0's",
+        "Where the metrics are served; 0.0.0.0 and :: are all of its computer's addresses. Whoever "
+        "can reach them can read the metrics."},
+       [](const std::string& t, Config& c) {
+         c.metrics_address = t;
+         return !t.empty();
+       }}));
+  // The folder may have another name on each node. Starting a timeline is collective.
+  Row timeline = path_row("KOLO_TIMELINE", &Config::timeline, "a folder, or empty",
                           "Each rank writes a timeline of what it does into this folder, see "
-                          "docs/timeline.md. Empty: no timeline."));
+                          "docs/timeline.md. Empty: no timeline. Set on all ranks or on none.");
+  timeline.print = [](const Config& c) { return std::string(c.timeline.empty() ? "" : "(set)"); };
+  rows.push_back(equal(std::move(timeline)));
   rows.push_back(path_row("KOLO_FLIGHT_RECORDER_DIR", &Config::flight_recorder_folder,
                           "a folder, or empty",
                           "Where each rank writes its last operations after a failure or a stall, "
@@ -191,43 +226,45 @@ void add_recording(std::vector<Row>& rows) {
   rows.push_back({{"KOLO_LOG_LEVEL", "HOROVOD_LOG_LEVEL", "level", "warning",
                    "trace, debug, info, warning, error, off", "What goes to standard error."},
                   [](const std::string& t, Config& c) { return parse_level(t, c.log_level); }});
-  rows.push_back(
-      {{"KOLO_LOG_TIMESTAMP", "", "boolean", "0", "0 or 1", "Begin each log line with the time."},
-       [](const std::string& t, Config& c) { return parse_bool(t, c.log_timestamp); }});
+  rows.push_back(bool_row("KOLO_LOG_TIMESTAMP", "", &Config::log_timestamp, "0",
+                          "Begin each log line with the time."));
 }
 
 std::vector<Row> make_table() {
   std::vector<Row> rows;
-  rows.push_back(number_row("KOLO_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", "bytes",
-                            &Config::fusion_threshold_bytes, 4 * kMiB, std::int64_t{0}, kGiB,
-                            "Small tensors that are submitted together are packed into buckets of "
-                            "at most this size; 0 turns fusion off."));
+  rows.push_back(rank_zeros(number_row(
+      "KOLO_FUSION_THRESHOLD", "HOROVOD_FUSION_THRESHOLD", "bytes", &Config::fusion_threshold_bytes,
+      4 * kMiB, std::int64_t{0}, kGiB,
+      "Small tensors that are submitted together are packed into buckets of at most this size; 0 "
+      "turns fusion off.")));
   rows.push_back(
-      number_row("KOLO_FUSION_TENSOR_LIMIT", "", "bytes", &Config::fusion_tensor_limit_bytes,
-                 128 * kKiB, std::int64_t{0}, kGiB,
-                 "Only tensors up to this size are packed; larger ones are reduced where "
-                 "they lie, because copying them costs more than it saves."));
-  rows.push_back(
-      {{"KOLO_DISABLE_GROUP_FUSION", "HOROVOD_DISABLE_GROUP_FUSION", "boolean", "0", "0 or 1",
-        "The tensors of a group travel one by one; still all of them or none."},
-       [](const std::string& t, Config& c) { return parse_bool(t, c.disable_group_fusion); }});
+      equal(number_row("KOLO_FUSION_TENSOR_LIMIT", "", "bytes", &Config::fusion_tensor_limit_bytes,
+                       128 * kKiB, std::int64_t{0}, kGiB,
+                       "Only tensors up to this size are packed; larger ones are reduced where "
+                       "they lie, because copying them costs more than it saves.")));
+  rows.push_back(equal(bool_row("KOLO_DISABLE_GROUP_FUSION", "HOROVOD_DISABLE_GROUP_FUSION",
+                                &Config::disable_group_fusion, "0",
+                                "The tensors of a group travel one by one; still all of them or "
+                                "none.")));
   rows.push_back(number_row("KOLO_FUSION_HOLD_SECONDS", "", "seconds", &Config::fusion_hold_seconds,
                             30.0, 0.001, kDay,
                             "A bucket of which a tensor was submitted so long ago and others still "
                             "are not is given up, and its tensors travel one by one."));
-  rows.push_back(number_row("KOLO_CHUNK_BYTES", "", "bytes", &Config::chunk_bytes, 128 * kKiB,
-                            std::int64_t{64}, kGiB,
-                            "Messages are cut into pieces of this size inside a collective."));
-  rows.push_back(path_row(
+  rows.push_back(equal(number_row("KOLO_CHUNK_BYTES", "", "bytes", &Config::chunk_bytes, 128 * kKiB,
+                                  std::int64_t{64}, kGiB,
+                                  "Messages are cut into pieces of this size inside a "
+                                  "collective.")));
+  Row allreduce_table = path_row(
       "KOLO_ALLREDUCE_TABLE", &Config::allreduce_table, "a file that rank 0 can read, or empty",
       "Says which algorithm an allreduce over messages takes, by number of ranks and size; "
-      "docs/configuration.md tells its form. Rank 0's holds for all. Empty: recursive "
-      "doubling below 32 KiB, a ring from there on."));
-  rows.push_back(number_row("KOLO_CACHE_CAPACITY", "HOROVOD_CACHE_CAPACITY", "integer",
-                            &Config::cache_capacity, std::int64_t{16384}, std::int64_t{0},
-                            std::int64_t{1} << 30,
-                            "How many tensor names the response cache holds; the one not used for "
-                            "longest makes room. With 0 every step is negotiated by name."));
+      "docs/configuration.md tells its form. Empty: recursive doubling below 32 KiB, a ring from "
+      "there on.");
+  rows.push_back(rank_zeros(std::move(allreduce_table)));  // which sends what the file holds
+  rows.push_back(rank_zeros(number_row(
+      "KOLO_CACHE_CAPACITY", "HOROVOD_CACHE_CAPACITY", "integer", &Config::cache_capacity,
+      std::int64_t{16384}, std::int64_t{0}, std::int64_t{1} << 30,
+      "How many tensor names the response cache holds; the one not used for "
+      "longest makes room. With 0 every step is negotiated by name.")));
   add_timers(rows);
   rows.push_back(number_row("KOLO_SPIN_MICROSECONDS", "", "microseconds",
                             &Config::spin_microseconds, std::int64_t{50}, std::int64_t{0},
@@ -243,6 +280,21 @@ std::vector<Row> make_table() {
 const std::vector<Row>& table() {
   static const std::vector<Row> rows = make_table();
   return rows;
+}
+
+// Of lines "NAME=value".
+std::map<std::string, std::string> by_name(const std::string& lines) {
+  std::map<std::string, std::string> values;
+  std::istringstream text(lines);
+  for (std::string line; std::getline(text, line);) {
+    const std::size_t sign = line.find('=');
+    if (sign != std::string::npos) values[line.substr(0, sign)] = line.substr(sign + 1);
+  }
+  return values;
+}
+
+std::string in_words(const std::string& value) {
+  return value.empty() ? "not set" : value;
 }
 
 Status read_row(const Row& row, const Config::Lookup& lookup, Config& config) {
@@ -277,6 +329,51 @@ Status Config::read_environment(Config& config) {
       config);
 }
 
+std::string Config::shared() const {
+  std::string text;
+  for (const Row& row : table()) {
+    if (row.setting.agreement == Agreement::kOwn || !row.print) continue;
+    text += row.setting.name + "=" + row.print(*this) + "\n";
+  }
+  return text;
+}
+
+std::string Config::agree(const std::string& of_rank_zero) {
+  const std::map<std::string, std::string> theirs = by_name(of_rank_zero);
+  std::string differences;
+  for (const Row& row : table()) {
+    const auto found = theirs.find(row.setting.name);
+    if (found == theirs.end() || row.print(*this) == found->second) continue;
+    if (row.setting.agreement == Agreement::kEqual) {
+      differences += row.setting.name + "=" + row.print(*this) + "\n";
+    } else {
+      row.parse(found->second, *this);
+    }
+  }
+  return differences;
+}
+
+std::string describe_differences(const std::string& of_rank_zero,
+                                 const std::vector<std::string>& of_ranks) {
+  // By name, then by value: the ranks that differ from rank 0.
+  std::map<std::string, std::map<std::string, std::vector<int>>> others;
+  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
+    for (const auto& [name, value] : by_name(of_ranks[rank]))
+      others[name][value].push_back(static_cast<int>(rank));
+  }
+  std::map<std::string, std::string> agreed = by_name(of_rank_zero);
+  std::string text;
+  for (const auto& [name, values] : others) {
+    text += (text.empty() ? "" : "; ") + name + " is " + in_words(agreed[name]) + " on rank 0";
+    for (const auto& [value, ranks] : values)
+      text += ", but " + in_words(value) + " on " + rank_list(ranks);
+  }
+  if (text.empty()) return text;
+  return "settings that must be the same on all ranks differ: " + text +
+         ". Set them for the whole job (kolo run passes the environment on; mpirun: -x NAME; srun: "
+         "--export=ALL), or unset them";
+}
+
 const std::vector<Setting>& settings() {
   static const std::vector<Setting> all = [] {
     std::vector<Setting> list;
@@ -287,6 +384,11 @@ const std::vector<Setting>& settings() {
 }
 
 namespace {
+
+const char* name_of(Agreement agreement) {
+  static constexpr const char* kNames[] = {"own", "rank 0", "equal"};
+  return kNames[static_cast<std::size_t>(agreement)];
+}
 
 constexpr const char* kAllreduceTable = R"(
 ## The allreduce table
@@ -326,12 +428,16 @@ std::string configuration_page() {
       "kolo reads these environment variables once, in `kolo::init()`. Where Horovod has the same\n"
       "knob its variable is read too when kolo's is unset. A value that is out of range is an "
       "error.\n\n"
-      "| variable | Horovod's | type | default | range | what it does |\n"
-      "|---|---|---|---|---|---|\n";
+      "The column *ranks* says whether ranks may differ: *own*: each rank has its own value; *rank "
+      "0*: rank 0's value\n"
+      "holds on all ranks; *equal*: `kolo::init()` fails on all ranks, and names variable, ranks "
+      "and values, unless all have the same.\n\n"
+      "| variable | Horovod's | type | default | range | ranks | what it does |\n"
+      "|---|---|---|---|---|---|---|\n";
   for (const Setting& s : settings()) {
     const std::string horovod = s.horovod_name.empty() ? "" : "`" + s.horovod_name + "`";
     page += "| `" + s.name + "` | " + horovod + " | " + s.type + " | " + s.default_value + " | " +
-            s.range + " | " + s.help + " |\n";
+            s.range + " | " + name_of(s.agreement) + " | " + s.help + " |\n";
   }
   return page + kAllreduceTable;
 }

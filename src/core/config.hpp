@@ -51,7 +51,25 @@ struct Config {
   // is unset. A value out of range or unreadable is an error that names variable, value and range.
   static Status read(const Lookup& lookup, Config& config);
   static Status read_environment(Config& config);
+
+  // What the ranks must agree on, as lines "NAME=value" in the order of the table.
+  std::string shared() const;
+  // Takes rank 0's values where these hold on all ranks. Returns this rank's lines that must be
+  // equal to rank 0's and are not. `of_rank_zero` is the shared() of rank 0.
+  std::string agree(const std::string& of_rank_zero);
 };
+
+// Whether ranks may have different values of a setting.
+enum class Agreement : std::uint8_t {
+  kOwn,       // each rank's own
+  kRankZero,  // rank 0's value holds on all ranks
+  kEqual,     // must be equal: kolo::init() fails otherwise
+};
+
+// Names the variables, ranks and values that differ, or returns an empty text. `of_ranks` are the
+// results of Config::agree(), by rank.
+std::string describe_differences(const std::string& of_rank_zero,
+                                 const std::vector<std::string>& of_ranks);
 
 // One row of the table, for documentation and --help.
 struct Setting {
@@ -61,6 +79,7 @@ struct Setting {
   std::string default_value;  // as it would be written in the environment
   std::string range;          // "1 to 1073741824"
   std::string help;
+  Agreement agreement = Agreement::kOwn;
 };
 const std::vector<Setting>& settings();
 

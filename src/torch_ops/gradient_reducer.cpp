@@ -20,20 +20,28 @@ namespace {
 using torch::autograd::PostAccumulateGradHook;
 
 // Called by autograd when a parameter's gradient has been accumulated. Runs a hook that was there
-// before it first.
+// before it first. Stays with the parameter when its owner is gone, and does nothing then: autograd
+// may be running it.
 class ReduceHook final : public PostAccumulateGradHook {
  public:
-  ReduceHook(std::function<void()> ready, std::unique_ptr<PostAccumulateGradHook> before)
-      : ready_(std::move(ready)), before_(std::move(before)) {}
+  ReduceHook(const std::shared_ptr<void>& owner, std::function<void()> ready,
+             std::unique_ptr<PostAccumulateGradHook> before)
+      : owner_(owner), ready_(std::move(ready)), before_(std::move(before)) {}
 
   void operator()(const at::Tensor& parameter) override {
     if (before_) (*before_)(parameter);
-    ready_();
+    if (const auto owner = owner_.lock()) ready_();
   }
 
-  std::unique_ptr<PostAccumulateGradHook> release_before() { return std::move(before_); }
+  bool has_owner() const { return !owner_.expired(); }
+  // Not while a backward pass runs.
+  void give_to(const std::shared_ptr<void>& owner, std::function<void()> ready) {
+    owner_ = owner;
+    ready_ = std::move(ready);
+  }
 
  private:
+  std::weak_ptr<void> owner_;
   std::function<void()> ready_;
   std::unique_ptr<PostAccumulateGradHook> before_;
 };
@@ -47,8 +55,9 @@ std::size_t references_in_hook() {
     at::Tensor leaf = at::zeros({2}).requires_grad_();
     std::size_t references = 1;
     const auto look = [&] { references = leaf.grad().storage().use_count(); };
-    torch::autograd::impl::set_post_acc_grad_hooks(leaf,
-                                                   std::make_unique<ReduceHook>(look, nullptr));
+    const auto owner = std::make_shared<int>();
+    torch::autograd::impl::set_post_acc_grad_hooks(
+        leaf, std::make_unique<ReduceHook>(owner, look, nullptr));
     (leaf * 2).sum().backward();
     return references;
   }();
@@ -79,12 +88,6 @@ GradientReducer::GradientReducer(DistributedOptimizerOptions options)
 
 GradientReducer::~GradientReducer() {
   if (const auto running = session_or_null()) running->engine().tracing().stop_counting(this);
-  MutexLock lock(state_->mutex);
-  for (State::Parameter& parameter : state_->parameters) {
-    ReduceHook* hook = hook_of(parameter.tensor);
-    if (hook == nullptr) continue;  // somebody put another hook in its place
-    torch::autograd::impl::set_post_acc_grad_hooks(parameter.tensor, hook->release_before());
-  }
 }
 
 void GradientReducer::attach(const std::vector<torch::optim::OptimizerParamGroup>& groups) {
@@ -95,20 +98,22 @@ void GradientReducer::attach(const std::vector<torch::optim::OptimizerParamGroup
   for (const auto& group : groups) {
     for (const at::Tensor& tensor : group.params()) {
       if (index++ < known) continue;
-      if (hook_of(tensor) != nullptr) {
+      ReduceHook* const hook = hook_of(tensor);
+      if (hook != nullptr && hook->has_owner()) {
         throw InvalidArgumentError(
             "parameter " + std::to_string(index - 1) + " of " + state_->options.name() +
             " belongs to another DistributedOptimizer already: its gradient would "
             "be reduced twice; destroy that one first");
       }
       state_->parameters.emplace_back().tensor = tensor;
-      // Autograd may be running the hook while this object is destroyed.
-      auto ready = [weak = std::weak_ptr<State>(state_), at = index - 1] {
-        if (const auto state = weak.lock()) state->gradient_ready(at);
-      };
+      auto ready = [state = state_.get(), at = index - 1] { state->gradient_ready(at); };
+      if (hook != nullptr) {
+        hook->give_to(state_, std::move(ready));
+        continue;
+      }
       auto before = std::move(torch::autograd::impl::post_acc_grad_hooks(tensor));
       torch::autograd::impl::set_post_acc_grad_hooks(
-          tensor, std::make_unique<ReduceHook>(std::move(ready), std::move(before)));
+          tensor, std::make_unique<ReduceHook>(state_, std::move(ready), std::move(before)));
     }
   }
   if (index == known) return;
@@ -117,6 +122,7 @@ void GradientReducer::attach(const std::vector<torch::optim::OptimizerParamGroup
 }
 
 void GradientReducer::State::gradient_ready(std::size_t index) {
+  if (is_fork_of_rank()) return;
   MutexLock lock(mutex);
   Parameter& parameter = parameters[index];
   Unit& unit = units[parameter.unit];
@@ -153,7 +159,8 @@ bool GradientReducer::State::may_be_submitted(const Unit& unit) const {
   return unit.members.size() == 1 && !parameters[unit.members[0]].tensor.grad().is_sparse();
 }
 
-// Dense where any rank's gradient is, else sparse where any rank has one.
+// Once for each parameter: sparse where some ranks' gradients are and no rank's is dense. Of one
+// that no rank has a gradient of yet, all that come later are made dense.
 void GradientReducer::State::agree_on_layouts() {
   if (options.sparse_as_dense()) return;
   std::vector<Parameter*> unknown;
@@ -173,9 +180,7 @@ void GradientReducer::State::agree_on_layouts() {
   const auto has = seen.accessor<bool, 2>();
   for (std::size_t i = 0; i < unknown.size(); ++i) {
     const auto at = static_cast<std::int64_t>(i);
-    unknown[i]->layout = has[at][0]   ? Layout::kDense
-                         : has[at][1] ? Layout::kSparse
-                                      : Layout::kUnknown;
+    unknown[i]->layout = has[at][1] && !has[at][0] ? Layout::kSparse : Layout::kDense;
   }
 }
 
@@ -231,14 +236,17 @@ at::Tensor GradientReducer::State::in_layout(const Parameter& parameter,
 }
 
 void GradientReducer::synchronize() {
-  if (state_->reduces_steps()) return;
+  if (state_->reduces_steps() || is_fork_of_rank()) return;
   const timeline::nvtx::Scope range("waits for gradients");
   MutexLock lock(state_->mutex);
   FirstError error;
+  bool agreed = false;
   error.catch_from([&] {
     state_->agree_on_layouts();
-    state_->submit_missing(error);
+    agreed = true;
   });
+  // What is held goes in any case: other ranks may have sent it, and wait.
+  error.catch_from([&] { agreed ? state_->submit_missing(error) : state_->submit_held(error); });
   state_->wait_for_all(error);
   error.rethrow();
   state_->synchronized = true;
@@ -261,6 +269,7 @@ void GradientReducer::forget_synchronized() {
 }
 
 void GradientReducer::check_no_reduction_in_flight(const char* call) const {
+  if (is_fork_of_rank()) return;
   MutexLock lock(state_->mutex);
   for (const State::Unit& unit : state_->units) {
     if (!unit.in_flight()) continue;
@@ -272,7 +281,7 @@ void GradientReducer::check_no_reduction_in_flight(const char* call) const {
 }
 
 at::Tensor GradientReducer::average_loss(const at::Tensor& loss) {
-  if (!loss.defined()) return loss;
+  if (!loss.defined() || is_fork_of_rank()) return loss;
   return allreduce(loss, AllreduceOptions(state_->options.name() + ".loss")
                              .process_set(state_->options.process_set()));
 }

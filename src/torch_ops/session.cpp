@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <sstream>
@@ -26,6 +27,7 @@ namespace {
 Mutex session_mutex;
 std::shared_ptr<Session> current KOLO_GUARDED_BY(session_mutex);
 bool one_has_failed KOLO_GUARDED_BY(session_mutex) = false;
+std::atomic<int> forked_from{-1};  // the rank, in a process that was forked from one
 
 // Prometheus asks four times a minute, by default.
 constexpr Clock::duration kMetricsEvery = std::chrono::seconds(2);
@@ -103,20 +105,27 @@ Status export_environment(MpiParent parent, const Topology& topology) {
   return Status::ok();
 }
 
-// What is rank 0's on all ranks: its time of day, in nanoseconds (no two jobs of a user begin at
-// the same one), whether it serves metrics, and what NCCL does not do, or only within nodes.
-Status share_job(MpiParent parent, std::int64_t& job, Config& config) {
-  std::string text = std::to_string(unix_nanoseconds()) + " " +
-                     std::to_string(config.metrics_port) + " " +
-                     std::to_string(static_cast<int>(config.cuda_in_stages));
-  for (const OpKind kind : config.cuda_over_host)
-    text += " " + std::to_string(static_cast<int>(kind));
+// Rank 0's time of day in nanoseconds, on all ranks: no two jobs of a user begin at the same one.
+Status share_job(MpiParent parent, std::int64_t& job) {
+  std::string text = std::to_string(unix_nanoseconds());
   if (Status s = share_text(parent, text); !s.is_ok()) return s;
-  std::istringstream numbers(text);
-  numbers >> job >> config.metrics_port >> config.cuda_in_stages;
-  config.cuda_over_host.clear();
-  for (int kind = 0; numbers >> kind;) config.cuda_over_host.push_back(static_cast<OpKind>(kind));
+  job = std::stoll(text);
   return Status::ok();
+}
+
+// Reads the settings, takes rank 0's where these hold on all ranks, and fails on all ranks where
+// one cannot read its own or where ranks differ that must not.
+Status agree_on_settings(MpiParent parent, Config& config) {
+  Status read = Config::read_environment(config);
+  if (read.is_ok()) read = check_thread_level();
+  std::string of_rank_zero = read.is_ok() ? config.shared() : "";
+  if (Status s = share_text(parent, of_rank_zero); !s.is_ok()) return s;
+  if (Status s = agree(parent, read); !s.is_ok()) return s;
+  std::vector<std::string> differences;
+  if (Status s = gather_texts(parent, config.agree(of_rank_zero), differences); !s.is_ok())
+    return s;
+  const std::string text = describe_differences(of_rank_zero, differences);
+  return text.empty() ? Status::ok() : Status::invalid_argument(text);
 }
 
 // As much as the machine has; with many ranks on a node a multiple of a rank's share, since each of
@@ -144,17 +153,20 @@ Status share_memory(MpiParent parent, const Config& config, const Topology& topo
   return gather_number(parent, node == nullptr ? topology.rank : node->ranks().front(), nodes);
 }
 
+// Collective. What fails on one rank alone fails on all. Failures of MPI itself are kInternal or
+// kPeerLost, all others have been agreed on.
 Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
-  Config config;
-  if (Status s = Config::read_environment(config); !s.is_ok()) return s;
-  if (Status s = start_mpi(); !s.is_ok()) return s;
   Topology topology;
   if (Status s = find_topology(parent, topology); !s.is_ok()) return s;
+  Config config;
+  const Status agreed = agree_on_settings(parent, config);
   log::configure(config.log_level, config.log_timestamp, topology.rank);
+  if (!agreed.is_ok()) return agreed;
   AllreduceTable allreduce;
   if (Status s = share_allreduce_table(parent, topology, config.allreduce_table, allreduce);
-      !s.is_ok())
+      !s.is_ok()) {
     return s;
+  }
   if (Status s = export_environment(parent, topology); !s.is_ok()) return s;
   std::unique_ptr<Transport> transport;
   if (Status s = make_mpi_transport(parent, config.cuda_aware_mpi, transport); !s.is_ok()) return s;
@@ -162,10 +174,15 @@ Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
   std::vector<int> nodes;
   if (Status s = share_memory(parent, config, topology, node, nodes); !s.is_ok()) return s;
   std::int64_t job = 0;
-  if (Status s = share_job(parent, job, config); !s.is_ok()) return s;
-  made = std::make_shared<Session>(config, topology, job, std::move(transport), std::move(node),
-                                   std::move(nodes), std::move(allreduce));
-  return Status::ok();
+  if (Status s = share_job(parent, job); !s.is_ok()) return s;
+  Status status;
+  try {
+    made = std::make_shared<Session>(config, topology, job, std::move(transport), std::move(node),
+                                     std::move(nodes), std::move(allreduce));
+  } catch (const std::exception& error) {  // no thread, or no memory
+    status = Status::internal(std::string("starting kolo's engine: ") + error.what());
+  }
+  return agree(parent, status);
 }
 
 // A forked child has no engine. It is left without a session, sees its parent's tensors, and
@@ -188,6 +205,7 @@ void after_fork_in_child() KOLO_NO_THREAD_SAFETY_ANALYSIS {
     _exit(written > 0 ? 70 : 71);
   }
   if (current != nullptr) {
+    forked_from = current->topology().rank;
     current->leave_to_parent();
     // Its destructor would wait for a thread that is not here.
     new std::shared_ptr<Session>(std::move(current));
@@ -197,12 +215,24 @@ void after_fork_in_child() KOLO_NO_THREAD_SAFETY_ANALYSIS {
   session_mutex.unlock();
 }
 
+bool has_failed() {
+  const MutexLock lock(session_mutex);
+  return one_has_failed;
+}
+
 // After a failure MPI_Finalize could wait for ever for a peer that is gone. Without it the launcher
 // takes the process for a failed one, which it is.
 void at_exit() {
   shutdown();
-  const MutexLock lock(session_mutex);
-  if (!one_has_failed) finalize_mpi();
+  if (!has_failed()) finalize_mpi();
+}
+
+// The engine uses MPI, so it ends first.
+void at_finalize() {
+  if (!is_initialized()) return;
+  log::warning(
+      "MPI_Finalize() was called before kolo::shutdown(), which is done now; call it first");
+  shutdown();
 }
 
 // A timeline from the start. Without one that was asked for there is no session.
@@ -221,13 +251,19 @@ void start_timeline_if_asked() {
 bool make_session(MpiParent parent) {
   MutexLock lock(session_mutex);
   if (current) return false;
-  std::shared_ptr<Session> made;
-  throw_if_error(start_session(parent, made));
-  current = std::move(made);
+  throw_if_error(start_mpi());
+  static const Status hooked = call_at_finalize(at_finalize);
+  if (!hooked.is_ok()) log::warning(hooked.message());
   static const int registered = std::atexit(at_exit);
   if (registered != 0) log::warning("atexit failed: call kolo::shutdown() before the program ends");
   static const int forks = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   if (forks != 0) log::warning("pthread_atfork failed: a child's tensors are its parent's, too");
+  std::shared_ptr<Session> made;
+  const Status status = start_session(parent, made);
+  if (status.code() == StatusCode::kInternal || status.code() == StatusCode::kPeerLost)
+    one_has_failed = true;
+  throw_if_error(status);
+  current = std::move(made);
   return true;
 }
 
@@ -288,18 +324,16 @@ bool Session::shut_down() {
   return well;
 }
 
-std::string Session::unnamed(const char* operation) {
-  return std::string(operation) + ".unnamed." + std::to_string(unnamed_++);
-}
-
-std::string Session::unnamed_between(int process_set, int source, int destination) {
-  const MutexLock lock(mutex_);
-  return "unnamed." + std::to_string(between_[{process_set, source, destination}]++);
-}
-
 std::shared_ptr<Session> session(const char* call) {
   MutexLock lock(session_mutex);
   if (current) return current;
+  if (is_fork_of_rank()) {
+    throw NotInitializedError(std::string("kolo::") + call +
+                              "(): this process was forked from rank " +
+                              std::to_string(forked_from.load()) +
+                              ", and a fork has no engine: only the rank itself takes part in the "
+                              "job. A fork may train by itself, without kolo's operations");
+  }
   throw NotInitializedError(std::string("kolo::") + call +
                             "() needs kolo::init() first (or came after kolo::shutdown())");
 }
@@ -307,6 +341,10 @@ std::shared_ptr<Session> session(const char* call) {
 std::shared_ptr<Session> session_or_null() {
   MutexLock lock(session_mutex);
   return current;
+}
+
+bool is_fork_of_rank() {
+  return forked_from >= 0;
 }
 
 void init() {

@@ -14,7 +14,7 @@ bool GradientReducer::reduces_steps() const {
 }
 
 at::Tensor GradientReducer::step_and_reduce(const std::function<at::Tensor()>& step) {
-  if (state_->options.process_set().size() == 1) return step();
+  if (is_fork_of_rank() || state_->options.process_set().size() == 1) return step();
   {
     MutexLock lock(state_->mutex);
     state_->remember_parameters();

@@ -19,6 +19,9 @@ namespace {
 
 bool started_here = false;
 
+// What is said of several ranks' failures: the first is said whole.
+constexpr std::size_t kLongestText = 1000;
+
 // A communicator that is freed at the end of a scope. MPI_Comm_free is collective, and so are the
 // scopes that use this.
 struct ScopedComm {
@@ -32,21 +35,6 @@ struct ScopedComm {
     if (!status.is_ok()) log::warning(status.message());
   }
 };
-
-Status check_thread_level(int provided) {
-  if (provided == MPI_THREAD_MULTIPLE) return Status::ok();
-  if (provided == MPI_THREAD_SERIALIZED) {
-    log::info(
-        "MPI provides MPI_THREAD_SERIALIZED: the program must not call MPI while kolo operations "
-        "are in flight; call MPI_Init_thread with MPI_THREAD_MULTIPLE to lift this");
-    return Status::ok();
-  }
-  return Status::invalid_argument(
-      "kolo's engine calls MPI from a thread of its own, but MPI provides only " +
-      std::string(provided == MPI_THREAD_FUNNELED ? "MPI_THREAD_FUNNELED" : "MPI_THREAD_SINGLE") +
-      "; call MPI_Init_thread(..., MPI_THREAD_MULTIPLE, &provided) instead of MPI_Init, or let "
-      "kolo::init() start MPI, or use an MPI library built with thread support");
-}
 
 Status size_and_rank(MPI_Comm comm, int& size, int& rank) {
   if (Status s = check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size"); !s.is_ok()) return s;
@@ -91,17 +79,45 @@ Status start_mpi() {
   }
   int initialized = 0;
   if (Status s = check_mpi(MPI_Initialized(&initialized), "MPI_Initialized"); !s.is_ok()) return s;
-  int provided = MPI_THREAD_SINGLE;
-  if (initialized != 0) {
-    if (Status s = check_mpi(MPI_Query_thread(&provided), "MPI_Query_thread"); !s.is_ok()) return s;
-  } else {
+  if (initialized == 0) {
+    int provided = MPI_THREAD_SINGLE;
     const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
     if (Status s = check_mpi(code, "MPI_Init_thread"); !s.is_ok()) return s;
     started_here = true;
     await_all_in_mpi();
   }
-  if (Status s = check_size(); !s.is_ok()) return s;
-  return check_thread_level(provided);
+  return check_size();
+}
+
+Status check_thread_level() {
+  int provided = MPI_THREAD_SINGLE;
+  if (Status s = check_mpi(MPI_Query_thread(&provided), "MPI_Query_thread"); !s.is_ok()) return s;
+  if (provided == MPI_THREAD_MULTIPLE) return Status::ok();
+  if (provided == MPI_THREAD_SERIALIZED) {
+    log::info(
+        "MPI provides MPI_THREAD_SERIALIZED: the program must not call MPI while kolo operations "
+        "are in flight; call MPI_Init_thread with MPI_THREAD_MULTIPLE to lift this");
+    return Status::ok();
+  }
+  return Status::invalid_argument(
+      "kolo's engine calls MPI from a thread of its own, but MPI provides only " +
+      std::string(provided == MPI_THREAD_FUNNELED ? "MPI_THREAD_FUNNELED" : "MPI_THREAD_SINGLE") +
+      "; call MPI_Init_thread(..., MPI_THREAD_MULTIPLE, &provided) instead of MPI_Init, or let "
+      "kolo::init() start MPI, or use an MPI library built with thread support");
+}
+
+Status call_at_finalize(void (*end)()) {
+  const auto call = [](MPI_Comm /*comm*/, int /*key*/, void* /*value*/, void* given) {
+    reinterpret_cast<void (*)()>(given)();
+    return MPI_SUCCESS;
+  };
+  int key = MPI_KEYVAL_INVALID;
+  int code =
+      MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, call, &key, reinterpret_cast<void*>(end));
+  if (Status s = check_mpi(code, "MPI_Comm_create_keyval"); !s.is_ok()) return s;
+  code = MPI_Comm_set_attr(MPI_COMM_SELF, key, nullptr);
+  if (Status s = check_mpi(code, "MPI_Comm_set_attr"); !s.is_ok()) return s;
+  return check_mpi(MPI_Comm_free_keyval(&key), "MPI_Comm_free_keyval");
 }
 
 void finalize_mpi() {
@@ -153,6 +169,45 @@ Status share_text(MpiParent given, std::string& text) {
     return s;
   text.resize(static_cast<std::size_t>(length));
   return check_mpi(MPI_Bcast(text.data(), length, MPI_CHAR, 0, parent), "MPI_Bcast");
+}
+
+Status gather_texts(MpiParent given, const std::string& text, std::vector<std::string>& texts) {
+  const MPI_Comm parent = comm_of(given);
+  texts.clear();
+  std::vector<int> lengths;
+  if (Status s = gather_number(given, static_cast<int>(text.size()), lengths); !s.is_ok()) return s;
+  std::vector<int> begins;
+  int end = 0;
+  for (const int length : lengths) {
+    begins.push_back(end);
+    end += length;
+  }
+  if (end == 0) return Status::ok();
+  std::string all(static_cast<std::size_t>(end), '\0');
+  const int code = MPI_Allgatherv(text.data(), static_cast<int>(text.size()), MPI_CHAR, all.data(),
+                                  lengths.data(), begins.data(), MPI_CHAR, parent);
+  if (Status s = check_mpi(code, "MPI_Allgatherv"); !s.is_ok()) return s;
+  for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
+    texts.push_back(all.substr(static_cast<std::size_t>(begins[rank]),
+                               static_cast<std::size_t>(lengths[rank])));
+  }
+  return Status::ok();
+}
+
+Status agree(MpiParent parent, const Status& mine) {
+  std::vector<std::string> failures;
+  if (Status s = gather_texts(parent, mine.message(), failures); !s.is_ok()) return s;
+  if (!mine.is_ok() || failures.empty()) return mine;
+  std::string text;
+  for (std::size_t rank = 0; rank < failures.size(); ++rank) {
+    if (failures[rank].empty()) continue;
+    if (text.empty()) {
+      text = "rank " + std::to_string(rank) + ": " + failures[rank];
+    } else if (text.size() < kLongestText) {
+      text += "; rank " + std::to_string(rank) + ": " + failures[rank];
+    }
+  }
+  return Status::invalid_argument("kolo cannot start, because it cannot on another rank: " + text);
 }
 
 }  // namespace kolo

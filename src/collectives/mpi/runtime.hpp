@@ -20,11 +20,18 @@ struct MpiParent {
   const void* comm = nullptr;
 };
 
-// Starts MPI unless the application has, and checks that it is the launcher's, and its thread
-// level: the engine calls MPI from its own thread, which needs MPI_THREAD_MULTIPLE, or
-// MPI_THREAD_SERIALIZED if the application itself calls no MPI meanwhile. MPI that kolo started is
-// ended by finalize_mpi() alone, for MPI cannot be started twice in a process but kolo can.
+// Starts MPI unless the application has, and checks that it is the launcher's. MPI that kolo
+// started is ended by finalize_mpi() alone, because MPI cannot be started twice in a process but
+// kolo can.
 Status start_mpi();
+
+// Checks MPI's thread level. The engine calls MPI from its own thread, which needs
+// MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if the application itself calls no MPI meanwhile.
+Status check_thread_level();
+
+// Calls `end` when MPI_Finalize() begins, whoever calls it, and MPI still works: attributes of
+// MPI_COMM_SELF are deleted first (MPI 4.0, 11.2.4). Call it once.
+Status call_at_finalize(void (*end)());
 
 // Ends MPI if start_mpi() started it and nobody ended it since. Blocks until all processes are
 // here; not to be called after a transport has failed.
@@ -38,6 +45,14 @@ Status gather_number(MpiParent comm, int number, std::vector<int>& numbers);
 
 // Collective over `parent`: rank 0's text replaces the others'.
 Status share_text(MpiParent parent, std::string& text);
+
+// Collective over `parent`: every rank's text, by rank; nothing (no texts) if all are empty, which
+// costs one number a rank.
+Status gather_texts(MpiParent parent, const std::string& text, std::vector<std::string>& texts);
+
+// Collective over `parent`: makes one rank's failure the failure of all, so that nobody waits for
+// that rank. The ranks that are well get an error that names those that are not, and why.
+Status agree(MpiParent parent, const Status& mine);
 
 // Collective over `parent`: the table in rank 0's file, so that all ranks choose alike; the
 // built-in one where rank 0 has an empty path. What is wrong with the file is every rank's error.
