@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <system_error>
+
 namespace kolo::cli {
 
 JobOutput::JobOutput(const OutputOptions& options, int size)
@@ -94,6 +96,21 @@ void JobOutput::show_launcher_text(bool everything) {
     }
   }
   record_.launcher = launcher_text_.report();
+}
+
+void JobOutput::tell_of_lost_output() {
+  if (lost_is_told_ || out.error() == 0) return;
+  lost_is_told_ = true;
+  say("cannot write to " + lost_output() + "; the job goes on, and what it prints now is lost");
+}
+
+std::string JobOutput::lost_output() const {
+  for (const OutputQueue* queue : {&out, &err}) {
+    if (queue->error() == 0) continue;
+    return std::string(queue == &out ? "standard output" : "standard error") + ": " +
+           std::generic_category().message(queue->error());
+  }
+  return files_ && files_->has_failed() ? "the files of --output-dir" : "";
 }
 
 void JobOutput::finish() {

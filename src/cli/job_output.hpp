@@ -39,6 +39,12 @@ class JobOutput {
   bool has_failure() const { return first_failure(record_.failures) != nullptr; }
   const JobRecord& record() const { return record_; }
 
+  // Says it once when standard output cannot be written.
+  void tell_of_lost_output();
+  // Where some of the output is missing, and why: "standard output: No space left on device". Empty:
+  // it is all there, or its reader has gone away.
+  std::string lost_output() const;
+
   OutputQueue out, err;  // the caller polls them
 
  private:
@@ -57,6 +63,7 @@ class JobOutput {
   JobRecord record_;
   std::string withheld_;  // banners about failed ranks
   std::string line_;      // unfinished
+  bool lost_is_told_ = false;
 };
 
 }  // namespace kolo::cli

@@ -4,6 +4,7 @@
 
 #include "cli/commands.hpp"
 #include "cli/usage_error.hpp"
+#include "core/standard_streams.hpp"
 
 namespace {
 
@@ -22,9 +23,7 @@ int dispatch(const std::string& command, const Arguments& rest) {
   throw kolo::cli::UsageError("unknown command or option '" + command + "'; see kolo --help");
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   try {
     Arguments words(argv + std::min(argc, 1), argv + argc);
     if (argc > 0 && std::filesystem::path(argv[0]).filename() == "kolorun") {
@@ -42,4 +41,11 @@ int main(int argc, char** argv) {
     std::cerr << "kolo: " << error.what() << "\n";
     return 1;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  kolo::open_standard_streams();
+  return kolo::flush_standard_output("kolo", run(argc, argv));
 }

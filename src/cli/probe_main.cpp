@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "cli/probe.hpp"
+#include "core/standard_streams.hpp"
 
 namespace kolo::cli {
 
@@ -13,7 +14,9 @@ void report(const std::string& key, const std::string& value) {
 
 }  // namespace kolo::cli
 
-int main(int argc, char** argv) {
+namespace {
+
+int run(int argc, char** argv) {
   if (argc == 4 && std::string(argv[1]) == "job") {
     return kolo::cli::probe_job(std::strtod(argv[2], nullptr), argv[3]);
   }
@@ -23,4 +26,11 @@ int main(int argc, char** argv) {
   if (part == "mpi") return kolo::cli::probe_mpi();
   std::cerr << "kolo-doctor is run by 'kolo doctor'\n";
   return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  kolo::open_standard_streams();
+  return kolo::flush_standard_output("kolo doctor", run(argc, argv));
 }

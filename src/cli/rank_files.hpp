@@ -21,6 +21,8 @@ class RankFiles {
   // "DIR/rank-03.log": as many digits as the last rank has.
   std::string name_of(int rank) const;
 
+  bool has_failed() const { return has_failed_; }  // something is missing in a file
+
  private:
   const std::string folder_;
   const std::size_t digits_;

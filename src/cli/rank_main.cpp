@@ -18,6 +18,7 @@
 
 #include "cli/rank_process.hpp"
 #include "cli/system.hpp"
+#include "core/standard_streams.hpp"
 
 namespace {
 
@@ -72,6 +73,7 @@ int become_shielded(char** command) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  kolo::open_standard_streams();
   try {
     if (argc > 1 && std::string(argv[1]) == "--shield") return become_shielded(argv + 2);
     return kolo::cli::run_rank(parse({argv + 1, argv + argc}));

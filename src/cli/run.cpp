@@ -20,6 +20,7 @@
 #include "cli/system.hpp"
 #include "cli/usage_error.hpp"
 #include "core/clock.hpp"
+#include "core/standard_streams.hpp"
 #include "kolo/stop.h"
 
 namespace kolo::cli {
@@ -165,6 +166,14 @@ bool can_be_restarted(const JobEnd& end) {
   return has_failed && end.code != 126 && end.code != 127 && !end.was_stopped;
 }
 
+// Output that is missing makes a failure of a job that has succeeded.
+int code_after(const JobEnd& end, const std::string& lost_output) {
+  if (lost_output.empty()) return end.code;
+  std::cerr << "kolo run: some of the output is lost, since it could not be written to "
+            << lost_output << "\n";
+  return end.code == 0 ? kOutputLostExitCode : end.code;
+}
+
 int run_job(const RunOptions& options, const Lookup& environment, StepLeader* leader) {
   LaunchRequest request = make_request(options, environment);
   choose_launcher(options, environment, request);
@@ -186,6 +195,7 @@ int run_job(const RunOptions& options, const Lookup& environment, StepLeader* le
   const OutputOptions output = {!options.no_prefix, options.tag_output, options.timestamp,
                                 options.verbose, options.output_dir};
   const Clock::time_point begin = Clock::now();
+  std::string lost_output;  // of all starts, the first
   for (long restarts = 0;; ++restarts) {
     LaunchPlan plan = plan_start(options, environment, request, restarts);
     if (options.verbose) tell_plan(request, plan);
@@ -194,10 +204,12 @@ int run_job(const RunOptions& options, const Lookup& environment, StepLeader* le
     double timeout = options.timeout_seconds;  // of all starts together
     if (timeout > 0) timeout = std::max(0.001, timeout - to_seconds(Clock::now() - begin));
     const JobEnd end = supervise(plan, {output, timeout, options.stop_seconds, leader});
-    if (!can_be_restarted(end) || restarts == options.max_restarts) return end.code;
+    if (lost_output.empty()) lost_output = end.lost_output;
+    if (!can_be_restarted(end) || restarts == options.max_restarts)
+      return code_after(end, lost_output);
     std::this_thread::sleep_for(
         std::chrono::seconds(1));  // a job that fails at once should not keep the machine busy
-    if (is_asked_to_stop()) return end.code;
+    if (is_asked_to_stop()) return code_after(end, lost_output);
     std::cerr << "kolo run: starts the job again, " << restarts + 1 << " of "
               << options.max_restarts << " times\n";
   }

@@ -236,7 +236,10 @@ void Supervisor::step() {
     while (const auto signal = signals_.next()) on_signal(signal->number);
   }
   if (fds[1].revents != 0) read_launcher();
-  if (fds[2].revents != 0) out.write_some();
+  if (fds[2].revents != 0) {
+    out.write_some();
+    output_.tell_of_lost_output();
+  }
   if (fds[3].revents != 0) err.write_some();
   if (fds[4].revents != 0) read_terminal();
   if (fds[5].revents != 0) input_queue_->write_some();
@@ -250,7 +253,10 @@ void Supervisor::finish_output() {
     while (!queue->is_empty()) {
       pollfd fds[] = {{queue->fd(), POLLOUT, 0}, {signals_.fd(), POLLIN, 0}};
       if (::poll(fds, 2, -1) == -1 && errno != EINTR) check(-1, "poll");
-      if (fds[0].revents != 0) queue->write_some();
+      if (fds[0].revents != 0) {
+        queue->write_some();
+        output_.tell_of_lost_output();  // on standard error, which comes second
+      }
       const std::optional<ReceivedSignal> signal = signals_.next();
       if (signal && signal->number != SIGCHLD && signal->number != SIGCONT) return;
     }
@@ -305,7 +311,7 @@ JobEnd Supervisor::run() {
   while (!is_over()) step();
   const int code = conclude();
   finish_output();
-  return {code, stopped_by_ != 0 || timed_out_ || asked_to_save_};
+  return {code, stopped_by_ != 0 || timed_out_ || asked_to_save_, output_.lost_output()};
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ struct JobEnd {
   int code = 0;
   bool was_stopped =
       false;  // a signal to this process asked for it (SIGUSR1, too), or the time limit
+  std::string lost_output;  // where some of it could not be written, and why; empty: nowhere
 };
 
 inline constexpr int kTimeoutExitCode = 124;  // as of timeout(1)

@@ -5,6 +5,7 @@
 #include <pty.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <termios.h>
@@ -74,6 +75,16 @@ std::optional<std::string> read_some(int fd) {
   throw std::system_error(errno, std::generic_category(), "read");
 }
 
+namespace {
+
+// A terminal that was closed gives EIO for ever.
+bool is_character_device(int fd) {
+  struct stat info {};
+  return ::fstat(fd, &info) == 0 && S_ISCHR(info.st_mode);
+}
+
+}  // namespace
+
 void OutputQueue::push(std::string packet) {
   if (is_gone_ || packet.empty()) return;
   bytes_ += packet.size();
@@ -88,15 +99,22 @@ void OutputQueue::write_some() {
   const ssize_t count = ::write(fd_, packet.data(), part);
   if (count < 0) {
     if (errno == EINTR || errno == EAGAIN) return;
-    // EPIPE, a full disk, a closed terminal: nobody can be told through this descriptor.
-    is_gone_ = true;
-    packets_.clear();
-    bytes_ = 0;
-    return;
+    if (errno == EPIPE || (errno == EIO && is_character_device(fd_))) {
+      is_gone_ = true;
+      packets_.clear();
+      bytes_ = 0;
+      return;
+    }
+    if (error_ == 0) error_ = errno;
+    return drop_first(packet.size());
   }
-  const auto written = static_cast<std::size_t>(count);
-  bytes_ -= written;
-  packet.erase(0, written);
+  drop_first(static_cast<std::size_t>(count));
+}
+
+void OutputQueue::drop_first(std::size_t bytes) {
+  std::string& packet = packets_.front();
+  bytes_ -= bytes;
+  packet.erase(0, bytes);
   if (packet.empty()) packets_.pop_front();
 }
 

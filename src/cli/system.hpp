@@ -51,8 +51,8 @@ std::optional<std::string> read_some(int fd);
 
 // Bytes on their way to a descriptor that may take them only slowly. write_some() is called when
 // poll() says so and writes no more than then fits without blocking. A reader that has gone away is
-// noticed: from then on all is dropped. Pending bytes are dropped by the destructor. Used by one
-// thread.
+// noticed: from then on all is dropped. After another error (a full disk) the packet is lost, and
+// later ones are tried. Pending bytes are dropped by the destructor. Used by one thread.
 class OutputQueue {
  public:
   explicit OutputQueue(int fd) : fd_(fd) {}
@@ -62,13 +62,17 @@ class OutputQueue {
   bool is_empty() const { return packets_.empty(); }
   bool is_full() const { return bytes_ > kLimitBytes; }
   int fd() const { return fd_; }
+  int error() const { return error_; }  // by which the first packet was lost; 0: none was
 
  private:
+  void drop_first(std::size_t bytes);
+
   static constexpr std::size_t kLimitBytes = 1 << 20;
   const int fd_;
   std::deque<std::string> packets_;
   std::size_t bytes_ = 0;
   bool is_gone_ = false;
+  int error_ = 0;
 };
 
 void change_signal_mask(int how, const sigset_t& set);  // as pthread_sigmask()

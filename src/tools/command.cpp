@@ -3,10 +3,12 @@
 #include <boost/program_options/errors.hpp>
 #include <iostream>
 
-namespace kolo::tools {
+#include "core/standard_streams.hpp"
 
-int run_command(const std::string& name, const std::string& usage,
-                const std::function<int()>& command) {
+namespace kolo::tools {
+namespace {
+
+int run(const std::string& name, const std::string& usage, const std::function<int()>& command) {
   try {
     return command();
   } catch (const UsageError& error) {
@@ -17,6 +19,14 @@ int run_command(const std::string& name, const std::string& usage,
     std::cerr << name << ": " << error.what() << "\n";
   }
   return kUsageError;
+}
+
+}  // namespace
+
+int run_command(const std::string& name, const std::string& usage,
+                const std::function<int()>& command) {
+  open_standard_streams();
+  return flush_standard_output(name, run(name, usage, command));
 }
 
 }  // namespace kolo::tools

@@ -2,6 +2,7 @@
 #include <exception>
 #include <iostream>
 
+#include "core/standard_streams.hpp"
 #include "tools/contents.hpp"
 #include "tools/convert.hpp"
 #include "tools/safetensors.hpp"
@@ -35,9 +36,7 @@ void write(const std::string& path, const std::string& component, const Contents
   write_torch(path, contents);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   if (argc != 4) {
     std::cerr << "kolo-convert: use `kolo checkpoint convert FROM TO`\n";
     return 2;
@@ -51,4 +50,11 @@ int main(int argc, char** argv) {
     std::cerr << "kolo checkpoint convert: " << error.what() << "\n";
     return 2;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  kolo::open_standard_streams();
+  return kolo::flush_standard_output("kolo checkpoint convert", run(argc, argv));
 }

@@ -112,6 +112,40 @@ check "no two ranks' lines mix" is "$(grep -Ecv '^\[0\] <0+>$|^\[1\] <1+>$|^\[2\
 kolo run -np 1 --no-prefix head -c 3000000 /dev/zero
 check "a line of 3 MB arrives whole" is "$(wc -c < out.txt)" 3000000
 
+# Standard streams that are closed, or cannot be written.
+timeout -k 5 30 "$bin/kolo" run -np 2 sh -c 'echo out; echo "err $RANK" >&2' >&- 2> err.txt
+check "a job runs whose standard output is closed" is "$? $(sort err.txt)" "0 [0] err 0
+[1] err 1"
+timeout -k 5 30 "$bin/kolo" run -np 2 sh -c 'read -r line; echo out; echo err >&2; : > "ran.$RANK"; exit 3' <&- >&- 2>&-
+check "and one that has no standard streams, with its exit code" is "$? $(echo ran.*)" "3 ran.0 ran.1"
+timeout -k 5 30 "$bin/kolo" run -np 2 echo out > /dev/full 2> err.txt
+code=$? err=$(cat err.txt)
+check "output that is lost is an error" is "$code" 74
+check "which says why at once" has "$err" "kolo run: cannot write to standard output: No space left on device; the job goes on"
+check "and at the end" last_line_is \
+  "kolo run: some of the output is lost, since it could not be written to standard output: No space left on device"
+timeout -k 5 30 "$bin/kolo" run -np 1 sh -c 'echo out; exit 3' > /dev/full 2> err.txt
+check "a failed job keeps its exit code" is "$?" 3
+timeout -k 5 30 "$bin/kolo" run -np 1 sh -c 'echo err >&2' 2> /dev/full
+check "lost errors are an error, too" is "$?" 74
+timeout -k 5 30 "$bin/kolo" run -np 1 true > /dev/full
+check "nothing is lost where nothing is printed" is "$?" 0
+mkdir -p lost/rank-0.log
+kolo run -np 1 --output-dir lost echo out
+check "so is what is missing in the files of --output-dir" is "$code" 74
+for words in --version "run --help" "run --dry-run -np 1 true" "help config" "help man run" "checkpoint --help" \
+  "trace --help" "bench --help"; do
+  # shellcheck disable=SC2086  # words are words
+  timeout -k 5 30 "$bin/kolo" $words > /dev/full 2> err.txt
+  check "'kolo $words' finds that its output is lost" is \
+    "$? $(grep -c 'cannot write to standard output' err.txt)" "74 1"
+  # shellcheck disable=SC2086
+  timeout -k 5 30 "$bin/kolo" $words >&- 2> err.txt
+  check "'kolo $words' may have a closed output" is "$? $(cat err.txt)" "0 "
+done
+timeout -k 5 30 "$bin/kolo" run -np 1 sh -c 'seq 100000; exit 4' 2> err.txt | head -n 1 > out.txt
+check "a job whose reader goes away goes on" is "${PIPESTATUS[0]} $(cat out.txt)" "4 [0] 1"
+
 # Failures.
 kolo run -np 3 sh -c "if [ \$RANK = 1 ]; then exit 3; fi; sleep 30; : $mark"
 check "a rank's exit code is passed on" is "$code" 3
