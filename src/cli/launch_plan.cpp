@@ -200,6 +200,7 @@ LaunchPlan plan_launcher(const LaunchRequest& request) {
   plan.size = request.size;
   plan.is_local = is_local_job(request);
   plan.oversubscribed = plan.is_local && request.size > request.own_cores;
+  plan.can_suspend = request.kind != LauncherKind::kHydra;
   return plan;
 }
 

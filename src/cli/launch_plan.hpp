@@ -45,6 +45,7 @@ struct LaunchPlan {
   int size = 1;
   bool is_local = true;         // no rank runs on another host
   bool oversubscribed = false;  // more ranks than cores on this host
+  bool can_suspend = false;     // the launcher passes kSuspendSignal and SIGCONT on to the ranks
 };
 
 // The launcher and its own options, without what it shall start.

@@ -77,6 +77,7 @@ class RankProcess {
   void on_signal(const ReceivedSignal& signal);
   void on_child();
   void tell_to_end(int signal);
+  void send(int signal);
   bool is_finished() const;
   void flush();
   void stay(double seconds_at_most);
@@ -85,13 +86,15 @@ class RankProcess {
   const Placement placement_;
   const std::string host_;
   int threads_ = 1;
-  SignalQueue signals_{{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGCHLD}};
+  SignalQueue signals_{{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGCHLD,
+                        kSuspendSignal}};
   Fd launcher_;
   pid_t pid_ = -1;
   Stream streams_[2] = {{PacketKind::kOutput, {}}, {PacketKind::kError, {}}};
   OutputQueue out_{STDERR_FILENO};
   std::string batch_;  // packets that go out with one write()
   bool told_ = false;
+  bool is_suspended_ = false;
   bool has_ended_ = false;
   bool ended_told_ = false;  // had been told when it ended
   int status_ = 0;
@@ -177,8 +180,16 @@ void RankProcess::read(Stream& stream) {
 void RankProcess::tell_to_end(int signal) {
   told_ = true;
   if (has_ended_) return;
-  ::kill(-pid_, signal);  // the whole group; it is there until the program has been reaped
+  send(signal);
+  if (is_suspended_) send(SIGCONT);  // else it would come to know of the signal too late
   if (!kill_at_) kill_at_ = Clock::now() + seconds(options_.grace_seconds);
+}
+
+// To the whole group, which is there until the program has been reaped.
+void RankProcess::send(int signal) {
+  if (has_ended_) return;
+  ::kill(-pid_, signal);
+  is_suspended_ = signal == SIGSTOP || (is_suspended_ && signal != SIGCONT);
 }
 
 void RankProcess::on_child() {
@@ -205,8 +216,9 @@ void RankProcess::on_signal(const ReceivedSignal& signal) {
     return;
   }
   if (number == SIGTERM && signal.sender != ::getppid()) number = SIGUSR1;
-  if (number == SIGUSR1 || number == SIGUSR2 || number == SIGCONT) {
-    if (!has_ended_) ::kill(-pid_, number);
+  if (number == kSuspendSignal) number = SIGSTOP;
+  if (number == SIGUSR1 || number == SIGUSR2 || number == SIGCONT || number == SIGSTOP) {
+    send(number);
     return;
   }
   tell_to_end(number);

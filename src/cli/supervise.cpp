@@ -21,12 +21,16 @@ constexpr double kDrainSeconds = 0.5;  // what is awaited from a launcher that h
 // How long the launcher may take to end the job by itself after a rank has failed. MPICH's lets the
 // other ranks go on.
 constexpr double kLauncherSeconds = 3.0;
+// How long Ctrl-Z waits for ranks that are being started.
+constexpr double kStartSeconds = 5.0;
 
 std::vector<int> signals_to_take() {
   std::vector<int> all = {SIGTERM, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGCHLD};
   struct sigaction now {};
   check(::sigaction(SIGHUP, nullptr, &now), "sigaction");
   if (now.sa_handler != SIG_IGN) all.push_back(SIGHUP);  // nohup means what it says
+  check(::sigaction(SIGTSTP, nullptr, &now), "sigaction");
+  if (now.sa_handler != SIG_IGN) all.push_back(SIGTSTP);  // as a shell without job control wants it
   return all;
 }
 
@@ -55,6 +59,9 @@ class Supervisor {
   void check_deadlines();
   void end_job();
   void ask_to_stop();
+  bool all_have_started() const;
+  void suspend();
+  void resume();
   void finish_output();
   bool is_over() const;
   int conclude();
@@ -75,6 +82,8 @@ class Supervisor {
   bool timed_out_ = false;
   bool asked_to_save_ = false;  // by SIGUSR1: ranks that do not catch it yet end by it
   bool ending_ = false;         // the launcher was told to end the job
+  std::optional<Clock::time_point> suspend_by_;    // Ctrl-Z came while the ranks were being started
+  std::optional<Clock::time_point> suspended_at_;  // the ranks do nothing since then
   std::optional<Clock::time_point> failed_at_, timeout_at_, end_at_, stop_at_, kill_at_;
   Clock::time_point drain_until_;
 };
@@ -149,15 +158,44 @@ void Supervisor::ask_to_stop() {
   stop_at_ = Clock::now() + seconds(options_.stop_seconds);
 }
 
+bool Supervisor::all_have_started() const {
+  return output_.record().started.size() >= static_cast<std::size_t>(plan_.size);
+}
+
+// The terminal's Ctrl-Z reaches this process alone: launcher and ranks are in groups of their own.
+// A job that is ended goes on ending. What is not ready for the signal yet would die by it.
+void Supervisor::suspend() {
+  suspend_by_.reset();
+  if (plan_.can_suspend && all_have_started() && !status_ && !ending_ && !suspended_at_) {
+    ::kill(launcher_, kSuspendSignal);
+    suspended_at_ = Clock::now();
+  }
+  stop_this_process();
+}
+
+// Time in which the ranks could do nothing does not count.
+void Supervisor::resume() {
+  if (!suspended_at_) return;
+  if (!status_) ::kill(launcher_, SIGCONT);
+  const Clock::duration pause = Clock::now() - *suspended_at_;
+  suspended_at_.reset();
+  for (auto* deadline : {&timeout_at_, &end_at_, &stop_at_}) {
+    if (*deadline) **deadline += pause;
+  }
+}
+
 void Supervisor::on_signal(int number) {
   if (number == SIGCHLD) {
     reap();
   } else if (number == SIGUSR1 || number == SIGUSR2) {
     if (number == SIGUSR1) asked_to_save_ = true;
     if (!status_) ::kill(launcher_, number);
+  } else if (number == SIGTSTP) {
+    suspend_by_ = Clock::now() + seconds(kStartSeconds);
   } else if (number == SIGCONT) {
-    return;  // only wakes the loop: a terminal may be readable again
+    resume();  // and wakes the loop: a terminal may be readable again
   } else if (stopped_by_ == 0) {
+    resume();  // so that the ranks can end
     stopped_by_ = number;
     failed_before_ = output_.has_failure();
     if (ending_) return;
@@ -190,14 +228,16 @@ void Supervisor::check_deadlines() {
     if (is_passed) deadline.reset();
     return is_passed;
   };
-  if (passed(timeout_at_) && !ending_ && !status_) {
-    timed_out_ = true;
-    end_job();
-  }
-  if (passed(end_at_) && !ending_ && !status_) end_job();
-  if (passed(stop_at_) && !ending_ && !status_) {
-    output_.say("the job did not stop by itself; it is ended");
-    end_job();
+  if (!suspended_at_) {
+    if (passed(timeout_at_) && !ending_ && !status_) {
+      timed_out_ = true;
+      end_job();
+    }
+    if (passed(end_at_) && !ending_ && !status_) end_job();
+    if (passed(stop_at_) && !ending_ && !status_) {
+      output_.say("the job did not stop by itself; it is ended");
+      end_job();
+    }
   }
   if (passed(kill_at_)) {
     output_.say("the job did not end when told to; it is killed");
@@ -206,13 +246,19 @@ void Supervisor::check_deadlines() {
     if (!status_) status_ = SIGKILL;  // kill_descendants() has reaped the launcher
     drain_until_ = now;
   }
+  if (suspend_by_ && (all_have_started() || status_ || now >= *suspend_by_)) suspend();
   output_.show_launcher_text(false);
 }
 
 int Supervisor::poll_timeout() const {
   std::optional<Clock::time_point> first = output_.next_deadline();
-  for (const auto& deadline : {timeout_at_, end_at_, stop_at_, kill_at_}) {
+  const auto consider = [&](const std::optional<Clock::time_point>& deadline) {
     if (deadline && (!first || *deadline < *first)) first = deadline;
+  };
+  consider(kill_at_);
+  consider(suspend_by_);
+  if (!suspended_at_) {
+    for (const auto& deadline : {timeout_at_, end_at_, stop_at_}) consider(deadline);
   }
   if (status_ && (!first || drain_until_ < *first)) first = drain_until_;
   if (!first) return -1;
@@ -258,7 +304,11 @@ void Supervisor::finish_output() {
         output_.tell_of_lost_output();  // on standard error, which comes second
       }
       const std::optional<ReceivedSignal> signal = signals_.next();
-      if (signal && signal->number != SIGCHLD && signal->number != SIGCONT) return;
+      if (signal && signal->number == SIGTSTP) {
+        stop_this_process();
+      } else if (signal && signal->number != SIGCHLD && signal->number != SIGCONT) {
+        return;
+      }
     }
   }
 }

@@ -123,6 +123,15 @@ void change_signal_mask(int how, const sigset_t& set) {
   if (error != 0) throw std::system_error(error, std::generic_category(), "pthread_sigmask");
 }
 
+void stop_this_process() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTSTP);
+  check(::kill(::getpid(), SIGTSTP), "kill");
+  change_signal_mask(SIG_UNBLOCK, set);
+  change_signal_mask(SIG_BLOCK, set);
+}
+
 SignalQueue::SignalQueue(const std::vector<int>& signals) {
   sigset_t set;
   sigemptyset(&set);

@@ -77,6 +77,15 @@ class OutputQueue {
 
 void change_signal_mask(int how, const sigset_t& set);  // as pthread_sigmask()
 
+// Stops this process as Ctrl-Z does, though SIGTSTP is blocked. Returns when it is continued; at
+// once in an orphaned process group, which the kernel does not stop.
+void stop_this_process();
+
+// The signal by which kolo run has kolo-rank suspend its program; SIGCONT continues it. Open MPI's
+// launchers pass it on to all hosts. SIGTSTP they pass on as SIGSTOP, which would stop kolo-rank
+// and not the program, which is in a process group of its own.
+inline constexpr int kSuspendSignal = SIGALRM;
+
 struct ReceivedSignal {
   int number = 0;
   pid_t sender = 0;  // 0: the kernel, or a process that cannot be seen from here

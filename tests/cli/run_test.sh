@@ -228,6 +228,42 @@ check "SIGUSR1 reaches the ranks" is "$code $(grep -c 'got it' out.txt)" "0 2"
 stop HUP "echo up; sleep 1; echo survived" env --ignore-signal=HUP
 check "nohup is obeyed" is "$code $(grep -c survived out.txt)" "0 2"
 
+# Ctrl-Z, and fg. kolo run is in a process group of its own, as under a shell.
+states() { ps -o state= -p "$1" | tr -d ' \n'; }
+await() {  # await SECONDS COMMAND...
+  local end=$((SECONDS + $1))
+  until "${@:2}"; do
+    [ "$SECONDS" -lt "$end" ] || return 1
+    sleep 0.1
+  done
+}
+counting() { [ -s count.0 ] && [ -s count.1 ]; }
+in_state() { [ "$(states "$job_pid")$(states "$programs")" = "$1" ]; }
+counts() { cat count.0 count.1; }
+rm -f count.*
+timeout -k 5 60 "$bin/kolo" run -np 2 sh -c "echo pid \$\$
+  while :; do i=\$((i + 1)); echo \$i > new.\$RANK; mv new.\$RANK count.\$RANK; sleep 0.1; done; : $mark" \
+  > out.txt 2> err.txt < /dev/null &
+runner=$!
+await 20 counting
+job_pid=$(pgrep -P $runner)
+programs=$(grep -o 'pid [0-9]*' out.txt | cut -d ' ' -f 2 | paste -sd,)
+kill -TSTP "$job_pid"
+check "Ctrl-Z stops kolo run and the programs" await 5 in_state TTT
+before=$(counts)
+sleep 0.5
+check "which do nothing then" is "$(counts)" "$before"
+kill -CONT "$job_pid"
+goes_on() { [ "$(counts)" != "$before" ]; }
+check "and go on with it" await 5 goes_on
+kill -TSTP "$job_pid"
+await 5 in_state TTT
+kill -TERM "$job_pid"
+kill -CONT "$job_pid"
+wait $runner 2> /dev/null
+check "a job that is stopped can be ended" is "$?" 143
+check "with nothing left" nothing_left
+
 # kolo-rank alone, as on another host, where kolo run cannot clean up.
 export OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1
 "$bin/kolo-rank" --master a:1 -- sleep "$mark" 2> /dev/null &

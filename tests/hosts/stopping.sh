@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # stopping.sh BUILD: a job on two hosts, started by kolo run on a third, is ended in every way that a user has: all its
-# processes on all hosts are gone within seconds. (What the launcher does not end is killed after eight.)
+# processes on all hosts are gone within seconds. (What the launcher does not end is killed after eight.) It is suspended and continued, too.
 set -euo pipefail
 build=$1
 # shellcheck source=setup.sh
@@ -66,6 +66,28 @@ for signal in INT TERM; do
   [[ $signal == INT ]] || { sleep 1 && kill "-$signal" "$launched"; }  # the first asks ranks to save their state
   ended "SIG$signal, which the ranks ignore" 6
 done
+
+# Ctrl-Z and fg: the programs on all hosts stop and go on. They are the leaders of their process groups.
+stopped() { pgrep -f "^sh -c true; sleep $mark" | xargs -r ps -o state= -p | grep -c T || true; }
+await_stopped() { # await_stopped NUMBER
+  local i
+  for ((i = 0; i < 100; ++i)); do
+    [[ $(stopped) != "$1" ]] || return 0
+    sleep 0.1
+  done
+}
+begin "true;"
+kill -TSTP "$launched"
+await_stopped 4
+check "a job that is suspended: its programs on both hosts are stopped" is "$(stopped)" 4
+kill -CONT "$launched"
+await_stopped 0
+check "and go on when it does" is "$(stopped) $(ranks)" "0 4"
+kill -TSTP "$launched"
+await_stopped 4
+kill -TERM "$launched"
+kill -CONT "$launched"
+ended "SIGTERM to a job that is suspended" 5
 
 # A terminal that is closed: its processes get SIGHUP.
 "$here/hosts.sh" on "$work" head env PATH="$build/bin:$PATH" \
