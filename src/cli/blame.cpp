@@ -1,6 +1,9 @@
 #include "cli/blame.hpp"
 
 #include <algorithm>
+#include <iterator>
+
+#include "core/ranks.hpp"
 
 namespace kolo::cli {
 namespace {
@@ -14,6 +17,20 @@ bool launcher_knows_better(const JobRecord& record, const Failure* first) {
 }
 
 }  // namespace
+
+std::string hosts_of_one_name(const std::map<int, Started>& started) {
+  std::map<std::string, std::map<std::string, std::vector<int>>> ranks_by_name;  // and by machine
+  for (const auto& [rank, where] : started) {
+    if (!where.machine.empty()) ranks_by_name[where.host][where.machine].push_back(rank);
+  }
+  for (const auto& [name, machines] : ranks_by_name) {
+    if (machines.size() < 2) continue;
+    return rank_list(machines.begin()->second) + " and " +
+           rank_list(std::next(machines.begin())->second) +
+           " are on two hosts that both call themselves '" + name + "'";
+  }
+  return {};
+}
 
 std::vector<int> ranks_unheard_of(const JobRecord& record, int size) {
   std::set<int> heard_of = record.succeeded;

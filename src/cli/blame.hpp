@@ -19,6 +19,10 @@ struct JobRecord {
   std::optional<LauncherReport> launcher;
 };
 
+// "ranks 0, 1 and ranks 2, 3 are on two hosts that both call themselves 'localhost'". MPI tells
+// hosts apart by their names and would wait for ever. Empty: no two are known to have one name.
+std::string hosts_of_one_name(const std::map<int, Started>& started);
+
 struct Verdict {
   std::string sentence;          // "rank 1 on host node7 exited with code 3"
   std::optional<int> exit_code;  // nothing: the launcher's

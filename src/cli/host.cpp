@@ -1,5 +1,7 @@
 // What this machine is and has.
 #include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -12,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <random>
 #include <set>
 #include <sstream>
@@ -20,6 +23,7 @@
 #include "cli/binding.hpp"
 #include "cli/system.hpp"
 #include "core/clock.hpp"
+#include "core/host.hpp"
 
 namespace kolo::cli {
 namespace {
@@ -33,6 +37,15 @@ bool can_bind(int port) {
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): the socket API's own way
   return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+void add_address(const sockaddr* address, std::vector<std::string>& all) {
+  if (address == nullptr || address->sa_family != AF_INET) return;
+  std::array<char, INET_ADDRSTRLEN> text{};
+  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): the socket API's own way
+  const in_addr& number = reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
+  if (::inet_ntop(AF_INET, &number, text.data(), text.size()) != nullptr)
+    all.emplace_back(text.data());
 }
 
 // The parent of a process, from /proc; nothing when it has gone.
@@ -100,6 +113,36 @@ std::string host_name() {
   std::array<char, HOST_NAME_MAX + 1> name{};
   check(::gethostname(name.data(), name.size() - 1), "gethostname");
   return name.data();
+}
+
+std::string machine_id() {
+  std::error_code error;
+  const std::string network = std::filesystem::read_symlink("/proc/self/ns/net", error);
+  const std::string boot = boot_id();
+  return error || boot.empty() ? std::string() : boot + "/" + network;
+}
+
+std::vector<std::string> addresses_of_name(const std::string& name) {
+  addrinfo hints{};
+  hints.ai_family = AF_INET;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0) return {};
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(found, ::freeaddrinfo);
+  std::vector<std::string> all;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next)
+    add_address(one->ai_addr, all);
+  return all;
+}
+
+std::vector<std::string> own_addresses() {
+  ifaddrs* found = nullptr;
+  check(::getifaddrs(&found), "getifaddrs");
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(found, ::freeifaddrs);
+  std::vector<std::string> all;
+  for (const ifaddrs* one = found; one != nullptr; one = one->ifa_next)
+    add_address(one->ifa_addr, all);
+  return all;
 }
 
 int available_cores() {

@@ -1,6 +1,7 @@
 // Where ranks may run: host lists and host files.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -29,5 +30,17 @@ std::string to_string(const std::vector<Host>& hosts);
 
 // Whether a name means the host called own_name.
 bool is_this_host(const std::string& name, const std::string& own_name);
+
+// How addresses are found, IPv4 in its usual form.
+struct HostAddresses {
+  std::function<std::vector<std::string>(const std::string& name)> of_name;  // none: not known
+  std::function<std::vector<std::string>()> own;  // of this host's interfaces
+};
+
+// Throws UsageError, which names both, where two of the hosts are one host, or where the launcher
+// would take them for one: it would hang, or start all ranks on one of them. Launchers compare
+// whole names, or only what stands before the first dot.
+void check_that_hosts_differ(const std::vector<Host>& hosts, const std::string& own_name,
+                             bool whole_names, const HostAddresses& addresses);
 
 }  // namespace kolo::cli

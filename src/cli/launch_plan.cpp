@@ -4,6 +4,8 @@
 #include <cctype>
 #include <string_view>
 
+#include "cli/usage_error.hpp"
+
 namespace kolo::cli {
 namespace {
 
@@ -124,6 +126,27 @@ bool starts_with(const std::string& text, const std::string& start) {
   return text.compare(0, start.size(), start) == 0;
 }
 
+Words bindings(LauncherKind kind) {
+  Words known = {"none", "hwthread", "core", "l1cache", "l2cache", "l3cache", "numa", "socket"};
+  if (kind == LauncherKind::kOpenMpi5) known.emplace_back("package");
+  if (kind == LauncherKind::kOpenMpi4) known.emplace_back("board");
+  if (kind == LauncherKind::kHydra) append(known, {"machine", "user"});
+  return known;
+}
+
+Words qualifiers(LauncherKind kind) {
+  if (kind == LauncherKind::kOpenMpi5) return {"overload-allowed", "no-overload", "if-supported"};
+  return {"overload-allowed", "if-supported", "ordered", "report"};
+}
+
+void check_word(const char* what, const std::string& word, const Words& known, LauncherKind kind) {
+  if (std::find(known.begin(), known.end(), word) != known.end()) return;
+  std::string all;
+  for (const std::string& one : known) all += (all.empty() ? "" : ", ") + one;
+  throw UsageError("--bind-to: '" + word + "' is no " + what + " of " + name_of(kind) +
+                   ", which knows " + all);
+}
+
 }  // namespace
 
 LauncherKind launcher_kind(const std::string& version_text) {
@@ -153,6 +176,18 @@ const char* name_of(LauncherKind kind) {
       break;
   }
   return "an unknown launcher";
+}
+
+void check_binding(LauncherKind kind, const std::string& bind_to) {
+  if (bind_to.empty()) return;
+  std::string word = bind_to;
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::size_t colon = word.find(':');
+  check_word("binding", word.substr(0, colon), bindings(kind), kind);
+  // Of hydra: a number of objects ("core:2"), or a list of the user's.
+  if (colon != std::string::npos && kind != LauncherKind::kHydra)
+    check_word("qualifier", word.substr(colon + 1), qualifiers(kind), kind);
 }
 
 bool is_local_job(const LaunchRequest& request) {

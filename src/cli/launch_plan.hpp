@@ -18,6 +18,9 @@ enum class LauncherKind : std::uint8_t { kUnknown, kOpenMpi4, kOpenMpi5, kHydra 
 LauncherKind launcher_kind(const std::string& version_text);
 const char* name_of(LauncherKind kind);
 
+// Throws UsageError where a launcher does not know what --bind-to says.
+void check_binding(LauncherKind kind, const std::string& bind_to);
+
 struct LaunchRequest {
   LauncherKind kind = LauncherKind::kOpenMpi5;
   bool allow_root = false;

@@ -41,6 +41,11 @@ const char* name_of(Ending how) {
   return "start";
 }
 
+std::string origin_of(const Started& started) {
+  return started.host + " " + std::to_string(started.pid) + " " +
+         std::to_string(started.microseconds);
+}
+
 }  // namespace
 
 std::string encode(const Packet& packet) {
@@ -64,21 +69,22 @@ Decoded decode(std::string_view line) {
 }
 
 std::string encode(const Started& started) {
-  return started.host + " " + std::to_string(started.pid) + " " +
-         std::to_string(started.microseconds);
+  return origin_of(started) + " " + (started.machine.empty() ? "-" : started.machine);
 }
 
 std::string encode(const Ended& ended) {
   std::string program = ended.program.substr(0, 1024);
   std::replace(program.begin(), program.end(), '\n', ' ');
-  return encode(ended.from) + (ended.was_told ? " 1 " : " 0 ") + name_of(ended.how) + " " +
-         std::to_string(ended.code) + " " + program;
+  return origin_of(ended.from) + (ended.was_told ? " 1 " : " 0 ") + name_of(ended.how) + " " + std::to_string(ended.code) +
+         " " + program;
 }
 
 std::optional<Started> decode_started(const std::string& payload) {
   std::istringstream text(payload);
   Started started;
-  if (!(text >> started.host >> started.pid >> started.microseconds)) return std::nullopt;
+  text >> started.host >> started.pid >> started.microseconds >> started.machine;
+  if (!text) return std::nullopt;
+  if (started.machine == "-") started.machine.clear();
   return started;
 }
 

@@ -5,8 +5,9 @@
 //           | "s"                  the program was started
 //           | "x"                  the program ended
 //   end     = "n" | "r" | "b" | "-" | "f"        as LineEnd; "n" for "s" and "x"
-//   started = host SP pid SP microseconds                          payload of "s"
-//   ended   = host SP pid SP microseconds SP told SP how SP code SP program      payload of "x"
+//   started = host SP pid SP microseconds SP machine           payload of "s"
+//   machine = "-", or what differs between hosts even where they have one name; no blanks
+//   ended   = host SP pid SP microseconds SP told SP how SP code SP program      of "x"
 //   told    = "0" | "1"            whether the rank had been told to end before
 //   how     = "exit" | "signal" | "start"        code: exit code, signal number, errno of exec
 //
@@ -55,6 +56,7 @@ struct Started {
   std::string host;
   long pid = 0;
   std::int64_t microseconds = 0;  // since 1970, by the clock of the rank's host
+  std::string machine;            // as machine_id(); of a rank that was started
 };
 
 enum class Ending : std::uint8_t { kExit, kSignal, kNotStarted };

@@ -149,7 +149,7 @@ bool RankProcess::start(Ended& ended) {
   streams_[0].fd = std::move(output.read);
   streams_[1].fd = std::move(error.read);
   const Packet packet{placement_.rank, PacketKind::kStarted, LineEnd::kNewline,
-                      encode(Started{host_, pid_, microseconds_now()})};
+                      encode(Started{host_, pid_, microseconds_now(), machine_id()})};
   out_.push(encode(packet));
   return true;
 }
@@ -308,7 +308,7 @@ Ended RankProcess::run() {
   } else {
     ended_at_ = microseconds_now();
   }
-  ended.from = {host_, pid_, ended_at_};
+  ended.from = {host_, pid_, ended_at_, {}};
   pass(PacketKind::kEnded, encode(ended), LineEnd::kNewline);
   flush();
   if (ended.was_told || placement_.size == 1) return ended;

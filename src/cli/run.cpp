@@ -140,6 +140,19 @@ void choose_launcher(const RunOptions& options, const Lookup& environment, Launc
   }
   request.mpirun = launcher.path;
   request.kind = launcher.kind;
+  check_binding(request.kind, request.bind_to);
+}
+
+// Sites may have told Open MPI to compare whole names.
+void check_hosts(const RunOptions& options, const Lookup& environment,
+                 const LaunchRequest& request) {
+  const bool whole_names = request.kind == LauncherKind::kHydra ||
+                           request.allocation.system == BatchSystem::kSlurm ||
+                           environment("PRTE_MCA_prte_keep_fqdn_hostnames") ||
+                           environment("OMPI_MCA_orte_keep_fqdn_hostnames") ||
+                           options.mpi_args.find("keep_fqdn_hostnames") != std::string::npos;
+  check_that_hosts_differ(request.hosts, request.own_host, whole_names,
+                          {addresses_of_name, own_addresses});
 }
 
 void tell_plan(const LaunchRequest& request, const LaunchPlan& plan) {
@@ -177,6 +190,7 @@ int code_after(const JobEnd& end, const std::string& lost_output) {
 int run_job(const RunOptions& options, const Lookup& environment, StepLeader* leader) {
   LaunchRequest request = make_request(options, environment);
   choose_launcher(options, environment, request);
+  check_hosts(options, environment, request);
   if (options.dry_run) {
     std::cout << shell_line(plan_start(options, environment, request, 0)) << "\n";
     return 0;

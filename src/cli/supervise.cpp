@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "cli/blame.hpp"
+#include "cli/commands.hpp"
 #include "cli/system.hpp"
 #include "core/ranks.hpp"
 #include "kolo/stop.h"
@@ -56,6 +57,7 @@ class Supervisor {
   void read_launcher();
   void on_signal(int number);
   void reap();
+  void check_host_names();
   void check_deadlines();
   void end_job();
   void ask_to_stop();
@@ -80,6 +82,8 @@ class Supervisor {
   int stopped_by_ = 0;          // the signal that kolo run got
   bool failed_before_ = false;  // a rank had failed by itself when it came
   bool timed_out_ = false;
+  bool names_are_checked_ = false;
+  std::string refusal_;         // why such a job cannot work; empty: it can
   bool asked_to_save_ = false;  // by SIGUSR1: ranks that do not catch it yet end by it
   bool ending_ = false;         // the launcher was told to end the job
   std::optional<Clock::time_point> suspend_by_;    // Ctrl-Z came while the ranks were being started
@@ -138,11 +142,20 @@ void Supervisor::read_launcher() {
   }
   if (status_) drain_until_ = Clock::now() + seconds(kDrainSeconds);
   output_.feed(*bytes);
+  check_host_names();
   // The launcher ends the job now. Should it not, it is told to, and killed in the end.
   if (output_.has_failure() && !failed_at_) {
     failed_at_ = Clock::now();
     end_at_ = *failed_at_ + seconds(kLauncherSeconds);
   }
+}
+
+// As soon as all ranks have said where they are: in MPI_Init they would hang.
+void Supervisor::check_host_names() {
+  if (names_are_checked_ || !all_have_started()) return;
+  names_are_checked_ = true;
+  refusal_ = hosts_of_one_name(output_.record().started);
+  if (!refusal_.empty() && !ending_) end_job();
 }
 
 void Supervisor::end_job() {
@@ -317,6 +330,11 @@ int Supervisor::conclude() {
   output_.finish();
   const int launcher_code =
       WIFSIGNALED(*status_) ? 128 + WTERMSIG(*status_) : WEXITSTATUS(*status_);
+  if (!refusal_.empty() && stopped_by_ == 0) {
+    output_.say(refusal_ + ", by which MPI tells hosts apart: it would wait for ever. Give each " +
+                "host a name of its own (hostnamectl set-hostname NAME)");
+    return kUsageExitCode;
+  }
   const std::optional<Verdict> cause = verdict(output_.record());
   if (!timed_out_ && cause && cause->exit_code == kRequeueExitCode) {
     output_.say("the job has saved its state and asks to be started again (exit code " +
@@ -361,7 +379,8 @@ JobEnd Supervisor::run() {
   while (!is_over()) step();
   const int code = conclude();
   finish_output();
-  return {code, stopped_by_ != 0 || timed_out_ || asked_to_save_, output_.lost_output()};
+  const bool was_stopped = stopped_by_ != 0 || timed_out_ || asked_to_save_ || !refusal_.empty();
+  return {code, was_stopped, output_.lost_output()};
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ struct JobOptions {
 struct JobEnd {
   int code = 0;
   bool was_stopped =
-      false;  // a signal to this process asked for it (SIGUSR1, too), or the time limit
+      false;  // a signal to this process (SIGUSR1, too), the time limit, or its hosts are refused
   std::string lost_output;  // where some of it could not be written, and why; empty: nowhere
 };
 

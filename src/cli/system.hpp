@@ -135,6 +135,13 @@ std::optional<std::string> read_file(const std::string& name);
 
 std::string own_directory();  // the folder of this executable
 std::string host_name();
+// The same for all processes of a computer (or of a container with a network of its own) since it
+// has started, and another one elsewhere; empty: not known.
+std::string machine_id();
+// IPv4 addresses: those that a name stands for (none: it is not known), and those of this host's
+// interfaces.
+std::vector<std::string> addresses_of_name(const std::string& name);
+std::vector<std::string> own_addresses();
 int available_cores();  // physical cores that this process may run on; at least 1
 int free_port();        // a TCP port below the range that outgoing connections use
 

@@ -88,6 +88,18 @@ TEST(RanksUnheardOf, AreThoseWithoutAnEnd) {
   EXPECT_THAT(ranks_unheard_of(record, 2), testing::IsEmpty());
 }
 
+TEST(HostsOfOneName, AreOnDifferentMachines) {
+  std::map<int, Started> started;
+  started[0] = {"node1", 7, 0, "boot1/net"};
+  started[1] = {"localhost", 7, 0, "boot2/net"};
+  started[2] = {"localhost", 8, 0, "boot2/net"};
+  started[3] = {"localhost", 9, 0, ""};
+  EXPECT_EQ(hosts_of_one_name(started), "") << "what is not known is no difference";
+  started[4] = {"localhost", 7, 0, "boot3/net"};
+  EXPECT_EQ(hosts_of_one_name(started),
+            "ranks 1, 2 and rank 4 are on two hosts that both call themselves 'localhost'");
+}
+
 TEST(Verdict, IsNoneWithoutAFailure) {
   EXPECT_FALSE(verdict({}));
 }

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/usage_error.hpp"
+
 namespace kolo::cli {
 namespace {
 
@@ -33,6 +35,29 @@ TEST(LauncherKind, IsReadFromItsVersion) {
   EXPECT_EQ(launcher_kind("HYDRA build details:\n    Version: 4.0.2"), LauncherKind::kHydra);
   EXPECT_EQ(launcher_kind("bash: mpirun: command not found"), LauncherKind::kUnknown);
   EXPECT_EQ(launcher_kind(""), LauncherKind::kUnknown);
+}
+
+std::string binding_error(LauncherKind kind, const std::string& bind_to) {
+  try {
+    check_binding(kind, bind_to);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Binding, IsOneThatTheLauncherKnows) {
+  for (const auto kind : {LauncherKind::kOpenMpi4, LauncherKind::kOpenMpi5, LauncherKind::kHydra}) {
+    for (const char* good : {"", "none", "core", "socket", "numa", "Core", "l3cache"})
+      EXPECT_EQ(binding_error(kind, good), "") << good;
+    EXPECT_THAT(binding_error(kind, "bogus"), HasSubstr("'bogus' is no binding of"));
+  }
+  EXPECT_EQ(binding_error(LauncherKind::kOpenMpi5, "core:overload-allowed"), "");
+  EXPECT_THAT(binding_error(LauncherKind::kOpenMpi5, "core:bogus"),
+              HasSubstr("'bogus' is no qualifier of Open MPI 5, which knows overload-allowed"));
+  EXPECT_THAT(binding_error(LauncherKind::kOpenMpi5, "board"), HasSubstr("numa, socket, package"));
+  EXPECT_EQ(binding_error(LauncherKind::kHydra, "core:2"), "");
+  EXPECT_EQ(binding_error(LauncherKind::kHydra, "user:0,1"), "");
 }
 
 TEST(LaunchPlan, LeavesBindingToEachHost) {

@@ -86,7 +86,8 @@ TEST(EndedPayload, RefusesWhatIsDamaged) {
     EXPECT_FALSE(decode_ended(bad)) << bad;
   }
   EXPECT_FALSE(decode_started("node7 x 1"));
-  EXPECT_TRUE(decode_started("node7 5 1"));
+  EXPECT_FALSE(decode_started("node7 5 1"));
+  EXPECT_TRUE(decode_started("node7 5 1 -"));
 }
 
 }  // namespace

@@ -301,7 +301,8 @@ for words in "run" "run -np 0 true" "run -np x true" "run --frobnicate true" "ru
   "--frobnicate" "run -x NOT_SET_ANYWHERE -np 1 true" "run -np 1 --mpirun /none/mpirun true" \
   "run -np 1 --config-file none.ini true" "run -np 1 --timeout -3 true" "bench" "bench --np" \
   "doctor --timeout 0" "doctor --timeout nan" "doctor --timeout 1e9" "doctor x" \
-  "doctor --frobnicate" "help frobnicate" ""; do
+  "doctor --frobnicate" "help frobnicate" "run -np 1 --bind-to bogus true" "run -H [::1]:2 true" \
+  "run -H me@here:2 true" "run -H w.1.x,w.2.x true" "run -H localhost,127.0.0.1 true" ""; do
   # shellcheck disable=SC2086  # words are words
   kolo $words
   check "'kolo $words' is refused with 2" is "$code" 2

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # stopping.sh BUILD: a job on two hosts, started by kolo run on a third, is ended in every way that a user has: all its
-# processes on all hosts are gone within seconds. (What the launcher does not end is killed after eight.) It is suspended and continued, too.
+# processes on all hosts are gone within seconds. (What the launcher does not end is killed after eight.) It is suspended and
+# continued, too, and refused where the hosts cannot be told apart.
 set -euo pipefail
 build=$1
 # shellcheck source=setup.sh
@@ -97,4 +98,22 @@ await_ranks
 check "four ranks run at a terminal" is "$(ranks)" 4
 kill -KILL "$launched"
 ended "a closed terminal" 5
+# Names. Hosts that call themselves by one name would hang in MPI_Init. (Nothing has to be closed: the namespaces end.)
+begin_named() { # begin_named HOSTS
+  code=0
+  timeout 60 "$here/hosts.sh" on "$work" head env PATH="$build/bin:$PATH" kolo run -H "$1" sh -c "sleep $mark; exit 0" \
+    > "$work/out" 2>&1 < /dev/null || code=$?
+}
+for node in 1 2; do "$here/hosts.sh" on "$work" "node$node" hostname localhost; done
+begin_named node1:2,node2:2
+check "hosts of one name: the job is refused" is "$code" 2
+check "hosts of one name: with the ranks and the name" grep -q \
+  "ranks 0, 1 and ranks 2, 3 are on two hosts that both call themselves 'localhost'.*hostnamectl" "$work/out"
+check "hosts of one name: nothing is left" is "$(ours)" ""
+echo "10.99.0.1 w.1.x w.2.x" >> "$work/hosts"
+for names in w.1.x:2,w.2.x:2 node1:2,10.99.0.1:2; do
+  begin_named "$names"
+  check "hosts $names: they are refused" is "$code" 2
+  check "hosts $names: both are named" grep -q "hosts ${names%%:*} and $(sed 's/.*,\(.*\):2/\1/' <<< "$names") " "$work/out"
+done
 finish
