@@ -15,6 +15,7 @@
 
 #include "cli/binding.hpp"
 #include "cli/failure.hpp"
+#include "cli/leftovers.hpp"
 #include "cli/packet.hpp"
 #include "cli/system.hpp"
 #include "core/clock.hpp"
@@ -300,6 +301,7 @@ Ended RankProcess::run() {
   use_packet_mode(STDERR_FILENO);
   if (::getppid() != 1) launcher_ = watch_process(::getppid());
   if (start(ended)) {
+    if (placement_.local_rank == 0) remove_old_flight_records(flight_records_folder());
     while (!is_finished()) step();
     const bool by_signal = WIFSIGNALED(status_);
     ended.how = by_signal ? Ending::kSignal : Ending::kExit;

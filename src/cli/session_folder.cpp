@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <system_error>
 
+#include "cli/leftovers.hpp"
+
 namespace kolo::cli {
 
 SessionFolder::SessionFolder() {
@@ -13,8 +15,11 @@ SessionFolder::SessionFolder() {
   for (const std::string& parent :
        {system_environment()("TMPDIR").value_or(""), std::string("/tmp")}) {
     if (parent.empty()) continue;
+    remove_dead_sessions(parent);
     path_ = parent + "/kolo-run-XXXXXX";
-    if (::mkdtemp(path_.data()) != nullptr) return;
+    if (::mkdtemp(path_.data()) == nullptr) continue;
+    claim_ = claim_folder(path_);
+    return;
   }
   throw std::system_error(errno, std::generic_category(), "cannot make the folder " + path_);
 }

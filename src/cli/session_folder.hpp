@@ -4,12 +4,13 @@
 #include <string>
 
 #include "cli/launch_plan.hpp"
+#include "cli/system.hpp"
 
 namespace kolo::cli {
 
 // Open MPI 5 names its folder by its process id, and does not start where a launcher that was
 // killed has left one of that name. So each job gets an empty folder, which the destructor removes
-// with all that is in it.
+// with all that is in it. A folder whose kolo run was killed is removed by the next one.
 class SessionFolder {
  public:
   SessionFolder();  // in TMPDIR, or where that cannot be written in /tmp; throws std::system_error
@@ -23,6 +24,7 @@ class SessionFolder {
 
  private:
   std::string path_;
+  Fd claim_;
 };
 
 }  // namespace kolo::cli

@@ -390,6 +390,24 @@ TMPDIR=$PWD/full kolo run -np 2 echo x
 check "what dead launchers left is in nobody's way" is "$code $(wc -l < out.txt)" "0 2"
 check "and a job leaves nothing" is "$(find full -maxdepth 1 -name 'kolo*' | wc -l)" 0
 rm -rf full
+# What is left by a kolo run that was killed is removed by the next one.
+mkdir leftovers
+sessions() { find leftovers -maxdepth 1 -name 'kolo-run-*' | wc -l; }
+export TMPDIR=$PWD/leftovers
+stop KILL "echo up; sleep 30; : $mark"
+check "a killed kolo run leaves its folder" is "$(sessions)" 1
+nothing_left
+flights=leftovers/kolo-flight-$(id -u)
+mkdir -p "$flights/1" "$flights/2"
+sleep 0 & wait $!
+for record in 1/flight-rank-0.json 2/flight-rank-0.json; do
+  echo "{\"kolo_flight\":1,\"rank\":0,\"size\":1,\"host\":\"$host\",\"process\":$!,\"job\":1}" > "$flights/$record"
+done
+touch -d '9 days ago' "$flights/1/flight-rank-0.json"
+kolo run -np 2 echo x
+check "the next one removes it" is "$code $(sessions)" "0 0"
+check "and flight records that are old" is "$(find "$flights" -type f)" "$flights/2/flight-rank-0.json"
+unset TMPDIR
 kolo run -H "$host:2" echo x
 check "--host gives the number of ranks" is "$(wc -l < out.txt) $code" "2 0"
 kolo run -np 5 --verbose echo x
