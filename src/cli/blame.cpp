@@ -2,18 +2,26 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 #include "core/ranks.hpp"
 
 namespace kolo::cli {
 namespace {
 
-bool launcher_knows_better(const JobRecord& record, const Failure* first) {
+const RankEnd* end_of(const JobRecord& record, int rank) {
+  const auto end = std::find_if(record.ends.begin(), record.ends.end(),
+                                [&](const RankEnd& one) { return one.rank == rank; });
+  return end == record.ends.end() ? nullptr : &*end;
+}
+
+bool launcher_knows_better(const JobRecord& record, const RankEnd* first) {
   if (!record.launcher) return false;
   const int rank = record.launcher->rank;
-  if (record.launcher->is_abort) return first == nullptr || first->rank == rank;
-  return std::none_of(record.failures.begin(), record.failures.end(),
-                      [&](const Failure& failure) { return failure.rank == rank; });
+  if (record.launcher->is_abort)
+    return first == nullptr || first->rank == rank || first->ended.lost_peer;
+  const RankEnd* const end = end_of(record, rank);
+  return end == nullptr || (is_success(end->ended) && (first == nullptr || first == end));
 }
 
 }  // namespace
@@ -33,8 +41,8 @@ std::string hosts_of_one_name(const std::map<int, Started>& started) {
 }
 
 std::vector<int> ranks_unheard_of(const JobRecord& record, int size) {
-  std::set<int> heard_of = record.succeeded;
-  for (const Failure& failure : record.failures) heard_of.insert(failure.rank);
+  std::set<int> heard_of;
+  for (const RankEnd& end : record.ends) heard_of.insert(end.rank);
   std::vector<int> missing;
   for (int rank = 0; rank < size; ++rank) {
     if (heard_of.count(rank) == 0) missing.push_back(rank);
@@ -43,7 +51,8 @@ std::vector<int> ranks_unheard_of(const JobRecord& record, int size) {
 }
 
 std::optional<Verdict> verdict(const JobRecord& record) {
-  const Failure* first = first_failure(record.failures);
+  const bool left = record.launcher && !record.launcher->is_abort;  // without MPI_Finalize
+  const RankEnd* const first = first_failure(record.ends, left ? record.launcher->rank : -1);
   if (launcher_knows_better(record, first)) {
     std::string text = "rank " + std::to_string(record.launcher->rank);
     const auto started = record.started.find(record.launcher->rank);

@@ -3,7 +3,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -14,8 +13,7 @@ namespace kolo::cli {
 
 struct JobRecord {
   std::map<int, Started> started;  // by rank
-  std::vector<Failure> failures;   // in the order in which they arrived
-  std::set<int> succeeded;         // ranks that ended with 0
+  std::vector<RankEnd> ends;       // in the order in which they arrived
   std::optional<LauncherReport> launcher;
 };
 
@@ -32,11 +30,11 @@ struct Verdict {
 std::vector<int> ranks_unheard_of(const JobRecord& record, int size);
 
 // Nothing when no single rank is known to have ended the job.
-//  - The launcher alone knows of MPI_Abort (the rank itself is then told to end like all others)
-//  and of
-//    a rank that left without MPI_Finalize or whose kolo-rank was killed: such a rank has not
-//    reported.
-//  - Otherwise the rank that reported first.
+//
+// The launcher alone knows of MPI_Abort (the rank itself is then told to end like all others) and
+// of a rank whose kolo-rank was killed and has not reported. It also knows that a rank with exit
+// code 0 left without MPI_Finalize; kolo does that where a peer was lost, so another rank may have
+// failed before. Otherwise the rank that failed first ended the job.
 std::optional<Verdict> verdict(const JobRecord& record);
 
 }  // namespace kolo::cli

@@ -21,6 +21,17 @@ constexpr SignalName kSignals[] = {
     {SIGXFSZ, "SIGXFSZ"}, {SIGSYS, "SIGSYS"},
 };
 
+// On the host that was heard of first. Null of none.
+const RankEnd* earliest(const std::vector<const RankEnd*>& ends) {
+  const RankEnd* first = nullptr;
+  for (const RankEnd* end : ends) {
+    const bool is_earlier = first != nullptr && end->ended.from.host == first->ended.from.host &&
+                            end->ended.from.microseconds < first->ended.from.microseconds;
+    if (first == nullptr || is_earlier) first = end;
+  }
+  return first;
+}
+
 }  // namespace
 
 std::string signal_name(int number) {
@@ -30,22 +41,18 @@ std::string signal_name(int number) {
   return "signal " + std::to_string(number);
 }
 
-const Failure* first_failure(const std::vector<Failure>& failures) {
-  // The earliest of each host, in the order in which the hosts were first heard of.
-  std::vector<const Failure*> earliest;
-  for (const Failure& failure : failures) {
-    if (failure.ended.was_told) continue;
-    const auto same_host = [&](const Failure* other) {
-      return other->ended.from.host == failure.ended.from.host;
-    };
-    const auto known = std::find_if(earliest.begin(), earliest.end(), same_host);
-    if (known == earliest.end()) {
-      earliest.push_back(&failure);
-    } else if (failure.ended.from.microseconds < (*known)->ended.from.microseconds) {
-      *known = &failure;
-    }
+bool is_success(const Ended& ended) {
+  return ended.how == Ending::kExit && ended.code == 0;
+}
+
+const RankEnd* first_failure(const std::vector<RankEnd>& ends, int also_failed) {
+  std::vector<const RankEnd*> causes;
+  std::vector<const RankEnd*> consequences;
+  for (const RankEnd& end : ends) {
+    if (end.ended.was_told || (is_success(end.ended) && end.rank != also_failed)) continue;
+    (end.ended.lost_peer ? consequences : causes).push_back(&end);
   }
-  return earliest.empty() ? nullptr : earliest.front();
+  return earliest(causes.empty() ? consequences : causes);
 }
 
 std::string how_it_ended(const Ended& ended) {
@@ -61,7 +68,7 @@ std::string how_it_ended(const Ended& ended) {
   return "could not start '" + ended.program + "': " + std::generic_category().message(ended.code);
 }
 
-std::string sentence(const Failure& failure) {
+std::string sentence(const RankEnd& failure) {
   return "rank " + std::to_string(failure.rank) + " on host " + failure.ended.from.host + " " +
          how_it_ended(failure.ended);
 }

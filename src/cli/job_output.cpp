@@ -70,11 +70,8 @@ void JobOutput::on_packet(const Packet& packet) {
 }
 
 void JobOutput::on_ended(int rank, const Ended& ended) {
-  if (ended.how == Ending::kExit && ended.code == 0) {
-    record_.succeeded.insert(rank);
-    return;
-  }
-  record_.failures.push_back({rank, ended});
+  record_.ends.push_back({rank, ended});
+  if (is_success(ended)) return;
   if (ended.was_told && !options_.verbose) return;
   std::string text = "[";
   text.append(std::to_string(rank)).append("] kolo: ");
@@ -84,7 +81,9 @@ void JobOutput::on_ended(int rank, const Ended& ended) {
     text += ended.program + " (pid " + std::to_string(ended.from.pid) + ") on host " +
             ended.from.host + " ";
   }
-  err.push(text + how_it_ended(ended) + "\n");
+  text += how_it_ended(ended);
+  if (ended.lost_peer) text += ", after it had lost another rank";
+  err.push(text + "\n");
 }
 
 void JobOutput::show_launcher_text(bool everything) {

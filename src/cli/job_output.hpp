@@ -36,13 +36,13 @@ class JobOutput {
 
   std::optional<Clock::time_point> next_deadline() const { return launcher_text_.next(); }
   bool is_full() const { return out.is_full() || err.is_full(); }
-  bool has_failure() const { return first_failure(record_.failures) != nullptr; }
+  bool has_failure() const { return first_failure(record_.ends) != nullptr; }
   const JobRecord& record() const { return record_; }
 
   // Says it once when standard output cannot be written.
   void tell_of_lost_output();
-  // Where some of the output is missing, and why: "standard output: No space left on device". Empty:
-  // it is all there, or its reader has gone away.
+  // Where some of the output is missing, and why: "standard output: No space left on device".
+  // Empty: it is all there, or its reader has gone away.
   std::string lost_output() const;
 
   OutputQueue out, err;  // the caller polls them

@@ -75,7 +75,8 @@ std::string encode(const Started& started) {
 std::string encode(const Ended& ended) {
   std::string program = ended.program.substr(0, 1024);
   std::replace(program.begin(), program.end(), '\n', ' ');
-  return origin_of(ended.from) + (ended.was_told ? " 1 " : " 0 ") + name_of(ended.how) + " " + std::to_string(ended.code) +
+  return origin_of(ended.from) + (ended.was_told ? " 1" : " 0") +
+         (ended.lost_peer ? " 1 " : " 0 ") + name_of(ended.how) + " " + std::to_string(ended.code) +
          " " + program;
 }
 
@@ -92,8 +93,8 @@ std::optional<Ended> decode_ended(const std::string& payload) {
   std::istringstream text(payload);
   Ended ended;
   std::string how;
-  text >> ended.from.host >> ended.from.pid >> ended.from.microseconds >> ended.was_told >> how >>
-      ended.code;
+  text >> ended.from.host >> ended.from.pid >> ended.from.microseconds >> ended.was_told >>
+      ended.lost_peer >> how >> ended.code;
   if (!text || text.get() != ' ' || !std::getline(text, ended.program)) return std::nullopt;
   if (how == "exit") {
     ended.how = Ending::kExit;

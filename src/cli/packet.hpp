@@ -7,8 +7,9 @@
 //   end     = "n" | "r" | "b" | "-" | "f"        as LineEnd; "n" for "s" and "x"
 //   started = host SP pid SP microseconds SP machine           payload of "s"
 //   machine = "-", or what differs between hosts even where they have one name; no blanks
-//   ended   = host SP pid SP microseconds SP told SP how SP code SP program      of "x"
+//   ended   = host SP pid SP microseconds SP told SP lost SP how SP code SP program      of "x"
 //   told    = "0" | "1"            whether the rank had been told to end before
+//   lost    = "0" | "1"            whether the program had learned that another rank is gone
 //   how     = "exit" | "signal" | "start"        code: exit code, signal number, errno of exec
 //
 // Program and host hold no newline. The payload of "o" and "e" is any bytes but LF. Lines without
@@ -62,8 +63,9 @@ struct Started {
 enum class Ending : std::uint8_t { kExit, kSignal, kNotStarted };
 
 struct Ended {
-  Started from;           // host and pid; the time is that of the end
-  bool was_told = false;  // ended after being told to: not to be blamed
+  Started from;            // host and pid; the time is that of the end
+  bool was_told = false;   // ended after being told to: not to be blamed
+  bool lost_peer = false;  // it knew that another rank was gone: a consequence of that one's end
   Ending how = Ending::kExit;
   int code = 0;  // exit code, signal number, or errno of the exec that failed
   std::string program;

@@ -19,6 +19,7 @@
 #include "cli/packet.hpp"
 #include "cli/system.hpp"
 #include "core/clock.hpp"
+#include "core/launched.hpp"
 
 namespace kolo::cli {
 namespace {
@@ -28,10 +29,11 @@ namespace {
 // most.
 constexpr double kQuietSeconds = 0.2;
 constexpr double kDrainSeconds = 10.0;
-// How long a rank stays whose program was killed, or crashed. When it ends the launcher ends the
-// others; until then these can notice by themselves, which takes an engine that waits for the rank
-// a second, and say where they were.
-constexpr double kStayKilledSeconds = 3.0;
+// How long a rank stays whose program was killed, crashed, or ended because it had lost a peer.
+// When it ends the launcher ends the others; until then these can notice by themselves, which takes
+// an engine that waits for the rank a second, and say where they were. And the peer that was lost,
+// which may still be on its way out of exit(), can end as it wants to.
+constexpr double kStayLongSeconds = 3.0;
 // Likewise where it ended with an error. Often another rank's failure is the cause, the others have
 // noticed it at the same time, and are about to say so.
 constexpr double kStayFailedSeconds = 0.5;
@@ -88,13 +90,14 @@ class RankProcess {
   const std::string host_;
   int threads_ = 1;
   SignalQueue signals_{{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGCHLD,
-                        kSuspendSignal}};
+                        kSuspendSignal, kLostPeerSignal}};
   Fd launcher_;
   pid_t pid_ = -1;
   Stream streams_[2] = {{PacketKind::kOutput, {}}, {PacketKind::kError, {}}};
   OutputQueue out_{STDERR_FILENO};
   std::string batch_;  // packets that go out with one write()
   bool told_ = false;
+  bool lost_peer_ = false;  // the program has said so
   bool is_suspended_ = false;
   bool has_ended_ = false;
   bool ended_told_ = false;  // had been told when it ended
@@ -133,6 +136,7 @@ bool RankProcess::start(Ended& ended) {
   ChildSpec spec;
   spec.command = options_.program;
   spec.set = exported_variables(placement_, options_.rendezvous, threads_, system_environment());
+  spec.set.emplace_back(kRankProcessVariable, std::to_string(::getpid()));
   // Standard input is rank 0's; some launchers leave the others' open, where reading never ends.
   const Fd nothing(check(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open(/dev/null)"));
   if (placement_.rank != 0) spec.standard_input = nothing.get();
@@ -214,6 +218,10 @@ void RankProcess::on_signal(const ReceivedSignal& signal) {
   int number = signal.number;
   if (number == SIGCHLD) {
     on_child();
+    return;
+  }
+  if (number == kLostPeerSignal) {
+    lost_peer_ = true;
     return;
   }
   if (number == SIGTERM && signal.sender != ::getppid()) number = SIGUSR1;
@@ -307,6 +315,7 @@ Ended RankProcess::run() {
     ended.how = by_signal ? Ending::kSignal : Ending::kExit;
     ended.code = by_signal ? WTERMSIG(status_) : WEXITSTATUS(status_);
     ended.was_told = ended_told_;
+    ended.lost_peer = lost_peer_;
   } else {
     ended_at_ = microseconds_now();
   }
@@ -314,8 +323,8 @@ Ended RankProcess::run() {
   pass(PacketKind::kEnded, encode(ended), LineEnd::kNewline);
   flush();
   if (ended.was_told || placement_.size == 1) return ended;
-  if (ended.how == Ending::kSignal) stay(kStayKilledSeconds);
-  if (ended.how == Ending::kExit && ended.code != 0) stay(kStayFailedSeconds);
+  if (is_success(ended) || ended.how == Ending::kNotStarted) return ended;
+  stay(ended.how == Ending::kSignal || ended.lost_peer ? kStayLongSeconds : kStayFailedSeconds);
   return ended;
 }
 

@@ -1,5 +1,9 @@
 #include "core/launched.hpp"
 
+#include <sys/types.h>
+
+#include <climits>
+#include <csignal>
 #include <cstdlib>
 
 namespace kolo {
@@ -16,6 +20,16 @@ std::optional<LaunchedSize> launched_size(const std::function<const char*(const 
     return LaunchedSize{static_cast<int>(size), name};
   }
   return std::nullopt;
+}
+
+void tell_of_lost_peer() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): programs set no variables while operations fail
+  const char* const text = std::getenv(kRankProcessVariable);
+  if (text == nullptr) return;
+  char* end = nullptr;
+  const long process = std::strtol(text, &end, 10);
+  if (end == text || *end != '\0' || process <= 1 || process > INT_MAX) return;
+  (void)::kill(static_cast<pid_t>(process), kLostPeerSignal);  // gone: nobody is to be told
 }
 
 }  // namespace kolo

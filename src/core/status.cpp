@@ -1,5 +1,6 @@
 #include "core/status.hpp"
 
+#include "core/launched.hpp"
 #include "kolo/error.h"
 
 namespace kolo {
@@ -27,6 +28,7 @@ void throw_if_error(const Status& status) {
     case StatusCode::kDuplicateName:
       throw DuplicateNameError(status.message());
     case StatusCode::kPeerLost:
+      tell_of_lost_peer();
       throw PeerLostError(status.message());
     case StatusCode::kTimeout:
       throw TimeoutError(status.message());

@@ -67,13 +67,14 @@ TEST(Packet, ThatIsTruncatedOrForeignIsText) {
 }
 
 TEST(EndedPayload, ComesBackAsItWas) {
-  const Ended ended{{"node7", 123, 456}, true, Ending::kSignal, 9, "my program"};
+  const Ended ended{{"node7", 123, 456, {}}, true, true, Ending::kSignal, 9, "my program"};
   const std::optional<Ended> back = decode_ended(encode(ended));
   ASSERT_TRUE(back);
   EXPECT_EQ(back->from.host, "node7");
   EXPECT_EQ(back->from.pid, 123);
   EXPECT_EQ(back->from.microseconds, 456);
   EXPECT_TRUE(back->was_told);
+  EXPECT_TRUE(back->lost_peer);
   EXPECT_EQ(back->how, Ending::kSignal);
   EXPECT_EQ(back->code, 9);
   EXPECT_EQ(back->program, "my program");
@@ -81,8 +82,9 @@ TEST(EndedPayload, ComesBackAsItWas) {
 
 TEST(EndedPayload, RefusesWhatIsDamaged) {
   for (const char* bad :
-       {"", "node7", "node7 1 2", "node7 1 2 0", "node7 1 2 0 exit", "node7 1 2 0 exit x p",
-        "node7 1 2 0 vanish 3 p", "node7 1 2 7 exit 3 p"}) {
+       {"", "node7", "node7 1 2", "node7 1 2 0", "node7 1 2 0 0", "node7 1 2 0 0 exit",
+        "node7 1 2 0 0 exit x p", "node7 1 2 0 0 vanish 3 p", "node7 1 2 7 0 exit 3 p",
+        "node7 1 2 0 7 exit 3 p"}) {
     EXPECT_FALSE(decode_ended(bad)) << bad;
   }
   EXPECT_FALSE(decode_started("node7 x 1"));

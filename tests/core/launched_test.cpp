@@ -1,8 +1,14 @@
 #include "core/launched.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <csignal>
+#include <ctime>
 #include <map>
+
+#include "core/status.hpp"
+#include "kolo/error.h"
 
 namespace kolo {
 namespace {
@@ -35,6 +41,28 @@ TEST(LaunchedSize, PassesOverNonsense) {
   for (const char* text : {"", "x", "4x", "0", "-1", "999999999999"}) {
     EXPECT_EQ(told({{"PMI_SIZE", text}}), "nothing") << text;
   }
+}
+
+// Whether the process that KOLO_RANK_PROCESS names, which is this one, is told when a status
+// throws.
+bool is_told_of(const Status& status, const char* variable) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, kLostPeerSignal);
+  EXPECT_EQ(::pthread_sigmask(SIG_BLOCK, &set, nullptr), 0);
+  EXPECT_EQ(::setenv(kRankProcessVariable, variable, 1), 0);
+  EXPECT_THROW(throw_if_error(status), Error);
+  EXPECT_EQ(::unsetenv(kRankProcessVariable), 0);
+  const timespec no_time{};
+  return ::sigtimedwait(&set, nullptr, &no_time) == kLostPeerSignal;
+}
+
+TEST(LostPeer, IsToldToKoloRank) {
+  const std::string own = std::to_string(::getpid());
+  EXPECT_TRUE(is_told_of(Status::peer_lost("gone"), own.c_str()));
+  EXPECT_FALSE(is_told_of(Status::mismatch("another error"), own.c_str()));
+  for (const char* bad : {"", "x", "0", "-1", "1", "99999999999999999999"})
+    EXPECT_FALSE(is_told_of(Status::peer_lost("gone"), bad)) << bad;
 }
 
 }  // namespace

@@ -4,12 +4,20 @@ set -euo pipefail
 # shellcheck source=job.sh
 . "$(dirname "$0")/job.sh"
 for who in 0 1 2; do
-  for what in leave exit; do
+  for what in leave exit exit-hook; do
     kolo_run -np 3 "$bin/../tests/bin/faulty_job" "$what" "$who"
     check "$what on rank $who: the job fails" test "$code" -ne 0
     check "$what on rank $who: both others name rank and tensor" \
       test "$(grep -c "rank $who shut kolo down or exited before submitting tensor 'data'" "$work/out")" -eq 2
     check "$what on rank $who: within 10 s" test "$(grep -cE 'failed after [0-9]\.' "$work/out")" -eq 2
+    [[ $what == leave ]] ||
+      check "$what on rank $who: it is blamed, and its exit code passed on" \
+        is "$code $(tail -n 1 "$work/err" | grep -c "rank $who .*exited with code 3")" "3 1"
+  done
+  for what in kill-late kill-caught; do
+    kolo_run -np 3 "$bin/../tests/bin/faulty_job" "$what" "$who"
+    check "$what on rank $who: it is blamed, and no rank that left because of it" \
+      is "$code $(tail -n 1 "$work/err" | grep -c "rank $who .*SIGKILL")" "137 1"
   done
   begin=$SECONDS
   rm -rf "$work/flight"

@@ -9,6 +9,9 @@
 //   order     waits in another order skip-unhandled  likewise, and no rank catches what that throws
 //   in the end
 //   work      all ranks reduce for SECONDS, and nothing is wrong
+//   exit-hook    calls exit(3) in a hook of backward()
+//   kill-late    gets SIGKILL after all operations, while the others shut kolo down
+//   kill-caught  gets SIGKILL in the middle; the others catch what that throws, and return 0
 // The others go on with operations; when one fails they print its message and the time it took to
 // come, and exit with 4.
 #include <ATen/ATen.h>
@@ -98,7 +101,12 @@ bool stalls(const std::string& what) {
 
 void misbehave(const std::string& what) {
   if (what == "exit") std::exit(3);  // NOLINT(concurrency-mt-unsafe): what is tested
-  if (what == "kill") std::raise(SIGKILL);
+  if (what == "exit-hook") {
+    const at::Tensor leaf = at::ones({3}).requires_grad_();
+    leaf.register_hook([](const at::Tensor&) { std::exit(3); });  // NOLINT(concurrency-mt-unsafe)
+    leaf.sum().backward();
+  }
+  if (what == "kill" || what == "kill-caught") std::raise(SIGKILL);
   if (what == "throw") throw std::runtime_error("this rank has a bug");
 }
 
@@ -111,6 +119,11 @@ int run(const std::string& what, int who, std::chrono::seconds pause) {
   if (what == "work") {
     work(pause);
     return 0;
+  }
+  if (what == "kill-late") {
+    if (kolo::rank() != who) return 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    std::raise(SIGKILL);
   }
   if (kolo::rank() == who && signal == 0 && !stalls(what)) {
     misbehave(what);
@@ -128,6 +141,7 @@ int run(const std::string& what, int who, std::chrono::seconds pause) {
     for (int step = 3; step < 1000; ++step) kolo::allreduce_(data, "data");
   } catch (const kolo::Error& error) {
     if (what == "skip-unhandled") std::terminate();
+    if (what == "kill-caught") return 0;
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     std::printf("failed after %.1f s: %s\n", seconds, error.what());
