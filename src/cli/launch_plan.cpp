@@ -126,6 +126,18 @@ bool starts_with(const std::string& text, const std::string& start) {
   return text.compare(0, start.size(), start) == 0;
 }
 
+// Open MPI does, unless it is told which ones; a signal that it does not pass on would end it.
+bool passes_all_signals(const LaunchRequest& request) {
+  if (request.kind == LauncherKind::kHydra) return false;
+  const auto names_signals = [](const std::string& text) {
+    return text.find("forward_signals") != std::string::npos ||
+           text.find("forward-signals") != std::string::npos;
+  };
+  return std::none_of(request.mpi_args.begin(), request.mpi_args.end(), names_signals) &&
+         std::none_of(request.environment.begin(), request.environment.end(),
+                      [&](const auto& variable) { return names_signals(variable.first); });
+}
+
 Words bindings(LauncherKind kind) {
   Words known = {"none", "hwthread", "core", "l1cache", "l2cache", "l3cache", "numa", "socket"};
   if (kind == LauncherKind::kOpenMpi5) known.emplace_back("package");
@@ -235,7 +247,7 @@ LaunchPlan plan_launcher(const LaunchRequest& request) {
   plan.size = request.size;
   plan.is_local = is_local_job(request);
   plan.oversubscribed = plan.is_local && request.size > request.own_cores;
-  plan.can_suspend = request.kind != LauncherKind::kHydra;
+  plan.can_suspend = passes_all_signals(request);
   return plan;
 }
 

@@ -37,6 +37,20 @@ TEST(LauncherKind, IsReadFromItsVersion) {
   EXPECT_EQ(launcher_kind(""), LauncherKind::kUnknown);
 }
 
+TEST(LaunchPlan, CanBeSuspendedWhereTheLauncherPassesSignalsOn) {
+  LaunchRequest request = request_of(2);
+  EXPECT_TRUE(plan_launch(request).can_suspend);
+  request.kind = LauncherKind::kHydra;
+  EXPECT_FALSE(plan_launch(request).can_suspend);
+  request.kind = LauncherKind::kOpenMpi4;
+  EXPECT_TRUE(plan_launch(request).can_suspend);
+  request.mpi_args = {"--forward-signals", "none"};
+  EXPECT_FALSE(plan_launch(request).can_suspend);
+  request = request_of(2);
+  request.environment = {{"PRTE_MCA_ess_base_forward_signals", "none"}};
+  EXPECT_FALSE(plan_launch(request).can_suspend);
+}
+
 std::string binding_error(LauncherKind kind, const std::string& bind_to) {
   try {
     check_binding(kind, bind_to);
