@@ -9,7 +9,7 @@ skip() {
 }
 [[ $(id -u) -eq 0 ]] || skip "a Slurm of one's own needs root"
 for tool in slurmctld slurmd munged sbatch ip tc unshare nsenter; do
-  command -v "$tool" > /dev/null || skip "there is no '$tool' (packages slurm-wlm, munge, iproute2, util-linux)"
+  command -v "$tool" > /dev/null || skip "there is no '$tool' (packages slurm-wlm, libpmix-dev, munge, iproute2, util-linux)"
 done
 unshare --net --uts --mount true 2> /dev/null || skip "namespaces are not allowed here"
 
@@ -24,7 +24,15 @@ if ((code != 0)); then
   exit 1
 fi
 slurm() { "$here/cluster.sh" on "$work/cluster" "$@"; }
-slurm srun --mpi=list 2>&1 | grep -q pmix || skip "this Slurm has no PMIx"
+# The list names the plugin even where it cannot load PMIx.
+slurm srun --mpi=list 2>&1 | grep -q pmix || skip "this Slurm has no plugin for PMIx (Debian's package slurm-wlm-basic-plugins has one)"
+if ! slurm srun --mpi=pmix true > "$work/pmix" 2>&1; then
+  if grep -q 'PMIx library' "$work/pmix"; then
+    skip "Slurm's plugin for PMIx cannot load libpmix.so (Debian: apt-get install libpmix-dev): $(head -n 1 "$work/pmix")"
+  fi
+  cat "$work/pmix"
+  exit 1
+fi
 
 export PATH=$build/bin:$PATH
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
