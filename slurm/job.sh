@@ -3,7 +3,8 @@
 # It loads the modules, starts the ranks, passes the request to stop on to them, and decides what their end means:
 #   0   the job is done
 #   75  it has saved its state, and is requeued (kolo::kRequeueExitCode)
-#   else, if a node was lost or it was preempted: requeued; if not: it failed by its own fault, and is not
+#   else, if a node was lost, it was preempted, or Slurm creates no step any more: requeued; if not: it failed by its own
+#   fault, and is not
 # A job is restarted KOLO_MAX_RESTARTS times at most, whoever restarts it.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=site.env
@@ -16,7 +17,9 @@ this=${this:-$SLURM_JOB_ID}
 export SLURM_EXPORT_ENV=ALL
 unset SRUN_EXPORT_ENV
 
-say() { echo "kolo job $this, start $((restarts + 1)), $(date '+%F %T'): $*"; }
+# Bash 5.2 loses some of the signals that arrive during a command substitution in a condition, [[ $(...) > ... ]], so this
+# script has none there while it traps signals.
+say() { printf 'kolo job %s, start %d, %(%F %T)T: %s\n' "$this" $((restarts + 1)) -1 "$*"; }
 
 # Slurm asks this shell to stop: some time before the time limit (--signal), and at a preemption where it is set up so.
 # The ranks save their state on SIGUSR1, and end with 75.
@@ -47,6 +50,9 @@ tell_ranks() {
   esac || say "kolo doctor --job has failed (exit code $?); the program is started all the same"
 }
 
+# What srun returns where Slurm creates no step for it: by default 1, as many a program does.
+no_step=209
+
 # Runs the program on all tasks of the job. Slurm 22.05 and newer hand --cpus-per-task to no srun.
 start() {
   local i
@@ -61,6 +67,7 @@ start() {
       tell_ranks
       # A rank that has ended ends no others, whatever the cluster's defaults are (WaitTime, KillOnBadExit): one may still
       # save, write or evaluate. kolo's waits for a rank that is gone end by themselves.
+      export SLURM_EXIT_ERROR=$no_step
       exec srun --mpi="$KOLO_SRUN_MPI" --wait=0 --kill-on-bad-exit=0 --label "$@"
       ;;
     mpirun)
@@ -85,39 +92,87 @@ when_of() { grep -oP "(^|\s)$1=\K[0-9T:-]+" <<< "$2" | tail -n 1; }
 
 # Whether Slurm has told this run of the job that it is preempted.
 preempted() {
-  local job
-  job=$(scontrol show job "$this")
-  [[ $(when_of PreemptTime "$job") > $(when_of StartTime "$job") ]]
+  local shown told begin
+  shown=$(scontrol show job "$this")
+  told=$(when_of PreemptTime "$shown")
+  begin=$(when_of StartTime "$shown")
+  [[ $told > $begin ]]
 }
 
-# probe NODE: whether it starts a process within half a minute.
+# probe COUNT NODES: whether all of the nodes start a process within half a minute.
 probe() {
-  timeout -k 5 30 srun --overlap --nodes=1 --ntasks=1 --nodelist="$1" --gres=none --mem=0 --mpi=none true < /dev/null > /dev/null 2>&1
+  timeout -k 5 30 srun --overlap --nodes="$1" --ntasks="$1" --ntasks-per-node=1 --nodelist="$2" --gres=none --mem=0 --mpi=none true \
+    < /dev/null > /dev/null 2>&1
+}
+
+# The nodes of the job that start no process.
+silent_nodes() {
+  local node
+  ! probe "$SLURM_JOB_NUM_NODES" "$SLURM_JOB_NODELIST" || return 0
+  for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
+    { probe 1 "$node" || echo "$node"; } &
+  done
+  wait
+}
+
+# The nodes of the job that Slurm shows in a state, a regular expression.
+nodes_in_state() {
+  scontrol show node "$SLURM_JOB_NODELIST" --oneliner | grep -P "\sState=$1" | grep -oP '^NodeName=\K\S+'
+}
+
+# The nodes of the job that were started anew since TIME.
+nodes_started_after() {
+  local line
+  scontrol show node "$SLURM_JOB_NODELIST" --oneliner | while read -r line; do
+    if [[ $(when_of BootTime "$line") > $1 || $(when_of SlurmdStartTime "$line") > $1 ]]; then
+      grep -oP '^NodeName=\K\S+' <<< "$line"
+    fi
+  done
 }
 
 # The nodes of the job that start no process, while this one does, or have been started anew since the job was. Fails if
 # nothing is known of them: Slurm's controller may be away with a node, or be busy.
 lost_nodes() {
-  local node shown begin
-  begin=$(when_of StartTime "$(scontrol show job "$this")")
-  [ -n "$begin" ] && probe "$SLURMD_NODENAME" || return 1
-  for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
-    shown=$(scontrol show node "$node")
-    if [[ $(when_of BootTime "$shown") > $begin || $(when_of SlurmdStartTime "$shown") > $begin ]] || ! probe "$node"; then
-      echo "$node"
-    fi
-  done
+  local shown begin
+  shown=$(scontrol show job "$this")
+  begin=$(when_of StartTime "$shown")
+  [ -n "$begin" ] && probe 1 "$SLURMD_NODENAME" || return 1
+  { nodes_started_after "$begin"; silent_nodes; } | sort -u
 }
 
-# requeue WHY: ends this script, for a requeued job begins anew.
+# undecided_nodes HALF: the nodes of the job that start no process, and that Slurm has not given up (DOWN). With HALF=second
+# Slurm has had the time to notice a dead node (State=ALLOCATED*, say): the others it can talk to. Where this node starts no process
+# either, only Slurm's word counts.
+undecided_nodes() {
+  local silent unreachable
+  silent=$(silent_nodes)
+  [ -n "$silent" ] || return 0
+  unreachable=$(nodes_in_state '(?!DOWN)\S*(\*|NOT_RESPONDING)')
+  if [ "$1" = second ] || grep -qxF "$SLURMD_NODENAME" <<< "$silent"; then
+    echo "$unreachable"
+  else
+    grep -vxF "$(nodes_in_state DOWN)" <<< "$silent"
+  fi
+}
+
+# requeue WHY: ends this script, for a requeued job begins anew. While a node is dead, and Slurm has not given it up, it
+# waits for that: Slurm then requeues the job itself. Requeued before, a job loses its GPUs (Slurm 22.05): "Invalid generic
+# resource (gres) specification" for each step, and the GPUs of its next nodes stay taken until slurmctld is restarted.
 requeue() {
-  local job state i requeued='' said='' told=''
+  local job state half undecided='' requeued='' said='' told='' away=0 i timeout seconds begin=$SECONDS
   trap 'told=yes' USR1 TERM
   if ((restarts >= KOLO_MAX_RESTARTS)); then
     say "$1. It was restarted $restarts times already, and KOLO_MAX_RESTARTS is $KOLO_MAX_RESTARTS: it ends"
     exit 1
   fi
-  for ((i = 0; i < 12; ++i)); do  # Slurm's controller may be away for a while
+  timeout=$(scontrol show config | grep -oPm1 '^SlurmdTimeout\s*=\s*\K\d+')
+  timeout=${timeout:-300}
+  seconds=$((120 + timeout * 3 / 2))
+  for ((i = 0; 10 * i < seconds && SECONDS - begin < seconds; ++i)); do
+    half=first undecided=''
+    ((20 * i < seconds && 2 * (SECONDS - begin) < seconds)) || half=second
+    # The nodes before the job, for Slurm requeues it in the moment in which it gives up a node.
+    [ -z "$(scontrol show job "$this")" ] || undecided=$(undecided_nodes $half | paste -sd,)
     job=$(scontrol show job "$this")
     state=$(grep -oPm1 'JobState=\K\w+' <<< "$job")
     if (($(grep -oPm1 'Restarts=\K\d+' <<< "$job" || echo 0) > restarts)); then  # whatever state it is in
@@ -126,24 +181,30 @@ requeue() {
       break
     fi
     case $state in
-      '') ;;
+      '') ((++away < 12)) || break ;;  # Slurm's controller may be away for a while
       COMPLETING | COMPLETED | CANCELLED | FAILED | TIMEOUT | PREEMPTED | NODE_FAIL | BOOT_FAIL | DEADLINE | OUT_OF_MEMORY | REVOKED)
         say "$1, but Slurm is ending the job ($state), as scancel has it do: it is not requeued"
         exit 1
         ;;
       *)  # RUNNING, or what a running job shows for a while: SIGNALING, STOPPED, SUSPENDED, RESIZING, ...
-        [ -n "$said" ] || say "$1: it is requeued"
-        said=yes
-        if scontrol requeue "$this"; then
-          requeued=yes
-          break
+        if [ -n "$undecided" ]; then
+          [ "$said" = "$undecided" ] || say "$1. Waiting until Slurm gives up $undecided, too, and requeues the job (SlurmdTimeout: $timeout s)"
+          said=$undecided
+        else
+          [ "$said" = requeued ] || say "$1: it is requeued"
+          said=requeued
+          if scontrol requeue "$this"; then
+            requeued=yes
+            break
+          fi
         fi
         ;;
     esac
     sleep 10
   done
   if [ -z "$requeued" ]; then
-    say "Slurm has not requeued it: submit it again, it goes on from its checkpoint"
+    [ -z "$undecided" ] || undecided=", for it has not given up $undecided, and the job would lose its GPUs"
+    say "Slurm has not requeued it$undecided: submit it again, it goes on from its checkpoint"
   else
     for ((i = 0; i < 60; ++i)); do  # until Slurm ends this script
       [ -z "$told" ] || break
@@ -153,8 +214,44 @@ requeue() {
   exit 75
 }
 
+# creates_steps CODE: whether Slurm has created a step for the ranks, whose launcher has ended with CODE. What mpirun's srun
+# has returned is not known, so another one tries; $refusal is what that says.
+creates_steps() {
+  refusal="srun says why, above"
+  case $KOLO_LAUNCHER in
+    srun) (($1 != no_step)) ;;
+    mpirun)
+      refusal=$(timeout -k 5 60 srun --overlap --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --mpi=none \
+        true 2>&1 < /dev/null)
+      ;;
+  esac
+}
+
+# judge CODE: what it means that the ranks have ended with CODE, which is neither 0 nor 75.
+judge() {
+  local code=$1 lost i
+  say "the ranks have ended with code $code: looking whether all nodes are there"
+  for ((i = 0; i < 6; ++i)); do
+    [ -z "$asked" ] || requeue "exit code $code after it was asked to stop, so it goes on from its newest checkpoint"
+    if preempted; then requeue "exit code $code when it was preempted, so it goes on from its newest checkpoint"; fi
+    if lost=$(lost_nodes); then
+      [ -z "$lost" ] || requeue "exit code $code, and $(paste -sd, <<< "$lost") was lost"
+      if creates_steps "$code"; then
+        say "exit code $code, and all nodes are there: it failed by its own fault and is not requeued"
+        exit "$code"
+      fi
+      ((restarts == 0)) || requeue "Slurm creates no step for the ranks, although it did before ($refusal)"
+      say "Slurm creates no step for the ranks ($refusal), so the program has not run. It is not requeued: correct what the job asks Slurm for, and submit it again"
+      exit 1
+    fi
+    sleep 10
+  done
+  say "exit code $code. Slurm does not answer, or starts nothing on $SLURMD_NODENAME, so nothing is known of the nodes: it is not requeued. If one was lost, submit it again"
+  exit "$code"
+}
+
 job() {
-  local process code lost i
+  local process code
   (($# > 0)) || { say "which program? sbatch [OPTIONS] ${0##*/} PROGRAM [ARGUMENTS]"; exit 2; }
   case $KOLO_LAUNCHER in srun | mpirun) ;; *) say "KOLO_LAUNCHER=$KOLO_LAUNCHER is neither srun nor mpirun"; exit 2 ;; esac
   # Slurm requeues by itself, too, when a node fails.
@@ -176,16 +273,5 @@ job() {
     0) say "done"; exit 0 ;;
     75) requeue "it has saved its state" ;;
   esac
-  for ((i = 0; i < 6; ++i)); do
-    [ -z "$asked" ] || requeue "exit code $code after it was asked to stop, so it goes on from its newest checkpoint"
-    if preempted; then requeue "exit code $code when it was preempted, so it goes on from its newest checkpoint"; fi
-    if lost=$(lost_nodes); then
-      [ -z "$lost" ] || requeue "exit code $code, and $(paste -sd, <<< "$lost") was lost"
-      say "exit code $code, and all nodes are there: it failed by its own fault and is not requeued"
-      exit "$code"
-    fi
-    sleep 10
-  done
-  say "exit code $code. Slurm does not answer, or starts nothing on $SLURMD_NODENAME, so nothing is known of the nodes: it is not requeued. If one was lost, submit it again"
-  exit "$code"
+  judge "$code"
 }

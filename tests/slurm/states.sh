@@ -23,7 +23,17 @@ case $1.$2 in
     echo "   StartTime=2026-01-01T10:00:00 EndTime=Unknown"
     ;;
   show.hostnames) printf 'n1\nn2\n' ;;
-  show.node) echo "   BootTime=2026-01-01T00:00:00 SlurmdStartTime=2026-01-01T00:00:00" ;;
+  show.config) echo "SlurmdTimeout           = 40 sec" ;;
+  show.node)  # Slurm's states of n2 likewise; one may be followed by "answers", or "gone" where Slurm has requeued the job
+    read -r state event < nodes
+    (($(wc -l < nodes) == 1)) || sed -i 1d nodes
+    [[ $event != answers ]] || rm -f down.n2
+    [[ $event != gone ]] || echo "COMPLETING 1" > states
+    echo "$state" >> asked
+    for node in n1=MIXED "n2=$state"; do
+      echo "NodeName=${node%=*} Arch=x86_64 State=${node#*=} BootTime=2026-01-01T00:00:00 SlurmdStartTime=2026-01-01T00:00:00"
+    done
+    ;;
   requeue.*)
     [[ ! -e refuse ]] || { rm refuse; exit 1; }
     echo requeued >> done
@@ -34,12 +44,19 @@ END
 cat > "$work/bin/srun" << 'END'
 #!/usr/bin/env bash
 echo "$SLURM_EXPORT_ENV ${SRUN_EXPORT_ENV-none} $*" >> "$FAKE/srun"
-node=
+nodes= resources=all
 while [[ $1 == --* ]]; do
-  [[ $1 != --nodelist=* ]] || node=${1#*=}
+  [[ $1 != --nodelist=* ]] || nodes=${1#*=}
+  [[ $1 != --gres=none ]] || resources=none
   shift
 done
-[[ ! -e $FAKE/down.$node ]] || exit 1
+if [[ $resources == all && -e $FAKE/no-gres ]]; then
+  echo "srun: error: Unable to create step for job 7: Invalid generic resource (gres) specification" >&2
+  exit "${SLURM_EXIT_ERROR:-1}"
+fi
+for down in "$FAKE"/down.*; do
+  case $nodes in "${down#*down.}" | "n[1-2]") [[ ! -e $down ]] || exit 1 ;; esac
+done
 exec "$@"
 END
 cat > "$work/bin/sleep" << 'END'
@@ -47,18 +64,20 @@ cat > "$work/bin/sleep" << 'END'
 echo "$*" >> "$FAKE/slept"
 rm -f "$FAKE/down.n1"  # it answers later
 END
+printf '#!/bin/sh\nshift 2\nexec "$@"\n' > "$work/bin/kolo"  # kolo run --verbose PROGRAM
 chmod +x "$work"/bin/*
 
 # run CODE STATE..: the job's program ends with CODE. Its end is $end, what is in $FAKE besides stays.
 export FAKE=$work/fake
-fresh() { rm -rf "$FAKE" && mkdir "$FAKE"; }
+launcher=srun
+fresh() { rm -rf "$FAKE" && mkdir "$FAKE" && echo MIXED > "$FAKE/nodes"; }
 run() {
   local program=$1
   shift
   printf '%s\n' "$@" > "$FAKE/states"
   end=0
   env PATH="$work/bin:$PATH" SLURM_JOB_ID=7 SLURM_JOB_NODELIST='n[1-2]' SLURMD_NODENAME=n1 SLURM_EXPORT_ENV=NONE SRUN_EXPORT_ENV=NONE \
-    KOLO_DOCTOR=no KOLO_LAUNCHER=srun KOLO_MODULES='' timeout 60 bash -c ". $source/slurm/job.sh; job sh -c '$program'" > "$log" 2>&1 || end=$?
+    KOLO_DOCTOR=no KOLO_LAUNCHER="$launcher" KOLO_MODULES='' timeout 60 bash -c ". $source/slurm/job.sh; job sh -c '$program'" > "$log" 2>&1 || end=$?
 }
 requeued() { [[ $end == 75 && $(cat "$FAKE/done" 2> /dev/null) == requeued ]] && grep -q "$1: it is requeued" "$log"; }
 left() { [[ $end == "$1" && ! -e $FAKE/done ]] && grep -q "$2" "$log"; }
@@ -99,18 +118,54 @@ check "and says nothing false" is "$(grep -c 'submit it again' "$log")" 0
 fresh
 run "exit 3" "RUNNING 0"
 check "a program that fails has failed by its own fault" left 3 "exit code 3, and all nodes are there"
-fresh
-touch "$FAKE/down.n2"
+# A node that starts nothing: Slurm gives it up, requeues the job itself, or finds it well.
+loses_n2() {  # STATE..: what Slurm shows of it, see above
+  fresh
+  touch "$FAKE/down.n2"
+  printf '%s\n' "$@" > "$FAKE/nodes"
+}
+asked_until() { is "$(uniq "$FAKE/asked" | paste -sd' ')" "$1"; }
+loses_n2 MIXED 'MIXED*' 'MIXED*' 'DOWN*'
 run "exit 3" "RUNNING 0"
 check "but not where a node was lost" requeued "and n2 was lost"
-fresh
-touch "$FAKE/down.n2"
-run "exit 3" away away away away away "RUNNING 0"
-check "nor while the controller is away" requeued "and n2 was lost"
-fresh
-touch "$FAKE/down.n1" "$FAKE/down.n2"
+check "which is requeued when Slurm has given the node up" asked_until "MIXED MIXED* DOWN*"
+check "and says what it waits for" grep -q "and n2 was lost. Waiting until Slurm gives up n2, too, and requeues the job (SlurmdTimeout: 40 s)" "$log"
+loses_n2 'MIXED*' 'MIXED+NOT_RESPONDING' 'MIXED* gone'
 run "exit 3" "RUNNING 0"
-check "nor while this node starts nothing" requeued "and n2 was lost"
+check "or requeued the job" left 75 "Slurm has requeued it already"
+loses_n2 'MIXED*' 'MIXED*' 'MIXED* answers'
+run "exit 3" "RUNNING 0"
+check "or the node answers" requeued "and n2 was lost"
+loses_n2 'MIXED*'
+run "exit 3" "RUNNING 0"
+check "but it does not wait for ever" left 75 "Slurm has not requeued it, for it has not given up n2, and the job would lose its GPUs: submit it again"
+loses_n2 MIXED
+run "exit 3" "RUNNING 0"
+check "nor for a node that Slurm reaches" requeued "and n2 was lost"
+loses_n2 'MIXED*' 'DOWN*'
+run "exit 75" "RUNNING 0"
+check "a job that has saved its state waits, too" requeued "it has saved its state"
+check "until the same" asked_until "MIXED* DOWN*"
+loses_n2 'DOWN*'
+run "exit 3" away away away away away "RUNNING 0"
+check "it has lost a node though the controller was away" requeued "and n2 was lost"
+loses_n2 'DOWN*'
+touch "$FAKE/down.n1"
+run "exit 3" "RUNNING 0"
+check "or this node started nothing" requeued "and n2 was lost"
+
+# A step that could not be created is not the program's fault.
+for launcher in srun mpirun; do
+  fresh
+  touch "$FAKE/no-gres"
+  run "exit 3" "RUNNING 0"
+  check "$launcher: a job without a step says so" left 1 "Slurm creates no step for the ranks (.*srun.*), so the program has not run. It is not requeued"
+  SLURM_RESTART_COUNT=1 run "exit 3" "RUNNING 1"
+  check "$launcher: and is requeued if it had one before" requeued "Slurm creates no step for the ranks, although it did before (.*)"
+done
+check "mpirun: it says why" grep -q "(srun: error: Unable to create step for job 7: Invalid generic resource" "$log"
+launcher=srun
+
 fresh
 run "exit 3" away
 check "where nothing is known it says so" left 3 "nothing is known of the nodes: it is not requeued"
