@@ -254,6 +254,11 @@ job() {
   local process code
   (($# > 0)) || { say "which program? sbatch [OPTIONS] ${0##*/} PROGRAM [ARGUMENTS]"; exit 2; }
   case $KOLO_LAUNCHER in srun | mpirun) ;; *) say "KOLO_LAUNCHER=$KOLO_LAUNCHER is neither srun nor mpirun"; exit 2 ;; esac
+  # Each component is a job of its own, and srun would use the first alone.
+  ((${SLURM_HET_SIZE:-1} < 2)) || {
+    say "a heterogeneous job (of $SLURM_HET_SIZE components) cannot be started and requeued by job.sh. Ask for one component, or write a script with srun --het-group=0-$((SLURM_HET_SIZE - 1)) --mpi=$KOLO_SRUN_MPI PROGRAM"
+    exit 2
+  }
   # Slurm requeues by itself, too, when a node fails.
   ((restarts <= KOLO_MAX_RESTARTS)) || { say "restarted $restarts times, and KOLO_MAX_RESTARTS is $KOLO_MAX_RESTARTS: it ends"; exit 1; }
   load_modules || { say "a module of KOLO_MODULES=\"$KOLO_MODULES\" cannot be loaded"; exit 2; }

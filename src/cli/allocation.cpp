@@ -18,7 +18,24 @@ int number_of(const Lookup& environment, const char* name) {
 // The step that srun makes for an interactive shell: it has one node, and the shell is for all.
 constexpr const char* kInteractiveStep = "4294967290";
 
-// A step may have fewer nodes than its job.
+// The components of a heterogeneous job are jobs of their own. A launcher starts its daemons by
+// srun, which reaches the first one alone.
+void check_step_of_components(const Lookup& environment, const std::vector<std::string>& hosts) {
+  const int components = number_of(environment, "SLURM_HET_SIZE");
+  const std::optional<std::string> node_list = environment("SLURM_JOB_NODELIST_HET_GROUP_0");
+  if (components < 2 || !node_list || hosts.size() < 2) return;
+  const std::vector<std::string> first = slurm_hosts(*node_list);
+  const auto is_reached = [&](const std::string& host) {
+    return std::find(first.begin(), first.end(), host) != first.end();
+  };
+  if (std::all_of(hosts.begin(), hosts.end(), is_reached)) return;
+  throw UsageError(
+      "this job of Slurm is heterogeneous, and mpirun reaches the hosts of its first component "
+      "alone; have srun start the program itself, without kolo run: srun --het-group=0-" +
+      std::to_string(components - 1) + " --mpi=pmix PROGRAM");
+}
+
+// A step may have fewer nodes than its job, or those of several components.
 std::optional<Allocation> find_slurm(const Lookup& environment) {
   const std::optional<std::string> step = environment("SLURM_STEP_ID");
   const bool is_program = step && *step != kInteractiveStep && environment("SLURM_STEP_NODELIST");
@@ -31,6 +48,11 @@ std::optional<Allocation> find_slurm(const Lookup& environment) {
   const char* const counts_name = is_program ? "SLURM_STEP_TASKS_PER_NODE" : "SLURM_TASKS_PER_NODE";
   const std::vector<std::string> names = slurm_hosts(*node_list);
   const std::vector<int> counts = slurm_counts(environment(counts_name).value_or(""));
+  if (is_program) {
+    check_step_of_components(environment, names);
+  } else {
+    found.components = std::max(1, number_of(environment, "SLURM_HET_SIZE"));
+  }
   for (std::size_t i = 0; i < names.size(); ++i) {
     found.hosts.push_back({names[i], counts.size() == names.size() ? std::max(1, counts[i]) : 1});
   }

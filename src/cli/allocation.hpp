@@ -23,13 +23,15 @@ struct Allocation {
   int gpus_per_host = 0;         // 0: none, or not told
   bool gpus_may_differ = false;  // a total was asked for, and gpus_per_host is this host's alone
   bool in_step = false;          // started by srun, so that Slurm holds the step's CPUs for it
+  int components = 1;            // of a heterogeneous job of Slurm; the hosts are the first one's
 };
 
 // The whole file, or nothing where it cannot be read.
 using ReadFile = std::function<std::optional<std::string>(const std::string& name)>;
 
 // From the environment of Slurm, PBS (PBS_NODEFILE) or LSF (LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS,
-// LSB_HOSTS). Throws UsageError where a batch system has left something that cannot be understood.
+// LSB_HOSTS). Throws UsageError where a batch system has left something that cannot be understood,
+// and in a step of Slurm whose hosts mpirun cannot reach.
 Allocation find_allocation(const Lookup& environment, const ReadFile& read);
 
 }  // namespace kolo::cli

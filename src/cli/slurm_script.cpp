@@ -185,6 +185,16 @@ Texts faults_of(const SlurmRequest& request) {
   const auto has_line_end = [](const std::string& text) {
     return text.find('\n') != std::string::npos;
   };
+  const auto begins_component = [](const std::string& option) {
+    std::istringstream words(option);
+    std::string word;
+    return words >> word && (word == "hetjob" || word == "packjob" || word == ":");
+  };
+  if (std::any_of(request.more.begin(), request.more.end(), begins_component)) {
+    faults.emplace_back(
+        "--sbatch hetjob: a heterogeneous job cannot be started and requeued by job.sh; write a "
+        "script with srun --het-group=0-1 --mpi=pmix PROGRAM");
+  }
   Texts lines = request.more;
   lines.insert(lines.end(), {request.partition, request.job_name, request.output});
   if (!request.program.empty())

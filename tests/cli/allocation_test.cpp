@@ -70,6 +70,38 @@ TEST(Allocation, OfATotalOfGpusDoesNotKnowThoseOfEachHost) {
   EXPECT_FALSE(allocation_of(variables).gpus_may_differ);
 }
 
+// What Slurm 22.05 sets in the batch script of `sbatch -N1 : -N2`.
+TEST(Allocation, OfAHeterogeneousJobKnowsItsComponents) {
+  std::map<std::string, std::string> variables = {{"SLURM_HET_SIZE", "2"},
+                                                  {"SLURM_JOB_NODELIST", "node1"},
+                                                  {"SLURM_TASKS_PER_NODE", "2"},
+                                                  {"SLURM_JOB_NODELIST_HET_GROUP_0", "node1"},
+                                                  {"SLURM_JOB_NODELIST_HET_GROUP_1", "node[2-3]"}};
+  EXPECT_EQ(allocation_of(variables).components, 2);
+  EXPECT_EQ(hosts_of(allocation_of(variables)), "Slurm node1:2");
+  variables["SLURM_STEP_ID"] = "4294967290";  // the shell of salloc
+  variables["SLURM_STEP_NODELIST"] = "node1";
+  EXPECT_EQ(allocation_of(variables).components, 2);
+  variables.erase("SLURM_HET_SIZE");
+  EXPECT_EQ(allocation_of(variables).components, 1);
+}
+
+// `srun --het-group=...` in that job: a step has the hosts of the components that it names.
+TEST(Allocation, OfAHeterogeneousStepHasHostsThatAreReached) {
+  const auto of_step = [](const std::string& nodes, const std::string& first) {
+    return allocation_of({{"SLURM_HET_SIZE", "2"},
+                          {"SLURM_JOB_NODELIST", nodes},
+                          {"SLURM_JOB_NODELIST_HET_GROUP_0", first},
+                          {"SLURM_STEP_ID", "0"},
+                          {"SLURM_STEP_NODELIST", nodes}});
+  };
+  EXPECT_EQ(hosts_of(of_step("node[1-2]", "node[1-3]")), "Slurm node1:1,node2:1");
+  EXPECT_EQ(hosts_of(of_step("node3", "node[1-2]")), "Slurm node3:1") << "needs no daemon";
+  EXPECT_EQ(of_step("node[1-2]", "node[1-3]").components, 1) << "all that the step has";
+  EXPECT_THROW((void)of_step("node[1-3]", "node1"), UsageError);
+  EXPECT_THROW((void)of_step("node[2-3]", "node1"), UsageError);
+}
+
 TEST(Allocation, HasARankOnEachHostAtLeast) {
   EXPECT_EQ(
       hosts_of(allocation_of({{"SLURM_JOB_NODELIST", "a,b"}, {"SLURM_TASKS_PER_NODE", "0,2"}})),

@@ -49,6 +49,16 @@ TEST(JobSize, SaysWhatIsMissing) {
               HasSubstr("needs 6 slots, but the hosts have 5: a:2,b:3; give more hosts"));
 }
 
+TEST(JobSize, OfAHeterogeneousJobIsRefused) {
+  Allocation job = slurm({{"n1", 6}});
+  job.components = 3;
+  for (const SizeRequest& request : {SizeRequest{}, ranks(4), gpus(2)}) {
+    EXPECT_THAT(size_of(request, job), HasSubstr("srun --het-group=0-2 --mpi=pmix PROGRAM"));
+  }
+  EXPECT_THAT(size_of({}, job), HasSubstr("On the first: kolo run -H n1:6"));
+  EXPECT_EQ(size_of(ranks(4, {{"n1", 6}}), job), "4 on n1:6") << "as that says";
+}
+
 TEST(JobSize, OfABatchJobIsItsTasks) {
   const Allocation job = slurm({{"n1", 6}, {"n2", 6}});
   EXPECT_EQ(size_of({}, job), "12 on n1:6,n2:6");

@@ -298,6 +298,17 @@ TEST(SlurmScript, QuotesWhatSlurmWouldSplit) {
   EXPECT_THAT(faults_of(made), ElementsAre(HasSubstr("a line's end")));
 }
 
+TEST(SlurmScript, IsOfOneComponent) {
+  for (const char* option : {"hetjob", " packjob", ":"}) {
+    SlurmRequest made = request();
+    made.more = {option, "--nodes=2"};
+    EXPECT_THAT(faults_of(made), ElementsAre(HasSubstr("srun --het-group=0-1"))) << option;
+  }
+  SlurmRequest made = request();
+  made.more = {"--comment=hetjob"};
+  EXPECT_THAT(faults_of(made), IsEmpty());
+}
+
 TEST(SlurmScript, AsksEarlierToStopInLongerJobs) {
   SlurmRequest made = request();
   made.time = "10";

@@ -94,6 +94,26 @@ job "$work/total.log" --nodes=2 --ntasks-per-node=1 --cpus-per-task=1 --gpus=8 "
 check "a job of a total of GPUs starts again" is "${end#* } $(grep -c 'Invalid generic resource' "$log")" "1 0"
 check "and kolo run does not guess how many each node has" grep -q 'the job asked for a total of GPUs' "$log"
 
+# A heterogeneous job: srun --het-group starts ranks on all components, and mpirun knows the first alone.
+cat > "$work/components.sbatch" << 'END'
+#!/bin/bash
+#SBATCH --nodes=1 --ntasks-per-node=1
+#SBATCH hetjob
+#SBATCH --nodes=1 --ntasks-per-node=2 --cpus-per-task=2
+srun --het-group=0-1 --mpi=pmix "$1"
+kolo run "$1"
+kolo doctor --job
+srun --het-group=0-1 --ntasks=1 kolo run "$1"
+kolo run -H node1:1 "$1"
+END
+job "$work/components.log" "$work/components.sbatch" "$ranks"
+check "a heterogeneous job: srun uses both components, kolo run the first when it is told to" is "$(printed "$log")" \
+  "rank 0 of 1, 0 of 1 on node1, node 0 of 1, 1 threads, devices none
+rank 0 of 3, 0 of 1 on node1, node 0 of 2, 1 threads, devices none
+rank 1 of 3, 0 of 2 on node2, node 1 of 2, 1 threads, devices none
+rank 2 of 3, 1 of 2 on node2, node 0 of 1, 1 threads, devices none"
+check "else kolo run, kolo doctor and kolo run in a step of both refuse it" is "$(grep -c 'this job of Slurm is heterogeneous' "$log")" 3
+
 # One task a node: kolo run starts a rank for each GPU, or as many as it is told, on all nodes, once.
 at_prompt() {
   slurm timeout 60 "$@" > "$log" 2>&1 < /dev/null || code=$?

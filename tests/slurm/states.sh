@@ -170,5 +170,11 @@ fresh
 run "exit 3" away
 check "where nothing is known it says so" left 3 "nothing is known of the nodes: it is not requeued"
 
+fresh
+SLURM_HET_SIZE=2 run "exit 0" "RUNNING 0"
+check "a heterogeneous job is refused" left 2 "srun --het-group=0-1 --mpi=pmix PROGRAM"
+check "before anything is started" test ! -e "$FAKE/srun"
+fresh
+run "exit 0" "RUNNING 0"
 check "srun gets this shell's environment" is "$(cut -d' ' -f1,2 "$FAKE/srun" | sort -u)" "ALL none"
 finish
