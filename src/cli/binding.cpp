@@ -10,6 +10,7 @@
 
 #include "cli/environment.hpp"
 #include "cli/system.hpp"
+#include "core/file.hpp"
 #include "core/host.hpp"
 
 namespace kolo::cli {
@@ -38,8 +39,12 @@ int numa_node_of(int cpu) {
 }  // namespace
 
 std::vector<Core> usable_cores_in_order() {
+  return cores_in_order(usable_cores());
+}
+
+std::vector<Core> cores_in_order(const std::vector<int>& cpus) {
   std::map<std::string, Core> by_siblings;
-  for (const int cpu : usable_cores()) {
+  for (const int cpu : cpus) {
     std::string siblings = first_line(folder_of(cpu) + "/topology/thread_siblings_list");
     if (siblings.empty()) siblings = std::to_string(cpu);
     Core& core = by_siblings[siblings];

@@ -12,7 +12,9 @@ struct Core {
   int id = 0;  // the lowest of all its hardware threads
 };
 
-// The cores on which this process may run; neighbours in the list are neighbours in the machine.
+// The cores that hardware threads belong to; neighbours in the list are neighbours in the machine.
+std::vector<Core> cores_in_order(const std::vector<int>& cpus);
+// Those on which this process may run.
 std::vector<Core> usable_cores_in_order();
 
 // The CPUs of the local_rank-th of local_size equal shares, none if there are fewer cores than

@@ -71,7 +71,8 @@ Rows machine_rows(const Machine& machine, const Lookup& environment) {
   return {
       {"host", machine.host},
       {"cores", std::to_string(machine.cores) + " (CPUs " + machine.affinity + " of " +
-                    std::to_string(machine.online_cpus) + ")"},
+                    std::to_string(machine.online_cpus) + ")" +
+                    (machine.cpu_quota ? ", CPU quota " + show_cores(*machine.cpu_quota) : "")},
       {"memory", show_bytes(machine.memory_bytes) + ", " +
                      show_bytes(machine.memory_available_bytes) + " free, limit " +
                      show_bytes(machine.memory_limit_bytes)},

@@ -21,6 +21,7 @@
 #include "cli/dump.hpp"
 #include "cli/system.hpp"
 #include "cli/usage_error.hpp"
+#include "core/file.hpp"
 
 namespace kolo::cli {
 namespace {

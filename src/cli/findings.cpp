@@ -73,6 +73,16 @@ std::vector<Finding> judge_machine(const Machine& machine, const Lookup& environ
                         "two ranks share it, so that training gets no faster",
                         "ask for more cores (taskset, --cpus-per-task, docker --cpus)"});
   }
+  if (machine.cpu_quota && *machine.cpu_quota < machine.cores) {
+    findings.push_back(
+        {false,
+         "a CPU quota of " + show_cores(*machine.cpu_quota) + " holds, of " +
+             show_cores(machine.cores),
+         "kolo run divides it among ranks; programs that go by the number of cores start too many "
+         "threads, and are stopped for the rest of each period once the quota is used up",
+         "nothing with kolo run; else set OMP_NUM_THREADS, or raise the quota (docker --cpus, "
+         "limits.cpu of Kubernetes, CPUQuota= of systemd)"});
+  }
   if (!environment("OMP_NUM_THREADS")) {
     findings.push_back(
         {false, "OMP_NUM_THREADS is not set",

@@ -91,13 +91,6 @@ std::vector<pid_t> descendants() {
 
 }  // namespace
 
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 std::optional<std::string> read_file(const std::string& name) {
   std::ifstream file(name);
   std::stringstream text;

@@ -25,12 +25,18 @@ std::string counted(std::size_t count, const char* what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
+std::string cores_of(const RankReport& report) {
+  const std::optional<double> quota = least_cores(report.quotas);
+  return counted(report.cores.size(), "core") + ": " + core_list(report.cores) +
+         (quota ? ", CPU quota " + show_cores(*quota) : "");
+}
+
 Rows rows_of(const RankReport& report) {
   const int device = device_of(report);
   return {{"rank", std::to_string(report.rank)},
           {"node", report.host},
           {"local rank", std::to_string(report.local_rank)},
-          {"cores", counted(report.cores.size(), "core") + ": " + core_list(report.cores)},
+          {"cores", cores_of(report)},
           {"threads", report.threads == 0 ? "not set" : std::to_string(report.threads)},
           {"device", device < 0 ? "none" : report.devices[static_cast<std::size_t>(device)]},
           {"memory limit", show_bytes(report.memory_limit_bytes)},
@@ -56,13 +62,17 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
+std::size_t threads_of(const RankReport& report) {
+  return report.threads > 0 ? static_cast<std::size_t>(report.threads) : report.cores.size();
+}
+
 // Ranks that may run on all the cores that the node has for the job: the system moves them about.
 void judge_unbound(const Reports& node, Findings& findings) {
   std::vector<int> ranks;
   std::size_t threads = 0;
   for (const RankReport& report : node) {
     ranks.push_back(report.rank);
-    threads += report.threads > 0 ? static_cast<std::size_t>(report.threads) : report.cores.size();
+    threads += threads_of(report);
   }
   const std::size_t cores = node.front().cores.size();
   const std::string together = who(ranks, node.front().host) + " share " + counted(cores, "core");
@@ -111,6 +121,42 @@ void judge_threads(const Reports& node, Findings& findings) {
   }
 }
 
+// Ranks in one control group with a quota have it together. Of several quotas for the same ranks
+// the least holds.
+void judge_quotas(const Reports& node, Findings& findings) {
+  struct Users {
+    double cores = 0;
+    std::vector<int> ranks;
+    std::size_t threads = 0;
+  };
+  std::map<std::string, Users> groups;
+  for (const RankReport& report : node) {
+    for (const CpuQuota& quota : report.quotas) {
+      Users& users = groups[quota.group];
+      users.cores = quota.cores;
+      users.ranks.push_back(report.rank);
+      users.threads += threads_of(report);
+    }
+  }
+  std::map<std::vector<int>, Users> least;  // by the ranks that it holds for
+  for (const auto& [group, users] : groups) {
+    const auto [known, is_new] = least.emplace(users.ranks, users);
+    if (!is_new && users.cores < known->second.cores) known->second = users;
+  }
+  for (const auto& [ranks, users] : least) {
+    if (static_cast<double>(users.threads) <= std::max(1.0, users.cores)) continue;
+    findings.push_back(
+        {true,
+         who(ranks, node.front().host) + (ranks.size() == 1 ? " has" : " share") +
+             " a CPU quota of " + show_cores(users.cores) + ", for " +
+             counted(users.threads, "thread"),
+         "once it is used up, the system stops them for the rest of each period, and all ranks "
+         "wait",
+         "raise it (docker --cpus, limits.cpu of Kubernetes), start fewer ranks a node, or set "
+         "OMP_NUM_THREADS lower"});
+  }
+}
+
 // Returns whether each rank has cores enough, so that its speed tells something of the machine.
 bool judge_cores(const Reports& node, Findings& findings) {
   const std::size_t before = findings.size();
@@ -121,6 +167,7 @@ bool judge_cores(const Reports& node, Findings& findings) {
     judge_overlap(node, findings);
     judge_threads(node, findings);
   }
+  judge_quotas(node, findings);
   return std::none_of(findings.begin() + static_cast<std::ptrdiff_t>(before), findings.end(),
                       [](const Finding& finding) { return finding.is_problem; });
 }
@@ -207,6 +254,9 @@ std::string encode(const RankReport& report) {
   out << report.rank << ' ' << report.local_rank << ' ' << report.node << ' '
       << std::quoted(report.host) << ' ' << report.cores.size();
   for (const int core : report.cores) out << ' ' << core;
+  out << ' ' << report.quotas.size();
+  for (const CpuQuota& quota : report.quotas)
+    out << ' ' << quota.cores << ' ' << std::quoted(quota.group);
   out << ' ' << report.threads << ' ' << report.devices.size();
   for (const std::string& device : report.devices) out << ' ' << std::quoted(device);
   out << ' ' << report.node_devices << ' ' << report.memory_limit_bytes << ' '
@@ -219,6 +269,11 @@ RankReport decode(const std::string& line) {
   std::istringstream in(line);
   in >> report.rank >> report.local_rank >> report.node >> std::quoted(report.host);
   report.cores = read_numbers(in);
+  std::size_t quotas = 0;
+  in >> quotas;
+  for (CpuQuota quota;
+       report.quotas.size() < quotas && in >> quota.cores >> std::quoted(quota.group);)
+    report.quotas.push_back(quota);
   std::size_t devices = 0;
   in >> report.threads >> devices;
   for (std::string device; report.devices.size() < devices && in >> std::quoted(device);) {

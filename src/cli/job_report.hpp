@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/findings.hpp"
+#include "core/control_group.hpp"
 
 namespace kolo::cli {
 
@@ -15,7 +16,8 @@ struct RankReport {
   int node = 0;  // 0, 1, ... in the order of their first ranks
   std::string host;
   std::vector<int> cores;  // on which it may run; a core is named by its lowest hardware thread
-  int threads = 0;         // OMP_NUM_THREADS; 0: not set
+  std::vector<CpuQuota> quotas;          // of CPU time, from its own control group outwards
+  int threads = 0;                       // OMP_NUM_THREADS; 0: not set
   std::vector<std::string> devices;      // that it sees; names that differ within a node
   int node_devices = 0;                  // what the batch system has given on the node; 0: not told
   std::int64_t memory_limit_bytes = -1;  // -1: none

@@ -7,11 +7,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "cli/system.hpp"
+#include "core/control_group.hpp"
+#include "core/file.hpp"
 
 namespace kolo::cli {
 namespace {
@@ -44,33 +45,6 @@ std::string chosen(const std::string& line) {
 
 }  // namespace
 
-std::int64_t memory_limit(const std::string& groups,
-                          const std::function<std::string(const std::string&)>& line_of) {
-  std::int64_t least = -1;
-  std::istringstream lines(groups);
-  std::string line;
-  while (std::getline(lines, line)) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = std::min(line.find(':', first + 1), line.size());
-    if (first == std::string::npos || second == line.size()) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const bool is_second = controllers == ",,";
-    if (!is_second && controllers.find(",memory,") == std::string::npos) continue;
-    const std::string root = is_second ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
-    const std::string file = is_second ? "/memory.max" : "/memory.limit_in_bytes";
-    std::filesystem::path group = line.substr(second + 1);
-    for (bool is_root = false; !is_root; group = group.parent_path()) {
-      is_root = !group.has_relative_path();
-      const std::string folder = is_root ? root : root + group.string();
-      const std::optional<long> limit = parse_integer(line_of(folder + file));
-      // Version 1 writes nearly 2^63 for "none".
-      if (!limit || *limit <= 0 || *limit >= (1L << 60)) continue;
-      if (least == -1 || *limit < least) least = *limit;
-    }
-  }
-  return least;
-}
-
 // The one place that knows what this build has.
 Rows built_in() {
   constexpr const char* kNo = "not built in";
@@ -95,11 +69,11 @@ Machine examine_machine() {
   machine.host = host_name();
   machine.cores = available_cores();
   machine.online_cpus = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  machine.cpu_quota = least_cores(cpu_quotas());
   machine.affinity = field("/proc/self/status", "Cpus_allowed_list");
   machine.memory_bytes = memory_field("MemTotal");
   machine.memory_available_bytes = memory_field("MemAvailable");
-  machine.memory_limit_bytes =
-      memory_limit(read_file("/proc/self/cgroup").value_or(""), first_line);
+  machine.memory_limit_bytes = memory_limit();
   struct statvfs shm {};
   if (::statvfs("/dev/shm", &shm) == 0) {
     machine.shm_bytes = static_cast<std::int64_t>(shm.f_blocks * shm.f_frsize);
@@ -116,6 +90,12 @@ Machine examine_machine() {
   }
   machine.is_root = ::geteuid() == 0;
   return machine;
+}
+
+std::string show_cores(double cores) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.4g %s", cores, cores == 1 ? "core" : "cores");
+  return text.data();
 }
 
 std::string show_bytes(std::int64_t bytes) {

@@ -2,8 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,9 +17,10 @@ Rows built_in();
 
 struct Machine {
   std::string host;
-  int cores = 1;         // that this process may run on
-  int online_cpus = 1;   // of the machine, hardware threads
-  std::string affinity;  // "0-3,8"
+  int cores = 1;                    // that this process may run on
+  int online_cpus = 1;              // of the machine, hardware threads
+  std::string affinity;             // "0-3,8"
+  std::optional<double> cpu_quota;  // of the control group, in cores; nothing: there is none
   std::int64_t memory_bytes = 0;
   std::int64_t memory_available_bytes = 0;
   std::int64_t memory_limit_bytes = -1;  // of the control group; -1: none
@@ -34,11 +34,7 @@ struct Machine {
 };
 Machine examine_machine();
 
-// The least limit of a process's control groups (the text of /proc/PID/cgroup) and of those around
-// them, in bytes; -1: none. `line_of` gives the first line of a file, "" where there is none.
-std::int64_t memory_limit(const std::string& groups,
-                          const std::function<std::string(const std::string&)>& line_of);
-
+std::string show_cores(double cores);        // "1.5 cores"
 std::string show_bytes(std::int64_t bytes);  // "1.5 GiB", and "unlimited" for -1
 
 }  // namespace kolo::cli

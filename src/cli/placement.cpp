@@ -71,8 +71,11 @@ std::optional<Placement> placement_from(const Lookup& environment) {
 
 int threads_per_rank(const ThreadChoice& choice, int local_size) {
   if (choice.requested > 0) return choice.requested;
-  const int sharers = choice.bound ? 1 : std::max(1, local_size);
-  return std::max(1, choice.cores_in_reach / sharers);
+  const int ranks = std::max(1, local_size);
+  double threads = choice.cores_in_reach;
+  if (choice.cores_of_node > 0) threads = std::min<double>(threads, choice.cores_of_node / ranks);
+  if (choice.quota) threads = std::min(threads, *choice.quota / ranks);
+  return std::max(1, static_cast<int>(threads));
 }
 
 Variables exported_variables(const Placement& placement, const Rendezvous& rendezvous, int threads,

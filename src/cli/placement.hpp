@@ -28,7 +28,9 @@ struct Rendezvous {
 struct ThreadChoice {
   int requested = 0;       // --threads-per-rank; 0: choose
   int cores_in_reach = 1;  // cores that this process may run on
-  bool bound = false;      // whether they are this rank's own, or shared by the ranks of the node
+  int cores_of_node = 0;   // those that the node's ranks share; 0: this rank shares no core
+  // CPU time that the node's ranks have together, in cores; nothing: there is no quota.
+  std::optional<double> quota;
 };
 
 // Threads that a rank may use without taking a neighbour's core: at least 1.

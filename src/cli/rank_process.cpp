@@ -19,6 +19,8 @@
 #include "cli/packet.hpp"
 #include "cli/system.hpp"
 #include "core/clock.hpp"
+#include "core/control_group.hpp"
+#include "core/host.hpp"
 #include "core/launched.hpp"
 
 namespace kolo::cli {
@@ -108,6 +110,15 @@ class RankProcess {
   Clock::time_point drain_until_;
 };
 
+// The cores that the ranks of this node share, where the launcher has bound them. It binds several
+// to the same cores where it binds to more than one, a socket's, say. It itself may use all of
+// them, unless something has bound it, too.
+int cores_of_launcher(const std::vector<int>& own) {
+  const std::vector<int> all = usable_cores(::getppid());
+  if (!std::includes(all.begin(), all.end(), own.begin(), own.end())) return 0;
+  return static_cast<int>(cores_in_order(all).size());
+}
+
 // A batch system that has not confined its job to the CPUs that it gave it does not say which ones
 // they are.
 void RankProcess::choose_cores() {
@@ -117,7 +128,11 @@ void RankProcess::choose_cores() {
   const bool is_confined =
       options_.cpus == 0 || cpus <= options_.cpus || cpus < ::sysconf(_SC_NPROCESSORS_ONLN);
   int in_reach = available_cores();
-  if (!is_confined) in_reach = std::min(in_reach, options_.cpus);
+  int shared = options_.bound ? cores_of_launcher(usable_cores()) : in_reach;
+  if (!is_confined) {
+    in_reach = std::min(in_reach, options_.cpus);
+    shared = std::min(shared, options_.cpus);
+  }
   std::vector<int> own;
   if (options_.bind && is_confined) {
     own = share_of_cores(cores, placement_.local_rank, placement_.local_size, options_.threads);
@@ -125,8 +140,10 @@ void RankProcess::choose_cores() {
   if (!own.empty()) {
     bind_to_cpus(own);
     in_reach = available_cores();
+    shared = 0;
   }
-  threads_ = threads_per_rank({options_.threads, in_reach, options_.bound || !own.empty()},
+  // The launcher's daemon and its ranks are in one control group.
+  threads_ = threads_per_rank({options_.threads, in_reach, shared, least_cores(cpu_quotas())},
                               placement_.local_size);
 }
 

@@ -128,8 +128,6 @@ struct FoundProgram {
 };
 FoundProgram find_program(const std::string& name, const std::string& search_path);
 
-// The first line of a file, one of /proc or /sys, say; empty if it cannot be read.
-std::string first_line(const std::string& path);
 // The whole file, or nothing where it cannot be read, or is empty.
 std::optional<std::string> read_file(const std::string& name);
 

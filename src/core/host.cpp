@@ -21,11 +21,11 @@ std::string boot_id() {
   return std::getline(file, id) ? id : "";
 }
 
-std::vector<int> usable_cores() {
+std::vector<int> usable_cores(int process) {
   cpu_set_t set;
   CPU_ZERO(&set);
   // Fails on machines with more CPUs than the set holds.
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {};
+  if (::sched_getaffinity(process, sizeof set, &set) != 0) return {};
   std::vector<int> cores;
   for (int core = 0; core < CPU_SETSIZE; ++core) {
     if (CPU_ISSET(core, &set)) cores.push_back(core);

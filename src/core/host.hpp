@@ -12,8 +12,9 @@ std::string host_name();
 // not tell.
 std::string boot_id();
 
-// The cores that the calling thread may use, rising; none if they are not known.
-std::vector<int> usable_cores();
+// The cores that the calling thread, or another process, may use, rising; none if they are not
+// known.
+std::vector<int> usable_cores(int process = 0);
 // "0-3,8", as Linux writes them.
 std::string core_list(const std::vector<int>& cores);
 

@@ -8,10 +8,10 @@
 #include <chrono>
 #include <cstdlib>
 #include <sstream>
-#include <thread>
 #include <vector>
 
 #include "collectives/mpi/runtime.hpp"
+#include "core/cores.hpp"
 #include "core/host.hpp"
 #include "core/log.hpp"
 #include "core/thread_annotations.hpp"
@@ -32,23 +32,22 @@ std::atomic<int> forked_from{-1};  // the rank, in a process that was forked fro
 // Prometheus asks four times a minute, by default.
 constexpr Clock::duration kMetricsEvery = std::chrono::seconds(2);
 
-int available_cores() {
-  const std::vector<int> cores = usable_cores();
-  if (!cores.empty()) return static_cast<int>(cores.size());
-  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-}
-
+// As LibTorch chooses them, which knows nothing of quotas.
 int computing_threads() {
   const char* text = std::getenv("OMP_NUM_THREADS");  // NOLINT(concurrency-mt-unsafe): in init()
   const int threads = text == nullptr ? 0 : std::atoi(text);
-  return threads > 0 ? threads : available_cores();
+  return threads > 0 ? threads : static_cast<int>(cpu_access().cores.size());
 }
 
-// Ranks that are bound share no cores; ranks that are not share the node's.
-double cores_per_rank(const Topology& topology) {
-  const int cores = available_cores();
-  const int machine = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  return cores < machine ? cores : static_cast<double>(cores) / topology.local_size;
+// Collective over `parent`. Ranks that are bound have cores of their own; others share theirs.
+Status find_cores(MpiParent parent, Topology& topology) {
+  std::vector<std::string> texts;
+  if (Status s = gather_on_node(parent, encode(cpu_access()), texts); !s.is_ok()) return s;
+  std::vector<CpuAccess> node;
+  node.reserve(texts.size());
+  for (const std::string& text : texts) node.push_back(decode_cpu_access(text));
+  topology.cores = share_of_node(node, static_cast<std::size_t>(topology.local_rank));
+  return Status::ok();
 }
 
 Engine::Options engine_options(const Config& config, const Topology& topology,
@@ -79,7 +78,7 @@ Engine::Options engine_options(const Config& config, const Topology& topology,
   if (config.metrics_port > 0) options.group.metrics_every = kMetricsEvery;
   options.shutdown_timeout = seconds(config.shutdown_timeout_seconds);
   options.backoff.spin = std::chrono::microseconds(config.spin_microseconds);
-  options.backoff.cores_per_rank = cores_per_rank(topology);
+  options.backoff.cores_per_rank = topology.cores;
   options.backoff.computing_threads = computing_threads();
   options.submitters_drive = options.backoff.cores_per_rank < options.backoff.computing_threads + 1;
   return options;
@@ -158,6 +157,7 @@ Status share_memory(MpiParent parent, const Config& config, const Topology& topo
 Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
   Topology topology;
   if (Status s = find_topology(parent, topology); !s.is_ok()) return s;
+  if (Status s = find_cores(parent, topology); !s.is_ok()) return s;
   Config config;
   const Status agreed = agree_on_settings(parent, config);
   log::configure(config.log_level, config.log_timestamp, topology.rank);

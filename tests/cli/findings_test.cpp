@@ -64,6 +64,17 @@ TEST(JudgeMachine, NotesUnsetThreadsAndOneCore) {
   EXPECT_FALSE(has_problem(findings));
 }
 
+TEST(JudgeMachine, NotesAQuotaOfCpuTime) {
+  Machine machine = good_machine();
+  machine.cpu_quota = 1.5;
+  const std::vector<Finding> findings = judge_machine(machine, kThreadsSet);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_FALSE(findings[0].is_problem);
+  EXPECT_EQ(findings[0].what, "a CPU quota of 1.5 cores holds, of 8 cores");
+  machine.cpu_quota = 8;
+  EXPECT_TRUE(judge_machine(machine, kThreadsSet).empty()) << "it takes nothing away";
+}
+
 TEST(JudgeMpi, LooksAtTheThreadLevel) {
   EXPECT_TRUE(
       judge_mpi(probe({{"mpi.thread_level", "MULTIPLE"}, {"mpi.allreduce", "right"}})).empty());

@@ -48,6 +48,7 @@ TEST(RankReports, ComeBackAsTheyWere) {
   report.node = 1;
   report.host = "a \"strange\" host";
   report.cores = {0, 2, 5};
+  report.quotas = {{1.5, "27:42"}, {4, "a path"}};
   report.threads = 2;
   report.devices = {"GPU-1a2b3c4d at 0000:3b:00.0", "1"};
   report.node_devices = 4;
@@ -59,6 +60,7 @@ TEST(RankReports, ComeBackAsTheyWere) {
   EXPECT_EQ(back.host, report.host);
   EXPECT_EQ(back.cores, report.cores);
   EXPECT_EQ(back.devices, report.devices);
+  EXPECT_THAT(back.quotas, SizeIs(2));
   EXPECT_EQ(back.memory_limit_bytes, report.memory_limit_bytes);
   EXPECT_DOUBLE_EQ(back.network_gigabytes_per_second, 0.25);
 }
@@ -115,6 +117,25 @@ TEST(JudgeJob, SeesMoreThreadsThanCores) {
   EXPECT_THAT(judge_job(job), ElementsAre(problem("has 2 threads on 1 core")));
 }
 
+TEST(JudgeJob, SeesMoreThreadsThanAQuotaAllows) {
+  auto job = job_of(1, 4);
+  for (RankReport& report : job) report.quotas = {{4, "inner"}, {8, "outer"}};
+  EXPECT_THAT(judge_job(job), IsEmpty());
+  for (RankReport& report : job) report.quotas = {{1.5, "inner"}, {2, "outer"}};
+  EXPECT_THAT(
+      judge_job(job),
+      ElementsAre(problem("ranks 0-3 on node1 share a CPU quota of 1.5 cores, for 4 threads")))
+      << "the least of them, once";
+  for (RankReport& report : job) report.quotas = {{1, "of rank " + std::to_string(report.rank)}};
+  EXPECT_THAT(judge_job(job), IsEmpty()) << "each has a container of its own";
+  job[2].quotas.front().cores = 0.5;
+  EXPECT_THAT(judge_job(job), IsEmpty()) << "a rank has a thread at least";
+  job[2].threads = 2;
+  job[2].cores = {2, 8};
+  EXPECT_THAT(judge_job(job),
+              ElementsAre(problem("rank 2 on node1 has a CPU quota of 0.5 cores, for 2 threads")));
+}
+
 TEST(JudgeJob, SeesIdleAndSharedDevices) {
   auto job = job_of(1, 2);
   for (RankReport& report : job) report.devices = {"0", "1", "2"};
@@ -163,28 +184,6 @@ TEST(JobTable, HasARowForEachRankAndTheNetwork) {
             "network, node1 to node2: 2.0 GB/s\n");
   EXPECT_THAT(job_sections(job), SizeIs(4));
   EXPECT_EQ(job_table({}), "");
-}
-
-// The files of control groups, in both versions.
-TEST(MemoryLimit, IsTheLeastOfAGroupAndThoseAroundIt) {
-  const auto limit = [](const std::string& groups,
-                        const std::map<std::string, std::string>& files) {
-    return memory_limit(groups, [&](const std::string& name) {
-      const auto found = files.find(name);
-      return found == files.end() ? std::string() : found->second;
-    });
-  };
-  const std::string step = "/sys/fs/cgroup/slurm/job_4/step_0/memory.max";
-  const std::string job = "/sys/fs/cgroup/slurm/job_4/memory.max";
-  EXPECT_EQ(limit("0::/slurm/job_4/step_0\n", {{step, "max"}, {job, "4096"}}), 4096);
-  EXPECT_EQ(limit("0::/slurm/job_4/step_0\n", {{step, "2048"}, {job, "4096"}}), 2048);
-  EXPECT_EQ(limit("0::/\n", {{"/sys/fs/cgroup/memory.max", "512"}}), 512) << "in a container";
-  EXPECT_EQ(limit("0::/\n", {}), -1);
-  const std::string old = "/sys/fs/cgroup/memory/job/memory.limit_in_bytes";
-  EXPECT_EQ(limit("4:cpu,cpuacct:/x\n3:memory:/job\n0::/\n", {{old, "8192"}}), 8192);
-  EXPECT_EQ(limit("3:memory:/job\n", {{old, "9223372036854771712"}}), -1) << "none";
-  EXPECT_EQ(limit("4:cpu,cpuacct:/job\n", {{old, "8192"}}), -1) << "the folder of another group";
-  EXPECT_EQ(limit("nonsense", {}), -1);
 }
 
 }  // namespace

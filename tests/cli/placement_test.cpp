@@ -80,11 +80,26 @@ TEST(Placement, LeavesTheLocalRankOpenWhereNobodyTells) {
 }
 
 TEST(ThreadsPerRank, SharesTheCoresOfTheNode) {
-  EXPECT_EQ(threads_per_rank({0, 8, false}, 2), 4);
-  EXPECT_EQ(threads_per_rank({0, 8, true}, 2), 8);  // its own cores, all of them
-  EXPECT_EQ(threads_per_rank({0, 2, false}, 4), 1);
-  EXPECT_EQ(threads_per_rank({0, 8, false}, -1), 8);
-  EXPECT_EQ(threads_per_rank({3, 8, false}, 2), 3);
+  EXPECT_EQ(threads_per_rank({0, 8, 8, {}}, 2), 4);
+  EXPECT_EQ(threads_per_rank({0, 8, 0, {}}, 2), 8);  // its own cores, all of them
+  EXPECT_EQ(threads_per_rank({0, 2, 2, {}}, 4), 1);
+  EXPECT_EQ(threads_per_rank({0, 8, 8, {}}, -1), 8);
+  EXPECT_EQ(threads_per_rank({3, 8, 8, {}}, 2), 3);
+}
+
+TEST(ThreadsPerRank, SharesASocketAmongTheRanksThatAreBoundToIt) {
+  EXPECT_EQ(threads_per_rank({0, 8, 16, {}}, 8), 2);
+  EXPECT_EQ(threads_per_rank({0, 1, 16, {}}, 8), 1) << "bound to a core";
+  EXPECT_EQ(threads_per_rank({0, 8, 16, {}}, 1), 8);
+}
+
+TEST(ThreadsPerRank, KeepsToTheQuota) {
+  EXPECT_EQ(threads_per_rank({0, 8, 8, 1.5}, 1), 1);
+  EXPECT_EQ(threads_per_rank({0, 8, 8, 0.25}, 1), 1) << "at least one";
+  EXPECT_EQ(threads_per_rank({0, 8, 8, 6.0}, 2), 3);
+  EXPECT_EQ(threads_per_rank({0, 4, 0, 6.0}, 2), 3) << "bound ranks share it, too";
+  EXPECT_EQ(threads_per_rank({0, 2, 0, 100.0}, 2), 2);
+  EXPECT_EQ(threads_per_rank({5, 8, 8, 1.0}, 2), 5) << "the user's word";
 }
 
 TEST(ExportedVariables, HoldWhatProgramsLookFor) {

@@ -43,6 +43,9 @@ Status find_topology(MpiParent parent, Topology& topology);
 // Collective over `comm`: every rank's number, in the order of its ranks. None for MPI_COMM_NULL.
 Status gather_number(MpiParent comm, int number, std::vector<int>& numbers);
 
+// Collective over `parent`: the text of each rank of this node, in the order of their local ranks.
+Status gather_on_node(MpiParent parent, const std::string& text, std::vector<std::string>& texts);
+
 // Collective over `parent`: rank 0's text replaces the others'.
 Status share_text(MpiParent parent, std::string& text);
 
