@@ -27,11 +27,12 @@ constexpr const char* kUsage =
     "       kolo checkpoint verify FILE|FOLDER     exit code 1 if something is damaged,\n"
     "                                           or of a newer version\n"
     "       kolo checkpoint diff FILE FILE         exit code 1 if tensors or values differ\n"
-    "       kolo checkpoint convert FROM TO [--component NAME]\n\n"
+    "       kolo checkpoint convert FROM TO [--component NAME] [--module]\n\n"
     "convert goes by the files' names: .h5 is a checkpoint of kolo's, .safetensors that format,\n"
-    ".pt and .pth are archives of torch::save, and state_dicts of Python's torch.save to read.\n"
-    "Of a checkpoint it takes the tensors of one component, and makes one with it (default: "
-    "model).\n";
+    ".pt and .pth are files of Python's torch.save and of torch::save. It writes a state_dict,\n"
+    "which Python's torch.load(weights_only=True) reads, and with --module an archive that C++'s\n"
+    "torch::load reads into a module. Of a checkpoint it takes the tensors of one component, and\n"
+    "makes one with it (default: model).\n";
 
 using kolo::tools::UsageError;
 
@@ -39,6 +40,7 @@ struct Words {
   std::string command;
   std::vector<std::string> paths;
   std::string component = "model";
+  bool module = false;
   bool help = false;
 };
 
@@ -48,6 +50,7 @@ Words parse(int argc, char** argv) {
   auto add = all.add_options();
   add("help,h", po::bool_switch(&words.help));
   add("component", po::value(&words.component));
+  add("module", po::bool_switch(&words.module));
   add("command", po::value(&words.command));
   add("path", po::value(&words.paths));
   po::positional_options_description positions;
@@ -62,8 +65,12 @@ Words parse(int argc, char** argv) {
 void start_converter(const Words& words) {
   const std::string program =
       (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "kolo-convert").string();
-  const char* arguments[] = {program.c_str(), words.paths[0].c_str(), words.paths[1].c_str(),
-                             words.component.c_str(), nullptr};
+  const char* arguments[] = {program.c_str(),
+                             words.paths[0].c_str(),
+                             words.paths[1].c_str(),
+                             words.component.c_str(),
+                             words.module ? "module" : "state_dict",
+                             nullptr};
   ::execv(program.c_str(), const_cast<char* const*>(arguments));
   throw std::runtime_error("files of LibTorch's need " + program + ", which cannot be started: " +
                            std::generic_category().message(errno) + "; build kolo with LibTorch");
@@ -75,6 +82,8 @@ int convert(const Words& words) {
   const std::string& to = words.paths[1];
   const Format source = format_of(from);
   const Format target = format_of(to);
+  if (words.module && target != Format::kTorch)
+    throw UsageError("--module is for .pt and .pth files, and " + to + " is another one");
   if (source == Format::kTorch || target == Format::kTorch) start_converter(words);
   const Contents contents = source == Format::kCheckpoint
                                 ? read_checkpoint(from, words.component)

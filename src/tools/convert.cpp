@@ -24,7 +24,7 @@ void report(const Contents& contents, const std::string& from, const std::string
     left_out("'" + name + "': no tensor of this format's, number or text");
   const std::size_t notes = contents.notes.size() - contents.notes.count(kModulesNote);
   if (format_of(to) == Format::kTorch && notes > 0)
-    left_out(std::to_string(notes) + " numbers and texts, which archives of torch::save lack");
+    left_out(std::to_string(notes) + " numbers and texts: .pt files get tensors alone");
 }
 
 }  // namespace kolo::tools

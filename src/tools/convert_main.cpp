@@ -1,6 +1,8 @@
-// kolo-convert FROM TO COMPONENT, which kolo-checkpoint starts: conversions that need LibTorch.
+// kolo-convert FROM TO COMPONENT state_dict|module, which kolo-checkpoint starts: conversions that
+// need LibTorch. The last word says what a .pt file becomes.
 #include <exception>
 #include <iostream>
+#include <string>
 
 #include "core/standard_streams.hpp"
 #include "tools/contents.hpp"
@@ -24,7 +26,8 @@ Contents read(const std::string& path, const std::string& component) {
   return read_torch(path);
 }
 
-void write(const std::string& path, const std::string& component, const Contents& contents) {
+void write(const std::string& path, const std::string& component, bool is_module,
+           const Contents& contents) {
   switch (format_of(path)) {
     case Format::kCheckpoint:
       return write_checkpoint(path, component, contents);
@@ -33,17 +36,17 @@ void write(const std::string& path, const std::string& component, const Contents
     case Format::kTorch:
       break;
   }
-  write_torch(path, contents);
+  is_module ? write_module(path, contents) : write_state_dict(path, contents);
 }
 
 int run(int argc, char** argv) {
-  if (argc != 4) {
+  if (argc != 5) {
     std::cerr << "kolo-convert: use `kolo checkpoint convert FROM TO`\n";
     return 2;
   }
   try {
     const Contents contents = read(argv[1], argv[3]);
-    write(argv[2], argv[3], contents);
+    write(argv[2], argv[3], std::string(argv[4]) == "module", contents);
     report(contents, argv[1], argv[2]);
     return 0;
   } catch (const std::exception& error) {

@@ -43,6 +43,14 @@ constexpr int kMostRanks = 1 << 20;
 
 }  // namespace
 
+json parse_json(std::string_view text) {
+  if (!parser_sees_all(text)) {
+    throw DataError(
+        "has a zero byte or a byte order mark, which JSON does not have: the file is damaged");
+  }
+  return json::parse(text.begin(), text.end());
+}
+
 std::int64_t integer_at(const json& object, const char* key) {
   return integer(field(object, key), key);
 }

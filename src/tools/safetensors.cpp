@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "kolo/error.h"
+#include "tools/json_fields.hpp"
+#include "tools/utf8.hpp"
 
 namespace kolo::tools {
 namespace {
@@ -44,11 +48,9 @@ class Parser {
     std::memcpy(&header, bytes_.data(), sizeof header);
     if (header > kMostHeader || header > bytes_.size() - sizeof header)
       refuse("its header is longer than the file");
-    const auto begin = bytes_.begin() + sizeof header;
     data_ = sizeof header + header;
-    const Json json = Json::parse(begin, begin + static_cast<std::ptrdiff_t>(header), nullptr,
-                                  /*allow_exceptions=*/false);
-    if (!json.is_object()) refuse("its header is no JSON object");
+    const Json json =
+        parse_header({reinterpret_cast<const char*>(bytes_.data()) + sizeof header, header});
     Contents contents;
     for (const auto& [name, entry] : json.items()) {
       if (name == kMetadata) {
@@ -66,7 +68,25 @@ class Parser {
     throw DataError(path_ + " is no safetensors file, or damaged: " + what);
   }
 
+  Json parse_header(std::string_view text) const {
+    if (!parser_sees_all(text)) refuse("its header has a zero byte or a byte order mark");
+    std::vector<std::set<std::string>> keys;  // of the objects that are open
+    const auto check_keys = [&](int, Json::parse_event_t event, const Json& parsed) {
+      if (event == Json::parse_event_t::object_start) keys.emplace_back();
+      if (event == Json::parse_event_t::object_end) keys.pop_back();
+      if (event == Json::parse_event_t::key) {
+        const auto key = parsed.get<std::string>();
+        if (!keys.back().insert(key).second) refuse("its header has '" + key + "' twice");
+      }
+      return true;
+    };
+    Json json = Json::parse(text.begin(), text.end(), check_keys, /*allow_exceptions=*/false);
+    if (!json.is_object()) refuse("its header is no JSON object");
+    return json;
+  }
+
   void notes(const Json& entry, Contents& contents) const {
+    if (entry.is_null()) return;
     if (!entry.is_object()) refuse("its metadata are no JSON object");
     for (const auto& [key, value] : entry.items()) {
       if (!value.is_string()) refuse("its metadata have '" + key + "', which is no text");
@@ -140,11 +160,17 @@ Contents parse_safetensors(const std::vector<unsigned char>& bytes, const std::s
 }
 
 std::vector<std::vector<unsigned char>> make_safetensors(const Contents& contents) {
+  require_utf8_names(contents, "safetensors");
+  require_utf8_notes(contents, "safetensors");
   Json json = Json::object();
   if (!contents.notes.empty()) json[kMetadata] = contents.notes;
   std::vector<std::vector<unsigned char>> parts(1);
   std::uint64_t at = 0;
   for (const NamedTensor& tensor : contents.tensors) {
+    if (tensor.name == kMetadata) {
+      throw InvalidArgumentError("safetensors has no tensor named '" + tensor.name +
+                                 "': its files have their notes there");
+    }
     json[tensor.name] = {{"dtype", dtype_of(tensor)},
                          {"shape", tensor.shape},
                          {"data_offsets", {at, at + tensor.bytes.size()}}};

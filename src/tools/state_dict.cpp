@@ -77,56 +77,61 @@ class Taker {
   Taker(const ReadStorage& read_storage, std::uint64_t most_bytes)
       : read_storage_(read_storage), bytes_left_(most_bytes) {}
 
-  void take(const std::string& name, const Pickled& value, int depth) {
-    count(name, depth);
+  void take(const std::string& path, const Pickled& value, int depth) {
+    count(path, depth);
     switch (value.kind) {
       case Kind::kNone:
         break;
       case Kind::kText:
-        note(name, value.text);
+        note(path, value.text);
         break;
       case Kind::kBool:
-        note(name, value.integer != 0 ? "true" : "false");
+        note(path, value.integer != 0 ? "true" : "false");
         break;
       case Kind::kInteger:
-        note(name, std::to_string(value.integer));
+        note(path, std::to_string(value.integer));
         break;
       case Kind::kFloat:
-        note(name, note_of(value.number));
+        note(path, note_of(value.number));
         break;
       case Kind::kObject:
-        take_object(name, value, depth);
+        take_object(path, value, depth);
         break;
       case Kind::kDict:
         for (std::size_t i = 0; i < value.items.size(); i += 2)
-          take_entry(name, *value.items[i], *value.items[i + 1], depth);
+          take_entry(path, *value.items[i], *value.items[i + 1], depth);
         break;
       case Kind::kTuple:
       case Kind::kList:
-        take_list(name, value.items, depth);
+        take_list(path, value.items, depth);
         break;
       case Kind::kCall:
-        take_call(name, *value.items[0], value.items[1]->items, depth);
+        take_call(path, *value.items[0], value.items[1]->items, depth);
         break;
       case Kind::kGlobal:
       case Kind::kPersistent:
       case Kind::kOther:
-        leave_out(name);
+        leave_out(path);
     }
   }
 
   Contents contents() && { return std::move(contents_); }
 
  private:
-  void count(const std::string& name, int depth) {
-    if (depth > kDeepest || ++values_ > kMostValues || name.size() > kLongestName) {
-      throw DataError("'" + name.substr(0, kLongestName) +
+  void count(const std::string& path, int depth) {
+    if (depth > kDeepest || ++values_ > kMostValues || path.size() > kLongestName) {
+      throw DataError("'" + name_of(path).substr(0, kLongestName) +
                       "' is deeper in the file, or one of more values, than can be meant");
     }
   }
 
-  static std::string joined(const std::string& prefix, const std::string& key) {
-    return prefix.empty() ? key : prefix + "." + key;
+  // A path is the keys on the way to a value, each with a dot before it, so that the root has
+  // another one than what is under the key "".
+  static std::string joined(const std::string& path, const std::string& key) {
+    return path + "." + key;
+  }
+  static std::string name_of(const std::string& path) {
+    return path.empty() ? "tensor" : path.substr(1);
   }
 
   void pay_for(std::size_t bytes) {
@@ -134,17 +139,17 @@ class Taker {
     if (note_bytes_ > kMostNoteBytes)
       throw DataError("its texts and numbers beside the tensors are more than can be meant");
   }
-  void note(const std::string& name, std::string text) {
-    pay_for(name.size() + text.size());
-    contents_.notes[name] = std::move(text);
+  void note(const std::string& path, std::string text) {
+    pay_for(path.size() + text.size());
+    contents_.notes[name_of(path)] = std::move(text);
   }
-  void leave_out(const std::string& name) {
-    pay_for(name.size() + 1);
-    contents_.left_out.push_back(name);
+  void leave_out(const std::string& path) {
+    pay_for(path.size() + 1);
+    contents_.left_out.push_back(name_of(path));
   }
 
   // Of a long one (a history of losses, say) no number becomes a note.
-  void take_list(const std::string& name, const Items& items, int depth) {
+  void take_list(const std::string& path, const Items& items, int depth) {
     values_ += items.size() / kListedAsOne;
     bool is_left_out = false;
     for (std::size_t i = 0; i < items.size(); ++i) {
@@ -154,53 +159,53 @@ class Taker {
       if (is_plain && items.size() > checkpoint::kMostListed) {
         is_left_out = true;
       } else {
-        take(joined(name, std::to_string(i)), *items[i], depth + 1);
+        take(joined(path, std::to_string(i)), *items[i], depth + 1);
       }
     }
-    if (is_left_out) leave_out(name);
+    if (is_left_out) leave_out(path);
   }
 
   // Of TorchScript, in which LibTorch saves modules.
-  void take_object(const std::string& name, const Pickled& object, int depth) {
-    if (!object.text.starts_with("__torch__.")) return leave_out(name);
+  void take_object(const std::string& path, const Pickled& object, int depth) {
+    if (!object.text.starts_with("__torch__.")) return leave_out(path);
     const bool is_empty = object.items.empty() || object.items[0]->items.empty();
-    if (!is_empty) return take(name, *object.items[0], depth + 1);
-    pay_for(name.size() + 1);
-    contents_.notes[kModulesNote].append(name).append("\n");
+    if (!is_empty) return take(path, *object.items[0], depth + 1);
+    pay_for(path.size() + 1);
+    contents_.notes[kModulesNote].append(name_of(path)).append("\n");
   }
 
-  void take_entry(const std::string& name, const Pickled& key, const Pickled& value, int depth) {
+  void take_entry(const std::string& path, const Pickled& key, const Pickled& value, int depth) {
     if (key.kind == Kind::kText) {
-      take(joined(name, key.text), value, depth + 1);
+      take(joined(path, key.text), value, depth + 1);
     } else if (key.kind == Kind::kInteger) {
-      take(joined(name, std::to_string(key.integer)), value, depth + 1);
+      take(joined(path, std::to_string(key.integer)), value, depth + 1);
     } else {
-      count(name, depth);
-      leave_out(joined(name, "(a key that is no text)"));
+      count(path, depth);
+      leave_out(joined(path, "(a key that is no text)"));
     }
   }
 
-  void take_call(const std::string& name, const Pickled& what, const Items& arguments, int depth) {
-    count(name, depth);
+  void take_call(const std::string& path, const Pickled& what, const Items& arguments, int depth) {
+    count(path, depth);
     if (what.is_global("torch._utils._rebuild_tensor_v2"))
-      return take_tensor(name, arguments, nullptr, 6);
+      return take_tensor(path, arguments, nullptr, 6);
     if (what.is_global("torch._utils._rebuild_tensor_v3") && arguments.size() >= 7)
-      return take_tensor(name, arguments, arguments[6], 7);
+      return take_tensor(path, arguments, arguments[6], 7);
     // What wraps its first argument: a parameter, a list of one type.
     const bool is_wrapped = what.text.starts_with("torch._utils._rebuild_parameter") ||
                             what.text.starts_with("torch.jit._pickle.");
-    if (is_wrapped && !arguments.empty()) return take(name, *arguments[0], depth + 1);
+    if (is_wrapped && !arguments.empty()) return take(path, *arguments[0], depth + 1);
     // What a subclass or a tensor with attributes was made by: function, type, arguments, state.
     if (what.is_global("torch._tensor._rebuild_from_type_v2") && arguments.size() >= 3)
-      return take_call(name, *arguments[0], arguments[2]->items, depth + 1);
-    leave_out(name);
+      return take_call(path, *arguments[0], arguments[2]->items, depth + 1);
+    leave_out(path);
   }
 
   // Arguments: storage, offset, size, stride, and more; the one at `metadata` says whether it is a
   // view of what its storage holds with another sign. `dtype`: if the storage does not say it.
   void take_tensor(const std::string& path, const Items& arguments, const Pickled* dtype,
                    std::size_t metadata) {
-    const std::string name = path.empty() ? "tensor" : path;
+    const std::string name = name_of(path);
     if (!names_.insert(name).second) throw DataError("'" + name + "' is there twice");
     const bool is_view = arguments.size() >= 4 && arguments[0]->kind == Kind::kPersistent &&
                          arguments[1]->kind == Kind::kInteger && arguments[1]->integer >= 0;

@@ -2,17 +2,22 @@
 
 #include <ATen/ATen.h>
 #include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/jit/serialization/import.h>
 #include <torch/serialize/output-archive.h>
 
 #include <cstring>
+#include <exception>
+#include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <sstream>
 
 #include "checkpoint/component.hpp"
 #include "checkpoint/file_system.hpp"
 #include "kolo/error.h"
 #include "tools/pickle.hpp"
+#include "tools/pickle_writer.hpp"
 #include "tools/state_dict.hpp"
 
 namespace kolo::tools {
@@ -51,6 +56,43 @@ void write(const Node& node, OutputArchive& archive) {
     write(child, nested);
     archive.write(key, nested);
   }
+}
+
+std::function<std::size_t(const void*, std::size_t)> collector(std::vector<unsigned char>& bytes) {
+  return [&bytes](const void* data, std::size_t size) {
+    const auto* from = static_cast<const unsigned char*>(data);
+    bytes.insert(bytes.end(), from, from + size);
+    return size;
+  };
+}
+
+[[noreturn]] void refuse_name(const std::string& name) {
+  throw InvalidArgumentError("'" + name +
+                             "' cannot be a name in a module's archive, which is TorchScript: it "
+                             "has a part that is no name there, or is within another tensor's "
+                             "name; without --module any name can be written");
+}
+
+// Python reads such a name without its dots.
+bool has_empty_part(const std::string& name) {
+  return name.empty() || name.front() == '.' || name.back() == '.' ||
+         name.find("..") != std::string::npos;
+}
+
+// Throws unless LibTorch reads from the archive what was written into it: of some names it writes
+// what it cannot read, or other ones.
+void check_module(const std::vector<unsigned char>& bytes, const Contents& contents) {
+  std::set<std::string> names;
+  try {
+    std::istringstream stream(std::string(bytes.begin(), bytes.end()));
+    const torch::jit::Module module = torch::jit::load(stream, at::kCPU);
+    for (const auto& parameter : module.named_parameters()) names.insert(parameter.name);
+    for (const auto& buffer : module.named_buffers()) names.insert(buffer.name);
+  } catch (const std::exception&) {  // not all that TorchScript's parser throws is a c10::Error
+    names.clear();
+  }
+  for (const NamedTensor& tensor : contents.tensors)
+    if (names.count(tensor.name) == 0) refuse_name(tensor.name);
 }
 
 std::vector<unsigned char> record(caffe2::serialize::PyTorchStreamReader& archive,
@@ -98,14 +140,30 @@ Contents read_torch(const std::string& path) {
   return contents;
 }
 
-void write_torch(const std::string& path, const Contents& contents) {
+void write_state_dict(const std::string& path, const Contents& contents) {
+  std::vector<std::vector<unsigned char>> parts(1);
+  caffe2::serialize::PyTorchStreamWriter archive(collector(parts[0]));
+  const auto record = [&](const std::string& name, const void* data, std::size_t size) {
+    archive.writeRecord(name, data, size);
+  };
+  const std::string pickle = pickle_of(contents);
+  record("data.pkl", pickle.data(), pickle.size());
+  record("byteorder", "little", 6);
+  for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
+    const std::vector<unsigned char>& bytes = contents.tensors[i].bytes;
+    record("data/" + std::to_string(i), bytes.data(), bytes.size());
+  }
+  archive.writeEndOfFile();
+  write_file(path, parts);
+}
+
+void write_module(const std::string& path, const Contents& contents) {
   Node root;
   for (const NamedTensor& tensor : contents.tensors) {
     Node* const node = find(root, tensor.name);
-    if (node == nullptr || node->tensor.defined() || !node->inner.empty()) {
-      throw InvalidArgumentError("'" + tensor.name +
-                                 "' is within another tensor's name, or holds one");
-    }
+    if (has_empty_part(tensor.name) || node == nullptr || node->tensor.defined() ||
+        !node->inner.empty())
+      refuse_name(tensor.name);
     node->tensor =
         at::empty(tensor.shape, at::TensorOptions().dtype(checkpoint::scalar_type(tensor.type)));
     if (!tensor.bytes.empty())
@@ -119,11 +177,8 @@ void write_torch(const std::string& path, const Contents& contents) {
   std::vector<std::vector<unsigned char>> parts(1);
   OutputArchive archive;
   write(root, archive);
-  archive.save_to([&](const void* data, std::size_t size) {
-    const auto* from = static_cast<const unsigned char*>(data);
-    parts[0].insert(parts[0].end(), from, from + size);
-    return size;
-  });
+  archive.save_to(collector(parts[0]));
+  check_module(parts[0], contents);
   write_file(path, parts);
 }
 

@@ -12,8 +12,12 @@ namespace kolo::tools {
 // out. Nothing in the file is executed. Throws DataError, FileError.
 Contents read_torch(const std::string& path);
 
+// What Python's torch.save writes of a state_dict. Throws FileError, and InvalidArgumentError for
+// names that are not UTF-8.
+void write_state_dict(const std::string& path, const Contents& contents);
+
 // An archive that torch::load() reads into a module with these names, and Python's torch.jit.load.
-// Throws FileError, and InvalidArgumentError for names that cannot be a module's.
-void write_torch(const std::string& path, const Contents& contents);
+// Throws FileError, and InvalidArgumentError for names that TorchScript cannot have.
+void write_module(const std::string& path, const Contents& contents);
 
 }  // namespace kolo::tools

@@ -5,7 +5,10 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <fstream>
+#include <iterator>
 #include <string>
+#include <vector>
 
 struct NetImpl : torch::nn::Module {
   torch::nn::Conv2d conv1{nullptr};

@@ -100,10 +100,28 @@ for there_and_back in h5,safetensors,h5 h5,pt,h5 h5,pt,safetensors,h5; do
   tool diff "model.h5" "$from"
   check "convert there and back, $there_and_back: the same" test "$code" -eq 0
 done
+load_weights=$bin/../tests/bin/load_weights
+whole=$("$load_weights" "$work/whole-2/mnist_cnn.pt" "$data")
+tool convert "${saved[1]}" module.pt --module
+check "torch::load reads what was converted with --module, and it is as good" \
+  test "$("$load_weights" module.pt "$data") right" = "${whole:?} right"
 tool convert "${saved[1]}" model.pt
-whole=$("$bin/../tests/bin/load_weights" "$work/whole-2/mnist_cnn.pt" "$data")
-check "torch::load reads what was converted, and it is as good" \
-  test "$("$bin/../tests/bin/load_weights" model.pt "$data") right" = "${whole:?} right"
+check "torch::pickle_load reads what was converted without, and it is as good" \
+  test "$("$load_weights" model.pt "$data" state_dict) right" = "$whole right"
+export PYTHONDONTWRITEBYTECODE=1
+any_names=$source/tests/jobs/any_names.py
+python3 "$any_names" write names.safetensors
+from=names.safetensors
+for to in names-1.pt names-2.h5 names-3.pt names-4.safetensors names-5.pt; do
+  tool convert "$from" "$to"
+  check "any name can be converted to $to" test "$code" -eq 0
+  from=$to
+done
+check "a state_dict has any names" test "$(python3 "$any_names" check names-5.pt)" = "all names are there"
+tool convert names.safetensors names-module.pt --module
+check "a module has not" test "$code $(grep -c 'cannot be a name in a module' "$work/err") $(find . -name 'names-module*' | wc -l)" = "2 1 0"
+tool convert "${saved[1]}" model.safetensors --module
+check "--module is refused for other formats" test "$code $(grep -c -- '--module is for .pt' "$work/err")" = "2 1"
 tool convert "${saved[1]}" model.unknown
 check "convert: an unknown format is refused" grep -q "says no format" "$work/err"
 tool convert "${saved[1]}" other.pt --component nothing

@@ -27,5 +27,16 @@ TEST(JsonFields, TakeWhatCanBeReckonedWith) {
   EXPECT_THROW(integer_at(json(3), "one"), DataError);
 }
 
+// The parser by itself takes a NUL for the end, and skips a byte order mark.
+TEST(JsonFields, AllOfATextIsRead) {
+  using namespace std::string_literals;
+  EXPECT_EQ(parse_json(" {\"a\": 1}\n")["a"], 1);
+  for (const std::string& text : {"1\0"s, "1\0 hello"s, "\0"s,
+                                  "\xef\xbb\xbf"
+                                  "1"s})
+    EXPECT_THROW(parse_json(text), DataError) << text;
+  EXPECT_THROW(parse_json("1 2"), nlohmann::json::exception);
+}
+
 }  // namespace
 }  // namespace kolo::tools

@@ -65,6 +65,14 @@ TEST(Safetensors, ReadsAFileOfOthers) {
   EXPECT_EQ(contents.tensors[0].bytes, Bytes(8, 7));
 }
 
+TEST(Safetensors, MetadataMayBeNull) {
+  const Contents contents = parse_safetensors(
+      file_of(R"({"__metadata__":null,"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", 1),
+      "file");
+  EXPECT_EQ(contents.tensors.size(), 1U);
+  EXPECT_TRUE(contents.notes.empty());
+}
+
 std::string refusal(const Bytes& bytes) {
   try {
     parse_safetensors(bytes, "the file");
@@ -85,6 +93,20 @@ TEST(Safetensors, WhatIsWrongIsRefused) {
   EXPECT_THAT(refusal(file_of("{", 0)), HasSubstr("no JSON object"));
   EXPECT_THAT(refusal(file_of(R"({"__metadata__":[]})", 0)), HasSubstr("metadata"));
   EXPECT_THAT(refusal(file_of(R"({"__metadata__":{"a":1}})", 0)), HasSubstr("no text"));
+  const std::string whole = R"({"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+  EXPECT_EQ(refusal(file_of(whole + "\n  ", 1)), "");
+  EXPECT_THAT(refusal(file_of(whole + std::string(3, '\0'), 1)), HasSubstr("zero byte"));
+  EXPECT_THAT(refusal(file_of("\xef\xbb\xbf" + whole, 1)), HasSubstr("byte order mark"));
+  EXPECT_THAT(refusal(file_of(R"({"__metadata__":{"a":"1"},"__metadata__":{"b":"1"}})", 0)),
+              HasSubstr("'__metadata__' twice"));
+  EXPECT_THAT(refusal(file_of(R"({"__metadata__":{"a":"1","\u0061":"2"}})", 0)),
+              HasSubstr("'a' twice"));
+  EXPECT_THAT(refusal(file_of(R"({"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                              R"("w":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+                              2)),
+              HasSubstr("'w' twice"));
+  EXPECT_THAT(tensor(R"({"dtype":"U8","dtype":"U8","shape":[1],"data_offsets":[0,1]})", 1),
+              HasSubstr("'dtype' twice"));
   EXPECT_THAT(tensor("1", 0), HasSubstr("lacks dtype"));
   EXPECT_THAT(tensor(R"({"dtype":"F32","shape":[1]})", 4), HasSubstr("lacks dtype"));
   EXPECT_THAT(tensor(R"({"dtype":"X","shape":[1],"data_offsets":[0,4]})", 4), HasSubstr("dtype X"));
@@ -119,10 +141,25 @@ TEST(Safetensors, TruncationsAndFlips) {
   }
 }
 
-TEST(Safetensors, TypesThatTheFormatLacksAreRefused) {
+TEST(Safetensors, WhatTheFormatLacksIsRefused) {
+  const auto refused = [](const Contents& contents) -> std::string {
+    try {
+      make_safetensors(contents);
+    } catch (const InvalidArgumentError& error) {
+      return error.what();
+    }
+    return "";
+  };
   Contents contents;
   contents.tensors = {{"z", ElementType::kComplex128, {1}, Bytes(16)}};
-  EXPECT_THROW(make_safetensors(contents), InvalidArgumentError);
+  EXPECT_THAT(refused(contents), HasSubstr("no dtype for 'z'"));
+  contents.tensors = {{"__metadata__", ElementType::kUint8, {1}, Bytes(1)}};
+  EXPECT_THAT(refused(contents), HasSubstr("no tensor named '__metadata__'"));
+  contents.tensors = {{"a\xff", ElementType::kUint8, {1}, Bytes(1)}};
+  EXPECT_THAT(refused(contents), HasSubstr("not UTF-8"));
+  contents = some();
+  contents.notes["n"] = "\xff";
+  EXPECT_THAT(refused(contents), HasSubstr("the note 'n': \"\\ufffd\" is not UTF-8"));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "kolo/error.h"
+#include "tools/pickle_writer.hpp"
 
 namespace kolo::tools {
 namespace {
@@ -89,6 +90,76 @@ TEST(StateDict, OrderedDictWithMetadata) {
   EXPECT_EQ(all.tensors[0].bytes, read_storage("0"));
   EXPECT_THAT(all.notes, IsEmpty());
   EXPECT_THAT(all.left_out, IsEmpty());
+}
+
+// --- what is written ---
+
+Contents there_and_back(const Contents& contents) {
+  const std::string bytes = pickle_of(contents);
+  const Pickle pickle(bytes);
+  return contents_of(
+      pickle, [&](const std::string& key) { return contents.tensors.at(std::stoul(key)).bytes; },
+      1 << 20);
+}
+
+TEST(PickleWriter, AnyNameIsReadAsItWas) {
+  Contents contents;
+  for (const std::string& name : {"w"s, "layer.in.weight"s, "None"s, "a"s, "a.b"s, ".a"s, "a."s,
+                                  ""s, "."s, "tensor"s, "q'\""s, "back\\slash"s, "line\nfeed"s,
+                                  "nul\0"s, "\303\274"s, "7"s, std::string(1000, 'x')})
+    contents.tensors.push_back({name, ElementType::kUint8, {1}, {7}});
+  const Contents back = there_and_back(contents);
+  ASSERT_EQ(back.tensors.size(), contents.tensors.size());
+  for (std::size_t i = 0; i < back.tensors.size(); ++i)
+    EXPECT_EQ(back.tensors[i].name, contents.tensors[i].name);
+}
+
+TEST(PickleWriter, AnyTypeAndShape) {
+  Contents contents;
+  for (int type = 0; type < checkpoint::kElementTypeCount; ++type) {
+    const auto element = static_cast<ElementType>(type);
+    for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{},
+                                                   {3},
+                                                   {2, 300},
+                                                   {1, 2, 1, 3},
+                                                   {0},
+                                                   {4, 0, std::int64_t{1} << 40}}) {
+      Bytes bytes(*checkpoint::elements_of(shape) * checkpoint::size_of(element));
+      std::iota(bytes.begin(), bytes.end(), static_cast<unsigned char>(type));
+      contents.tensors.push_back(
+          {std::to_string(contents.tensors.size()), element, shape, std::move(bytes)});
+    }
+  }
+  const Contents back = there_and_back(contents);
+  ASSERT_EQ(back.tensors.size(), contents.tensors.size());
+  for (std::size_t i = 0; i < back.tensors.size(); ++i) {
+    EXPECT_EQ(back.tensors[i].type, contents.tensors[i].type);
+    EXPECT_EQ(back.tensors[i].shape, contents.tensors[i].shape);
+    EXPECT_EQ(back.tensors[i].bytes, contents.tensors[i].bytes);
+  }
+}
+
+TEST(PickleWriter, NamesThatAreNotUtf8AreRefused) {
+  Contents contents;
+  contents.tensors = {{"a\xff", ElementType::kUint8, {1}, {7}}};
+  try {
+    pickle_of(contents);
+    ADD_FAILURE() << "was written";
+  } catch (const InvalidArgumentError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("\"a\\ufffd\" is not UTF-8, which a state_dict needs"));
+  }
+}
+
+// What is under the key "" is not the root.
+TEST(StateDict, EmptyKeys) {
+  const Contents all = taken("}(" + text("") + "}(" + text("a") + kMatrix + text("") + kMatrix +
+                             "u" + text("a") + number(3) + "u");
+  ASSERT_EQ(all.tensors.size(), 2U);
+  EXPECT_EQ(all.tensors[0].name, ".a");
+  EXPECT_EQ(all.tensors[1].name, ".");
+  EXPECT_EQ(all.notes, (std::map<std::string, std::string>{{"a", "3"}}));
+  EXPECT_EQ(taken("}" + text("") + kMatrix + "s").tensors.at(0).name, "");
+  EXPECT_EQ(taken(kMatrix).tensors.at(0).name, "tensor");
 }
 
 TEST(StateDict, ViewsOfAnyStrides) {
