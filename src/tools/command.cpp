@@ -4,6 +4,7 @@
 #include <iostream>
 
 #include "core/standard_streams.hpp"
+#include "tools/printable.hpp"
 
 namespace kolo::tools {
 namespace {
@@ -16,7 +17,7 @@ int run(const std::string& name, const std::string& usage, const std::function<i
   } catch (const boost::program_options::error& error) {
     std::cerr << name << ": " << error.what() << "\n\n" << usage;
   } catch (const std::exception& error) {
-    std::cerr << name << ": " << error.what() << "\n";
+    std::cerr << name << ": " << printable(error.what(), "\n") << "\n";
   }
   return kUsageError;
 }

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "kolo/error.h"
+#include "tools/printable.hpp"
 
 namespace kolo::tools {
 
@@ -21,7 +22,7 @@ void report(const Contents& contents, const std::string& from, const std::string
     std::cerr << "kolo checkpoint convert: left out " << what << "\n";
   };
   for (const std::string& name : contents.left_out)
-    left_out("'" + name + "': no tensor of this format's, number or text");
+    left_out("'" + printable(name) + "': no tensor of this format's, number or text");
   const std::size_t notes = contents.notes.size() - contents.notes.count(kModulesNote);
   if (format_of(to) == Format::kTorch && notes > 0)
     left_out(std::to_string(notes) + " numbers and texts: .pt files get tensors alone");

@@ -7,6 +7,7 @@
 #include "core/standard_streams.hpp"
 #include "tools/contents.hpp"
 #include "tools/convert.hpp"
+#include "tools/printable.hpp"
 #include "tools/safetensors.hpp"
 #include "tools/torch_archives.hpp"
 
@@ -50,7 +51,7 @@ int run(int argc, char** argv) {
     report(contents, argv[1], argv[2]);
     return 0;
   } catch (const std::exception& error) {
-    std::cerr << "kolo checkpoint convert: " << error.what() << "\n";
+    std::cerr << "kolo checkpoint convert: " << printable(error.what(), "\n") << "\n";
     return 2;
   }
 }

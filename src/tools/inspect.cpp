@@ -11,6 +11,7 @@
 #include "checkpoint/reading.hpp"
 #include "core/types.hpp"
 #include "kolo/error.h"
+#include "tools/printable.hpp"
 
 namespace kolo::tools {
 namespace {
@@ -32,6 +33,10 @@ std::vector<std::string> files_in(const std::string& folder) {
     if (name.ends_with(".h5")) paths.emplace_back(folder).append("/").append(name);
   std::sort(paths.begin(), paths.end());
   return paths;
+}
+
+std::string text_of(const Value& value) {
+  return printable(to_string(value), "\n\t");
 }
 
 bool is_about_itself(const std::string& name) {
@@ -60,7 +65,7 @@ bool verify_file(const std::string& path, std::ostream& out) {
       try {
         reader.verify(i);
       } catch (const DataError& error) {
-        out << "damaged  " << error.what() << "\n";
+        out << "damaged  " << printable(error.what()) << "\n";
         is_whole = false;
       }
     }
@@ -70,10 +75,10 @@ bool verify_file(const std::string& path, std::ostream& out) {
     }
     return is_whole;
   } catch (const NewerVersionError& error) {
-    out << "newer    " << error.what() << "\n";
+    out << "newer    " << printable(error.what()) << "\n";
     return false;
   } catch (const DataError& error) {
-    out << "damaged  " << error.what() << "\n";
+    out << "damaged  " << printable(error.what()) << "\n";
     return false;
   }
 }
@@ -128,7 +133,7 @@ std::string difference(const TensorEntry& entry, const std::vector<unsigned char
 int diff_tensors(Reader& left, Reader& right, std::ostream& out) {
   int differences = 0;
   const auto tell = [&](const std::string& name, const std::string& what) {
-    out << name << ": " << what << "\n";
+    out << printable(name) << ": " << what << "\n";
     ++differences;
   };
   const auto only = [&](Reader& one, Reader& other) {
@@ -159,7 +164,7 @@ int diff_values(const Reader& left, const Reader& right, std::ostream& out) {
   int differences = 0;
   const auto shown = [](const Reader& reader, const std::string& name) {
     const auto found = reader.table().values.find(name);
-    return found == reader.table().values.end() ? std::string("nothing") : to_string(found->second);
+    return found == reader.table().values.end() ? "nothing" : text_of(found->second);
   };
   std::map<std::string, Value> all = left.table().values;
   all.insert(right.table().values.begin(), right.table().values.end());
@@ -169,7 +174,7 @@ int diff_values(const Reader& left, const Reader& right, std::ostream& out) {
     const auto other = right.table().values.find(name);
     const bool has_both = one != left.table().values.end() && other != right.table().values.end();
     if (has_both && same(one->second, other->second)) continue;
-    out << name << ": " << shown(left, name) << " and " << shown(right, name) << "\n";
+    out << printable(name) << ": " << shown(left, name) << " and " << shown(right, name) << "\n";
     ++differences;
   }
   return differences;
@@ -196,9 +201,9 @@ int list(const std::string& folder, std::ostream& out) {
           << megabytes(reader.file_size()) << "  " << std::left << std::setw(10) << metric.str()
           << "  " << name << std::right << "\n";
     } catch (const NewerVersionError& error) {
-      out << "     newer  " << error.what() << "\n";
+      out << "     newer  " << printable(error.what()) << "\n";
     } catch (const Error& error) {
-      out << "   damaged  " << error.what() << "\n";
+      out << "   damaged  " << printable(error.what()) << "\n";
     }
   }
   return 0;
@@ -216,10 +221,10 @@ int info(const std::string& path, std::ostream& out) {
   out << "  " << reader.table().tensors.size() << " tensors, " << megabytes(bytes) << "; file "
       << megabytes(reader.file_size()) << "\n\nvalues\n";
   for (const auto& [name, value] : reader.table().values)
-    if (!is_about_itself(name)) out << "  " << name << " = " << to_string(value) << "\n";
+    if (!is_about_itself(name)) out << "  " << printable(name) << " = " << text_of(value) << "\n";
   out << "\ntensors\n";
   for (const TensorEntry& entry : reader.table().tensors) {
-    out << "  " << entry.name << "  " << name_of(entry.type) << to_string(entry.shape)
+    out << "  " << printable(entry.name) << "  " << name_of(entry.type) << to_string(entry.shape)
         << kind_of(entry) << "\n";
   }
   return 0;
@@ -240,7 +245,7 @@ int verify(const std::string& path, std::ostream& out) {
     try {
       if (!verify_file(one, out)) code = std::max(code, 1);
     } catch (const FileError& error) {  // the others are looked at, too
-      out << "unread   " << error.what() << "\n";
+      out << "unread   " << printable(error.what()) << "\n";
       code = kCannotRead;
     }
   }

@@ -14,6 +14,7 @@
 #include "core/ranks.hpp"
 #include "kolo/error.h"
 #include "tools/json_fields.hpp"
+#include "tools/printable.hpp"
 
 namespace kolo::tools {
 namespace {
@@ -131,7 +132,7 @@ class Diagnostician {
                     "No rank waits for another: all that was submitted on some rank was submitted "
                     "on all, and has ended.");
     }
-    for (const std::string& line : lines_) diagnosis_.text += line + "\n";
+    for (const std::string& line : lines_) diagnosis_.text += printable(line) + "\n";
     return diagnosis_;
   }
 
@@ -398,7 +399,7 @@ Flight parse_flight(const std::string& text, const std::string& path) {
   try {
     for (std::string line; std::getline(lines, line);) {
       ++number;
-      const json parsed = json::parse(line);
+      const json parsed = parse_json(line);
       if (number == 1) {
         flight = header_of(parsed);
       } else {

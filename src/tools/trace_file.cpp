@@ -52,12 +52,12 @@ RankTrace read_rank(const std::string& path) {
     is_empty = false;
     const auto is = [&](const char* begin) { return line.rfind(begin, 0) == 0; };
     if (is(R"({"name":"kolo",)")) {
-      trace.header = header_of(json::parse(line).at("args"));
+      trace.header = header_of(parse_json(line).at("args"));
       trace.has_begin = true;
     } else if (is(R"({"ph":"i","name":"clock",)")) {
-      trace.clock.push_back(clock_of(json::parse(line).at("args")));
+      trace.clock.push_back(clock_of(parse_json(line).at("args")));
     } else if (is(R"({"ph":"i","name":"events were lost",)")) {
-      trace.lost += int_at(json::parse(line).at("args"), "events");
+      trace.lost += int_at(parse_json(line).at("args"), "events");
     } else if (is(R"({"name":"kolo_end",)")) {
       trace.complete = true;
     }
@@ -81,8 +81,10 @@ bool for_each_event(const std::string& path, const std::function<void(const std:
       if (line.back() == ',') line.pop_back();
       const bool is_last = !has_end || file.peek() == std::ifstream::traits_type::eof();
       const bool looks_whole = line.size() > 1 && line.front() == '{' && line.back() == '}';
-      if (is_last && !(looks_whole && json::accept(line))) return true;
+      if (is_last && !(looks_whole && parser_sees_all(line) && json::accept(line))) return true;
       if (!looks_whole) throw DataError("is no event");
+      if (!parser_sees_all(line))
+        throw DataError("has zero bytes: a part of the file is lost, or was never written");
       take(line);
     }
     if (!file.eof()) throw FileError(path + ": reading failed");

@@ -24,8 +24,8 @@ struct TraceHeader {
 
 // Calls `take` with each line of a file that is an event, without what separates them; whether it
 // is JSON `take` finds out. Whether the last one is cut off. Throws FileError, and DataError, with
-// the file's name and the line, for a line that is no object and for what `take` throws (DataError,
-// or JSON's exceptions).
+// the file's name and the line, for a line that is no object or has zero bytes, and for what `take`
+// throws (DataError, or JSON's exceptions).
 bool for_each_event(const std::string& path, const std::function<void(const std::string&)>& take);
 
 struct RankTrace {

@@ -1,6 +1,7 @@
 // What `kolo bench allreduce --json` has written.
 #include <cerrno>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -58,10 +59,12 @@ Measured read_rows(const json& report, int ranks) {
 }  // namespace
 
 Measured read_measured(const std::string& path, int ranks) {
-  std::ifstream file(path);
+  std::ifstream file(path, std::ios::binary);
   if (!file) throw FileError(path + ": cannot be read: " + std::generic_category().message(errno));
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (file.bad()) throw FileError(path + ": reading failed");
   try {
-    return read_rows(json::parse(file), ranks);
+    return read_rows(parse_json(text), ranks);
   } catch (const json::exception& error) {
     throw DataError(path + ": is nothing that kolo bench allreduce --json writes: " + error.what());
   } catch (const DataError& error) {

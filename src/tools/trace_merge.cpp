@@ -10,6 +10,7 @@
 
 #include "core/ranks.hpp"
 #include "kolo/error.h"
+#include "tools/printable.hpp"
 #include "tools/trace_align.hpp"
 #include "tools/trace_file.hpp"
 
@@ -55,7 +56,7 @@ void align(std::string& line, const Aligner& aligner) {
 void describe(const RankTrace& trace, const Aligner& aligner, std::ostream& notes) {
   const timeline::ClockFit& fit = aligner.fit();
   const double behind = trace.clock.empty() ? 0 : static_cast<double>(trace.clock.front().offset);
-  notes << "rank " << trace.header.rank << " on " << trace.header.host << ": clock "
+  notes << "rank " << trace.header.rank << " on " << printable(trace.header.host) << ": clock "
         << number("%.3f ms", behind / 1e6) << " behind rank 0's, drift "
         << number("%.2f ppm", fit.drift()) << ", known to "
         << number("%.1f us", static_cast<double>(fit.error()) / 1e3) << " by " << trace.clock.size()

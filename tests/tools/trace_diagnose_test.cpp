@@ -226,6 +226,8 @@ TEST(ParseFlight, RefusesWhatIsNone) {
   EXPECT_THAT(message("x"), HasSubstr("file, line 1: is no flight record"));
   EXPECT_THAT(message("{}"), HasSubstr("kolo_flight"));
   EXPECT_THAT(message(R"({"kolo_flight":2})"), HasSubstr("newer version"));
+  EXPECT_THAT(message(header + std::string(3, '\0')),
+              HasSubstr("file, line 1: is no flight record"));
   EXPECT_THAT(message(header + "\n{}"), HasSubstr("file, line 2: is no flight record of kolo's"));
   std::string other = header;
   other.replace(other.find("\"rank\":0"), 8, "\"rank\":2");

@@ -1,5 +1,7 @@
-// Any files give a merged trace and a report, or a DataError.
+// Any files give a merged trace and a report, or a DataError. What is merged is JSON.
+#include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 
@@ -107,8 +109,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (int rank = 0; rank < 2; ++rank) kolo::tools::write(folder.path(), json, rank);
   const std::string bandwidth = kolo::tools::write_speeds(folder.path(), json);
   std::ostringstream out;
+  std::ostringstream merged;
   try {
-    kolo::tools::merge_traces(folder.path(), out, out);
+    kolo::tools::merge_traces(folder.path(), merged, out);
+    const std::string text = merged.str();
+    if (text.find('\0') != std::string::npos || !nlohmann::json::accept(text)) std::abort();
   } catch (const kolo::DataError&) {
   }
   try {

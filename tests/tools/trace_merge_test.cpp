@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -146,6 +147,38 @@ TEST_F(MergeTest, LeavesOutARankThatHasNotBegun) {
     EXPECT_THAT(notes_, HasSubstr("no timeline of rank 1 is in the folder"));
     EXPECT_THAT(notes_, HasSubstr("timeline-rank-1.json: ends before it has begun"));
   }
+}
+
+// As a page that a machine had no time to write, or that a disk has lost: wherever it lies, what is
+// merged is JSON.
+TEST_F(MergeTest, ZeroesInAFileAreRefused) {
+  write(0, 0);
+  std::string whole;
+  {
+    std::ifstream file(path(0), std::ios::binary);
+    whole.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  int refused = 0;
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    const bool is_between = whole[at] == '\n' || whole[at] == ',';
+    if (!is_between && at % 17 != 0) continue;
+    for (const std::size_t size : {1U, 2U, 512U}) {
+      std::string damaged = whole;
+      for (std::size_t i = at; i < std::min(at + size, whole.size()); ++i) damaged[i] = '\0';
+      std::ofstream(path(0), std::ios::binary) << damaged;
+      std::ostringstream merged;
+      std::ostringstream notes;
+      try {
+        merge_traces(folder_.path(), merged, notes);
+      } catch (const DataError&) {
+        ++refused;
+        continue;
+      }
+      ASSERT_EQ(merged.str().find('\0'), std::string::npos) << size << " zeroes from " << at;
+      ASSERT_TRUE(json::accept(merged.str())) << size << " zeroes from " << at;
+    }
+  }
+  EXPECT_GT(refused, 0);
 }
 
 TEST_F(MergeTest, LeavesEarlierRunsOut) {
