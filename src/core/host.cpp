@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstddef>
 #include <fstream>
 
@@ -13,6 +14,10 @@ std::string host_name() {
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0) return "an unknown host";
   return name.data();
+}
+
+std::string program_name() {
+  return program_invocation_short_name;  // the C library's
 }
 
 std::string boot_id() {

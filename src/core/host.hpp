@@ -8,6 +8,9 @@ namespace kolo {
 // Of this computer, for files that people read.
 std::string host_name();
 
+// Of the program that runs, without its folder.
+std::string program_name();
+
 // What is another one each time a computer has started, and on each computer; "" where Linux does
 // not tell.
 std::string boot_id();

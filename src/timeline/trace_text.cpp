@@ -76,6 +76,8 @@ void TraceText::head(std::string& text) {
   field(text, "size", origin_.size);
   text += ",\"host\":";
   append_json_string(text, origin_.host);
+  text += ",\"program\":";
+  append_json_string(text, origin_.program);
   text += ",\"cores\":";
   append_json_string(text, origin_.cores);
   field(text, "process", origin_.process);

@@ -18,6 +18,7 @@ struct Origin {
   int rank = 0;
   int size = 1;
   std::string host;
+  std::string program;         // its name, without folders
   std::string cores;           // that it may use, as core_list() writes them
   std::int64_t process = 0;    // the kernel's number
   std::int64_t run = 0;        // rank 0's time of day at the start, ns; tells runs apart

@@ -20,7 +20,9 @@ constexpr double kLong = 4;
 // A rank is late for so many steps, or it is chance.
 constexpr std::size_t kWindow = 9;
 constexpr std::size_t kShortest = 5;
-constexpr double kLatePart = 0.05;  // of a step
+constexpr std::size_t kShortestPart = 20;  // of the steps that count; more pieces are no period
+constexpr double kMostlyLate = 0.75;       // of a period's steps; ranks that take turns have half
+constexpr double kLatePart = 0.05;         // of a step
 
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
@@ -281,7 +283,15 @@ class StragglerSearch {
     for (const int rank : analysis_.ranks) {
       std::vector<double> lateness;
       for (const std::size_t place : places_) lateness.push_back(analysis_.lateness[rank][place]);
-      const Pieces pieces = pieces_above(smoothed(lateness), threshold);
+      Pieces pieces = pieces_above(smoothed(lateness), threshold);
+      const auto is_chance = [&](const std::pair<std::size_t, std::size_t>& piece) {
+        const auto begin = lateness.begin() + static_cast<std::ptrdiff_t>(piece.first);
+        const auto end = lateness.begin() + static_cast<std::ptrdiff_t>(piece.second);
+        const auto late = std::count_if(begin, end, [&](double one) { return one > threshold; });
+        return piece.second - piece.first < places_.size() / kShortestPart ||
+               static_cast<double>(late) < kMostlyLate * static_cast<double>(end - begin);
+      };
+      pieces.erase(std::remove_if(pieces.begin(), pieces.end(), is_chance), pieces.end());
       if (!pieces.empty()) look_at(rank, pieces, lateness);
     }
     std::stable_sort(analysis_.stragglers.begin(), analysis_.stragglers.end(),

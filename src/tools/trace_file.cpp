@@ -34,6 +34,7 @@ TraceHeader header_of(const json& args) {
   header.run = integer_at(args, "run");
   header.shift = integer_at(args, "shift_ns");
   header.bucket_bytes = integer_at(args, "fusion_threshold");
+  header.program = args.value("program", "");
   header.cores = args.value("cores", "");
   return header;
 }

@@ -19,7 +19,8 @@ struct TraceHeader {
   std::int64_t run = 0;
   std::int64_t shift = 0;  // nanoseconds; see timeline::Origin
   std::int64_t bucket_bytes = 0;
-  std::string cores;  // that it may use, as "0-3,8"; empty: not known
+  std::string program;  // empty: not known
+  std::string cores;    // that it may use, as "0-3,8"; empty: not known
 };
 
 // Calls `take` with each line of a file that is an event, without what separates them; whether it

@@ -26,6 +26,7 @@ constexpr double kManySmall = 8;    // collectives a step
 constexpr double kFewBuckets = 2;   // a step
 constexpr double kMebibyte = 1 << 20;
 constexpr std::size_t kMostNames = 4;
+constexpr std::size_t kMostPeriods = 2;
 constexpr int kMostCores = 1 << 16;
 
 std::string format(const char* form, double value) {
@@ -95,19 +96,27 @@ class Adviser {
          std::move(text));
   }
 
-  static std::string periods_of(const Straggler& one, std::int64_t first_step) {
-    std::string text;
-    for (std::size_t i = 0; i < std::min(one.periods.size(), kMostNames); ++i) {
-      const Straggler::Period& period = one.periods[i];
-      text += i > 0 ? "; " : "";
-      if (period.first_step > first_step) {
-        text += "since step " + std::to_string(period.first_step) + (period.until_end ? "" : " ");
-      } else if (period.until_end) {
-        text += "all the time";
-      }
-      if (!period.until_end) text += "until step " + std::to_string(period.last_step);
+  std::string periods_of(const Straggler& one, std::int64_t first_step) const {
+    if (one.periods.size() > kMostPeriods) {
+      return "now and then: in " + std::to_string(one.steps) + " of " +
+             std::to_string(analysis_.counted) + " steps";
     }
-    return text + (one.periods.size() > kMostNames ? "; ..." : "");
+    std::string text;
+    for (const Straggler::Period& period : one.periods) {
+      const bool from_begin = period.first_step <= first_step;
+      if (!text.empty()) text += " and ";
+      if (from_begin && period.until_end) {
+        text += "all the time";
+      } else if (period.until_end) {
+        text += "since step " + std::to_string(period.first_step);
+      } else if (from_begin) {
+        text += "until step " + std::to_string(period.last_step);
+      } else {
+        text += "from step " + std::to_string(period.first_step) + " to " +
+                std::to_string(period.last_step);
+      }
+    }
+    return text;
   }
 
   // What the rank costs, a step of the whole job.
@@ -119,10 +128,12 @@ class Adviser {
     const auto begin = std::find(analysis_.counts.begin(), analysis_.counts.end(), true);
     const std::int64_t first =
         analysis_.steps[static_cast<std::size_t>(begin - analysis_.counts.begin())];
-    std::size_t told = 0;
-    for (const Straggler& one : analysis_.stragglers) {
-      if (told == kMostStragglers || part(cost_of(one)) < kLittle) continue;
-      ++told;
+    std::vector<const Straggler*> worth_it;
+    for (const Straggler& one : analysis_.stragglers)
+      if (part(cost_of(one)) >= kLittle) worth_it.push_back(&one);
+    const std::size_t told = std::min(worth_it.size(), kMostStragglers);
+    for (std::size_t i = 0; i < told; ++i) {
+      const Straggler& one = *worth_it[i];
       std::string text =
           "It comes " + time_text(one.late) + " later than most in each step (" +
           percent(part(one.late)) + "), and the others wait for it. Between waiting it works " +
@@ -130,9 +141,9 @@ class Adviser {
           header(one.rank).host +
           " for other processes on its cores (top), a lower clock, a device or a disk that is "
           "slower than the others', and whether its data take longer.";
-      if (told == 1 && analysis_.stragglers.size() > 1) {
-        text += " " + std::to_string(analysis_.stragglers.size()) +
-                " ranks are slow; those that cost most are told.";
+      if (i == 0 && told < worth_it.size()) {
+        text += " " + std::to_string(worth_it.size()) + " ranks are slow; the " +
+                std::to_string(told) + " that cost most are shown.";
       }
       tell(cost_of(one),
            "Rank " + std::to_string(one.rank) + " on " + header(one.rank).host + " is slow, " +

@@ -2,8 +2,10 @@
 #include <boost/program_options.hpp>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -67,17 +69,31 @@ Words parse(int argc, char** argv) {
   return words;
 }
 
+[[noreturn]] void fail_to_write(const std::string& path) {
+  const std::string why = errno == 0 ? "" : ": " + std::generic_category().message(errno);
+  throw kolo::FileError(path + ": cannot be written" + why + "; -o FILE writes elsewhere");
+}
+
+// Before anything is written into it.
+void require_folder(const std::string& folder) {
+  std::error_code error;
+  const std::filesystem::directory_iterator entries(folder, error);
+  if (error) throw kolo::FileError(folder + ": cannot be read: " + error.message());
+}
+
 // Under another name until it is whole. Where it was written to.
 template <typename Write>
 std::string write_file(const std::string& path, const Write& write) {
   const std::string unfinished = path + ".tmp";
   try {
+    errno = 0;
     std::ofstream file(unfinished);
-    if (file) write(file);
+    if (!file) fail_to_write(path);
+    write(file);
+    errno = 0;
     file.close();
-    if (!file) throw kolo::FileError(path + ": cannot be written");
-    if (std::rename(unfinished.c_str(), path.c_str()) == 0) return path;
-    throw kolo::FileError(path + ": cannot be written: " + std::generic_category().message(errno));
+    if (!file || std::rename(unfinished.c_str(), path.c_str()) != 0) fail_to_write(path);
+    return path;
   } catch (...) {
     std::remove(unfinished.c_str());
     throw;
@@ -120,10 +136,12 @@ int diagnose(const Words& words) {
 }
 
 int run(const Words& words) {
-  if (words.command == "merge") return merge(words);
-  if (words.command == "report") return report(words);
-  if (words.command == "diagnose") return diagnose(words);
-  throw UsageError("unknown command '" + words.command + "'");
+  const std::map<std::string, int (*)(const Words&)> commands = {
+      {"merge", merge}, {"report", report}, {"diagnose", diagnose}};
+  const auto command = commands.find(words.command);
+  if (command == commands.end()) throw UsageError("unknown command '" + words.command + "'");
+  require_folder(words.folder);
+  return command->second(words);
 }
 
 }  // namespace

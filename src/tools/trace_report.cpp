@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <string_view>
 
 #include "core/ranks.hpp"
 #include "kolo/error.h"
+#include "tools/printable.hpp"
 #include "tools/report/files.hpp"
 #include "tools/trace_analysis.hpp"
 #include "tools/trace_findings.hpp"
@@ -25,7 +27,8 @@ constexpr std::size_t kLeastBins = 50;
 
 constexpr std::size_t kMostTensors = 25;
 constexpr std::size_t kMostScopes = 10;
-constexpr double kFarOff = 1000;  // microseconds
+constexpr std::size_t kMostHosts = 4;  // that are named
+constexpr double kFarOff = 1000;       // microseconds
 
 // Milliseconds with three decimals; nothing for what is not known.
 json milliseconds(double microseconds) {
@@ -103,6 +106,46 @@ json lateness_over_steps(const Analysis& analysis, const Bins& bins, int rank) {
     }
     return known.empty() ? json(nullptr) : milliseconds(std::max(0.0, median(std::move(known))));
   });
+}
+
+// The job's own words for itself.
+struct Job {
+  std::string program;             // empty: not known
+  std::int64_t started = 0;        // of day, ms; 0: not known
+  std::vector<std::string> hosts;  // each once
+};
+
+Job job_of(const RunActivity& run) {
+  constexpr std::int64_t kMillisecond = 1'000'000;  // ns
+  constexpr std::int64_t kFirst = 946'684'800'000;  // the year 2000; before it no clock was set
+  Job job;
+  for (const auto& [rank, activity] : run.ranks) {
+    const TraceHeader& header = activity.trace.header;
+    if (job.program.empty()) job.program = header.program;
+    job.started = std::max(job.started, header.run / kMillisecond);
+    if (std::find(job.hosts.begin(), job.hosts.end(), header.host) == job.hosts.end())
+      job.hosts.push_back(header.host);
+  }
+  if (job.started < kFirst) job.started = 0;
+  return job;
+}
+
+std::string date_text(std::int64_t milliseconds) {
+  const std::time_t seconds = milliseconds / 1000;
+  std::tm utc{};
+  char text[64];
+  if (gmtime_r(&seconds, &utc) == nullptr) return "";
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &utc)};
+}
+
+// "mnist, started 2026-11-25 21:44 UTC, 4 ranks on node1, node2"
+std::string title_of(const Job& job, int size) {
+  std::string title = job.program.empty() ? "" : job.program + ", ";
+  if (job.started > 0) title += "started " + date_text(job.started) + ", ";
+  title += std::to_string(size) + (size == 1 ? " rank on " : " ranks on ");
+  if (job.hosts.size() > kMostHosts) return title + std::to_string(job.hosts.size()) + " hosts";
+  for (std::size_t i = 0; i < job.hosts.size(); ++i) title += (i > 0 ? ", " : "") + job.hosts[i];
+  return title;
 }
 
 json ranks_json(const RunActivity& run, const Analysis& analysis, const Bins& bins) {
@@ -197,7 +240,9 @@ json data_of(const RunActivity& run, const Analysis& analysis, const Measured& m
              const std::vector<Finding>& findings) {
   const Bins bins = bins_of(analysis);
   json data;
-  data["size"] = run.size;
+  const Job job = job_of(run);
+  data["program"] = job.program;
+  data["title"] = title_of(job, run.size);
   data["step_time"] = milliseconds(analysis.mean.whole());
   data["steps"] = json::array();
   for (std::size_t bin = 0; bin < bins.count; ++bin)
@@ -253,9 +298,11 @@ ReportText report_text(const ReportOptions& options) {
                 "are communicated %.0f %%, waiting while nothing is %.0f %%",
                 mean.compute / whole, mean.overlapped / whole, mean.exposed / whole,
                 mean.waiting / whole);
-  text.words = "a step takes " + time_text(mean.whole()) + ": " + split + "\n";
-  for (const Finding& one : findings) text.words += "- " + one.title + ". " + one.text + "\n";
-  for (const std::string& doubt : doubts(run, analysis)) text.words += doubt + "\n";
+  text.words = printable(title_of(job_of(run), run.size)) + "\na step takes " +
+               time_text(mean.whole()) + ": " + split + "\n";
+  for (const Finding& one : findings)
+    text.words += "- " + printable(one.title + ". " + one.text) + "\n";
+  for (const std::string& doubt : doubts(run, analysis)) text.words += printable(doubt) + "\n";
   return text;
 }
 

@@ -51,6 +51,7 @@ void start_timeline(const std::string& folder, const TimelineOptions& options) {
   origin.rank = topology.rank;
   origin.size = topology.size;
   origin.host = host_name();
+  origin.program = program_name();
   origin.cores = core_list(usable_cores());
   origin.process = ::getpid();
   origin.run = reading.run;

@@ -4,10 +4,16 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <filesystem>
+
 namespace kolo {
 namespace {
 
 using testing::ElementsAre;
+
+TEST(ProgramName, IsThatOfTheFile) {
+  EXPECT_EQ(program_name(), std::filesystem::read_symlink("/proc/self/exe").filename().string());
+}
 
 TEST(Cores, AreListedAsRanges) {
   EXPECT_EQ(core_list({}), "");

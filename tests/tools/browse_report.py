@@ -4,6 +4,7 @@
 The page must be of 4 ranks whose last one becomes slow. Exit code 77: there is no Chromium here.
 """
 import pathlib
+import re
 import sys
 import time
 
@@ -35,6 +36,28 @@ def look(browser, page):
     check("the slow rank is named", "Rank 3 on node2 is slow, since step 601" in text, text)
     shown = browser.run("return document.getElementById('tensor-table').innerText")
     check("names are shown as they are", "layer19</script><b>.weight" in shown, shown)
+
+    job = browser.run("return document.getElementById('job').innerText + ' / ' + document.title")
+    check("the job is named", job == "train, started 2025-11-25 21:44 UTC, 4 ranks on node1, node2 / "
+          "train: where the time of a step goes", job)
+    on_time = browser.run("return document.getElementById('late')._fullData[0].colorscale[0][1]")
+    check("what is on time is white", on_time in ("#ffffff", "rgb(255, 255, 255)"), on_time)
+    rates = browser.run("return [...document.querySelectorAll('#speed .ytick text')].map(t => t.textContent)")
+    check("rates have units", len(rates) >= 2 and all(re.fullmatch(r"[1-9]\d* (B|kB|MB|GB)/s", one) for one in rates), rates)
+    shown = browser.run("return document.body.innerText")
+    check("no number has many zeros", not re.search(r"0\.000", shown), re.findall(r".*0\.000.*", shown))
+    for width in (1400, 500):
+        browser.call("/window/rect", {"width": width, "height": 1000})
+        browser.call("/url", {"url": pathlib.Path(page).resolve().as_uri()})
+        for chart in ("split", "tensors"):
+            room = browser.run("""
+                const of = (selector) => [...document.querySelectorAll('#{0} ' + selector)].map(e => e.getBoundingClientRect());
+                return Math.min(...of('.barlayer .point path').map(r => r.top)) - of('.legend')[0].bottom;""".format(chart))
+            check("{} px: the legend covers no bar of {}".format(width, chart), room >= 0, room)
+        beyond = browser.run("return document.documentElement.scrollWidth - window.innerWidth")
+        check("{} px: the page is no wider".format(width), beyond <= 0, beyond)
+    browser.call("/window/rect", {"width": 1200, "height": 1000})
+    browser.call("/url", {"url": pathlib.Path(page).resolve().as_uri()})
 
     # The slow rank does not wait for others; the first one does.
     waiting = "return document.getElementById('steps').data.find(t => t.name === 'waiting').y.at(-1)"

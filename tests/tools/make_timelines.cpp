@@ -16,6 +16,8 @@ void write(const std::string& folder, int rank, int ranks, int steps) {
   RankTimeline::Settings settings;
   settings.size = ranks;
   settings.host = rank < ranks / 2 ? "node1" : "node2";
+  settings.program = "train";
+  settings.run = 1'764'107'040'000'000'000;  // 2025-11-25 21:44 UTC
   settings.cores = std::to_string(rank);
   settings.ahead = std::int64_t{rank} * 1'000'000'000;
   RankTimeline timeline(rank, settings);

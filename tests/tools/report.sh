@@ -14,6 +14,7 @@ if grep -q "built without plotly.min.js" <<<"$said"; then
   exit 77
 fi
 ((code == 0))
+grep -q "^train, started 2025-11-25 21:44 UTC, 4 ranks on node1, node2$" <<<"$said"
 grep -q "^- Rank 3 on node2 is slow, since step 601" <<<"$said"
 export TMPDIR=$work   # of the browser
 "$here/browse_report.py" "$work/report.html"

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include <cmath>
 #include <functional>
 
@@ -340,6 +342,37 @@ TEST_F(AnalysisTest, TwoOfFourCanBeSlow) {
 TEST_F(AnalysisTest, OneUnluckyStepIsChance) {
   train(3, 60, [](int rank, int step) { return step % 20 == 7 * rank ? 50.0 : 8.0; });
   EXPECT_THAT(analysis().stragglers, IsEmpty());
+}
+
+// Steps of different length, as of texts: now this one is late, now that one.
+TEST_F(AnalysisTest, RanksThatTakeTurnsByChanceAreNotSlow) {
+  for (const int ranks : {2, 4}) {
+    for (const int steps : {30, 300}) {
+      std::mt19937 random(static_cast<unsigned>(ranks * steps));
+      std::vector<double> work;
+      for (int i = 0; i < ranks * (steps + 1); ++i)
+        work.push_back(8 + static_cast<double>(random() % 4000) / 1000);
+      train(ranks, steps, [&](int rank, int step) {
+        return work[static_cast<std::size_t>(step * ranks + rank)];
+      });
+      EXPECT_THAT(analysis().stragglers, IsEmpty()) << ranks << " ranks, " << steps << " steps";
+    }
+  }
+}
+
+// It is slow nonetheless: all of its steps take 4 ms more, and chance 4 ms at most.
+TEST_F(AnalysisTest, ChanceHidesNoSlowRank) {
+  std::mt19937 random(1);
+  std::vector<double> work;
+  for (int i = 0; i < 4 * 301; ++i) work.push_back(8 + static_cast<double>(random() % 4000) / 1000);
+  train(4, 300, [&](int rank, int step) {
+    return work[static_cast<std::size_t>(step * 4 + rank)] + (rank == 2 && step >= 100 ? 4 : 0);
+  });
+  const Analysis analysis = this->analysis();
+  ASSERT_THAT(analysis.stragglers, ElementsAre(Field(&Straggler::rank, 2)));
+  ASSERT_THAT(analysis.stragglers[0].periods, SizeIs(1));
+  EXPECT_NEAR(static_cast<double>(analysis.stragglers[0].periods[0].first_step), 100, 10);
+  EXPECT_TRUE(analysis.stragglers[0].periods[0].until_end);
 }
 
 TEST_F(AnalysisTest, AHalfPercentIsChance) {

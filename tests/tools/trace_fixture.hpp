@@ -16,6 +16,7 @@ class RankTimeline {
   struct Settings {
     int size = 2;
     std::string host = "node";
+    std::string program;
     std::string cores;
     std::int64_t ahead = 0;        // nanoseconds that its clock shows more than rank 0's
     std::int64_t clock_error = 0;  // nanoseconds
@@ -82,6 +83,7 @@ class RankTimeline {
     origin.rank = rank;
     origin.size = settings.size;
     origin.host = settings.host;
+    origin.program = settings.program;
     origin.cores = settings.cores;
     origin.process = kThread;
     origin.run = settings.run;
