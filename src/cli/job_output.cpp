@@ -4,6 +4,8 @@
 
 #include <system_error>
 
+#include "core/terminal.hpp"
+
 namespace kolo::cli {
 
 JobOutput::JobOutput(const OutputOptions& options, int size)
@@ -25,6 +27,12 @@ std::string JobOutput::tag(int rank, bool is_error) const {
     text += is_error ? " stderr" : " stdout";
   }
   return text + "] ";
+}
+
+// Both queues may lead to one terminal.
+void JobOutput::push(OutputQueue& queue, const std::string& text) {
+  if (::isatty(queue.fd()) != 1) return queue.push(text);
+  queue.push(progress_line_.place(text, terminal_columns(queue.fd())));
 }
 
 void JobOutput::keep(const Rendered& rendered) {
@@ -83,7 +91,7 @@ void JobOutput::on_ended(int rank, const Ended& ended) {
   }
   text += how_it_ended(ended);
   if (ended.lost_peer) text += ", after it had lost another rank";
-  err.push(text + "\n");
+  push(err, text + "\n");
 }
 
 void JobOutput::show_launcher_text(bool everything) {
@@ -91,7 +99,7 @@ void JobOutput::show_launcher_text(bool everything) {
     if (!options_.verbose && is_failure_banner(text)) {
       withheld_ += text;
     } else {
-      err.push(text);
+      push(err, text);
     }
   }
   record_.launcher = launcher_text_.report();
@@ -120,6 +128,7 @@ void JobOutput::finish() {
   if (!line_.empty()) on_line(line_);
   line_.clear();
   show_launcher_text(true);
+  err.push(progress_line_.clear());
 }
 
 }  // namespace kolo::cli

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "cli/blame.hpp"
+#include "cli/progress_line.hpp"
 #include "cli/rank_files.hpp"
 #include "cli/render.hpp"
 #include "cli/system.hpp"
@@ -31,8 +33,8 @@ class JobOutput {
   // No more will come: shows what is unfinished.
   void finish();
   // What the launcher said about failed ranks, where kolo run has nothing better to say.
-  void show_withheld() { err.push(std::move(withheld_)); }
-  void say(const std::string& text) { err.push("kolo run: " + text + "\n"); }
+  void show_withheld() { push(err, std::exchange(withheld_, {})); }
+  void say(const std::string& text) { push(err, "kolo run: " + text + "\n"); }
 
   std::optional<Clock::time_point> next_deadline() const { return launcher_text_.next(); }
   bool is_full() const { return out.is_full() || err.is_full(); }
@@ -51,7 +53,8 @@ class JobOutput {
   void on_line(const std::string& line);
   void on_packet(const Packet& packet);
   void on_ended(int rank, const Ended& ended);
-  void show(const Rendered& rendered) { (rendered.is_error ? err : out).push(rendered.text); }
+  void show(const Rendered& rendered) { push(rendered.is_error ? err : out, rendered.text); }
+  void push(OutputQueue& queue, const std::string& text);
   void keep(const Rendered& rendered);
   std::string tag(int rank, bool is_error) const;
 
@@ -59,6 +62,7 @@ class JobOutput {
   Renderer renderer_;
   std::optional<RankFiles> files_;
   Renderer file_renderer_;
+  ProgressLine progress_line_;
   LauncherText launcher_text_;
   JobRecord record_;
   std::string withheld_;  // banners about failed ranks

@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "core/file.hpp"
+#include "core/terminal.hpp"
 #include "kolo/init.h"
 
 namespace kolo {
@@ -38,6 +39,14 @@ std::string duration_text(double seconds) {
   const auto minutes = static_cast<std::int64_t>(std::llround(std::min(seconds, 1e9) / 60));
   if (minutes < 100) return std::to_string(minutes) + " min";
   return std::to_string(minutes / 60) + " h " + std::to_string(minutes % 60) + " min";
+}
+
+// Of a line on the terminal that must not be broken, or only its last part would be drawn anew.
+// What kolo run shows kolo run cuts. Behind the last column some terminals erase what was written
+// there.
+std::string cut(const std::string& line) {
+  const std::size_t columns = terminal_columns(STDERR_FILENO);
+  return columns == 0 ? line : first_columns(line, columns - 1);
 }
 
 // In one piece, so that it is not mixed with others'. Who cannot be told goes on.
@@ -75,7 +84,7 @@ void Progress::update(std::int64_t epoch, std::int64_t step, std::int64_t sample
   if (now - last_ < every_) return;
   const std::string line = text(epoch, step, loss, now);
   // A return after it: the cursor stands at the line's begin, and kolo run shows it at once.
-  say(terminal_ ? line + kEraseRest + "\r" : line + "\n");
+  say(terminal_ ? cut(line) + kEraseRest + "\r" : line + "\n");
   drawn_ = terminal_;
   last_ = now;
   samples_ = 0;

@@ -96,6 +96,25 @@ check "a carriage return ends a line, and the last one needs no end" \
 if python3 -c 'import os; os.openpty()' 2> /dev/null; then
   kolo run -np 1 sh -c '[ -t 1 ] && echo terminal'
   check "programs write line by line, as on a terminal" is "$out" "[0] terminal"
+  # on_narrow.py COMMAND...: on a terminal of 20 columns; prints what the terminal gets.
+  cat > on_narrow.py <<'END'
+import fcntl, os, pty, struct, sys, termios
+child, terminal = pty.fork()
+if child == 0:
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("4H", 24, 20, 0, 0))
+    os.execv(sys.argv[1], sys.argv[1:])
+while True:
+    try:
+        part = os.read(terminal, 4096)
+    except OSError:  # how a terminal ends
+        break
+    sys.stdout.buffer.write(part)
+os.waitpid(child, 0)
+END
+  timeout 60 python3 on_narrow.py "$bin/kolo" run -np 1 sh -c \
+    'printf "epoch 1, step 2, 3 images/s\033[K\r" >&2; echo hello >&2; printf "epoch 2, step 2, 3 images/s\033[K\r" >&2' > narrow.txt
+  check "a progress line is cut to the terminal, and erased before other lines and at the end" is "$(od -c < narrow.txt)" \
+    "$(printf '[0] epoch 1, step 2\033[K\r\033[K[0] hello\r\n[0] epoch 2, step 2\033[K\r\033[K' | od -c)"
 else
   echo "skipped: programs write line by line, as on a terminal (this system gives no pseudo-terminals)"
 fi

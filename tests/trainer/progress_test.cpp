@@ -1,7 +1,11 @@
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kolo/progress.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <regex>
@@ -96,6 +100,53 @@ TEST(Progress, OnATerminalItIsDrawnAnew) {
   EXPECT_TRUE(std::regex_match(
       said, std::regex("epoch [^\n\r]* left\x1b\\[K\repoch [^\n\r]* left\x1b\\[K\r\x1b\\[K\r")))
       << said;
+}
+
+// A terminal of so many columns as standard error.
+class TerminalAsError {
+ public:
+  explicit TerminalAsError(unsigned short columns)
+      : terminal_(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)), before_(::dup(STDERR_FILENO)) {
+    if (terminal_ < 0 || ::grantpt(terminal_) != 0 || ::unlockpt(terminal_) != 0) return;
+    std::array<char, 128> name{};
+    if (::ptsname_r(terminal_, name.data(), name.size()) != 0) return;
+    other_ = ::open(name.data(), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    const winsize size{24, columns, 0, 0};
+    works_ = other_ >= 0 && ::ioctl(other_, TIOCSWINSZ, &size) == 0 &&
+             ::dup2(other_, STDERR_FILENO) >= 0;
+  }
+  ~TerminalAsError() {
+    ::dup2(before_, STDERR_FILENO);
+    for (const int descriptor : {before_, other_, terminal_}) ::close(descriptor);
+  }
+  TerminalAsError(const TerminalAsError&) = delete;
+  TerminalAsError& operator=(const TerminalAsError&) = delete;
+
+  bool works() const { return works_; }
+  std::string written() const {
+    std::array<char, 4096> bytes{};
+    const ssize_t count = ::read(terminal_, bytes.data(), bytes.size());
+    return {bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))};
+  }
+
+ private:
+  const int terminal_;
+  const int before_;
+  int other_ = -1;
+  bool works_ = false;
+};
+
+// Else only its last part would be drawn anew.
+TEST(Progress, OnANarrowTerminalItIsCut) {
+  const TerminalAsError terminal(20);
+  if (!terminal.works()) GTEST_SKIP() << "this system gives no pseudo-terminals";
+  {
+    Progress progress(options());
+    progress.update(1, 1, 1, 1);
+    wait();
+    progress.update(1, 2, 1, 1);
+  }
+  EXPECT_EQ(terminal.written(), "epoch 1/3, step 2/2\x1b[K\r\x1b[K\r");
 }
 
 }  // namespace
