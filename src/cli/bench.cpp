@@ -46,9 +46,12 @@ Arguments run_arguments(const std::string& name, const Arguments& rest) {
 }  // namespace
 
 std::string bench_intro() {
-  return "Usage: kolo bench NAME [-np N] [options] [options of the benchmark]\n\n"
+  return "Usage: kolo bench NAME [-np N] [options] [options of the benchmark] [--json FILE]\n\n"
          "Benchmarks:\n"
+         "  allocate    memory for tensors, by size and threads, beside LibTorch's own allocator\n"
          "  allreduce   allreduce of 4 B to 256 MB, beside MPI_Allreduce\n"
+         "  checkpoint  saving and restoring a state, beside write(), torch::save() and\n"
+         "              torch.distributed.checkpoint\n"
          "  device      on a GPU: packing a model's gradients, and what a step takes the host\n"
          "  gradients   reducing a model's gradients (--model resnet50), beside plain MPI and\n"
          "              LibTorch's own reducer\n"
@@ -58,7 +61,8 @@ std::string bench_intro() {
          "  train       the MNIST network, beside processes that do not communicate\n"
          "  tune        the algorithms for an allreduce over messages; writes a table\n"
          "With --python PATH allreduce, gradients and operations measure torch.distributed over\n"
-         "gloo, and allreduce, gradients and negotiate Horovod, if that Python has it.\n\n"
+         "gloo, checkpoint torch.distributed.checkpoint, and allreduce, gradients and negotiate\n"
+         "Horovod, if that Python has it.\n\n"
          "'kolo bench NAME --help' lists the options of a benchmark; every one knows --json "
          "FILE.\n\n";
 }
@@ -69,7 +73,7 @@ po::options_description bench_option_table() {
   add("np,n", po::value<std::string>()->default_value("2")->value_name("N"), "ranks; -np N too");
   add("host,H", po::value<std::string>()->value_name("HOST:SLOTS,..."), "hosts");
   add("hostfile", po::value<std::string>()->value_name("FILE"), "hosts from a file");
-  add("bind-to", po::value<std::string>()->value_name("WHAT"), "core, none, ...");
+  add("bind-to", po::value<std::string>()->value_name("core|socket|numa|none"), "as of kolo run");
   add("threads-per-rank", po::value<std::string>()->value_name("T"), "threads of each rank");
   add("mpirun", po::value<std::string>()->value_name("PATH"), "the launcher");
   add("allow-run-as-root", po::bool_switch(), "run although you are root");

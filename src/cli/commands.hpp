@@ -5,6 +5,7 @@
 #include <boost/program_options/options_description.hpp>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kolo::cli {
@@ -28,6 +29,11 @@ struct Command {
   std::function<std::string()> intro;
   // Empty function: the intro tells them.
   std::function<boost::program_options::options_description()> options;
+  // For the man page: exit codes and when; command lines and what they do.
+  std::vector<std::pair<std::string, std::string>> exit_status = {};
+  std::vector<std::pair<std::string, std::string>> examples = {};
+  // Whether a program with words of its own comes after the options.
+  bool has_program = false;
 };
 // The one table: what `kolo` dispatches, help, man pages and completion come from it.
 const std::vector<Command>& commands();

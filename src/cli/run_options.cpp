@@ -114,9 +114,9 @@ po::options_description run_option_table() {
   add("threads-per-rank", po::value<int>()->default_value(0)->value_name("T"),
       "OMP_NUM_THREADS and MKL_NUM_THREADS of each rank, unless you have set them (0: cores of the "
       "node / ranks on it)");
-  add("bind-to", po::value<std::string>()->value_name("WHAT"),
-      "bind ranks as mpirun does: core, socket, numa, none (default: each rank to cores of its "
-      "own, if this host has enough)");
+  add("bind-to", po::value<std::string>()->value_name("core|socket|numa|none"),
+      "bind ranks as mpirun does (default: each rank to cores of its own, if this host has "
+      "enough)");
   add("no-prefix", po::bool_switch(), "do not begin each line with its rank");
   add("tag-output", po::bool_switch(), "begin each line with its rank, host and stream");
   add("output-dir", po::value<std::string>()->value_name("DIR"),

@@ -453,6 +453,8 @@ for topic in run doctor slurm bench checkpoint trace dump; do
   check "kolo help $topic says the same" is "$out" "$asked"
   kolo help man "$topic"
   check "and there is a man page" has "$out" ".TH KOLO"
+  check "with exit codes" has "$out" ".SH EXIT STATUS"
+  check "and examples" has "$out" ".SH EXAMPLES"
 done
 kolo help completion
 completed() { # completed WORD..: what bash offers for the last one
@@ -460,13 +462,33 @@ completed() { # completed WORD..: what bash offers for the last one
   bash -c '. ./completion.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _kolo; echo ${COMPREPLY[*]}' bash "$@"
 }
 check "completion of commands" is "$(completed kolo d)" "doctor dump"
-check "of options" is "$(completed kolo run --time)" "--timestamp --timeline --timeout"
-check "of kolorun's" is "$(completed kolorun --time)" "--timestamp --timeline --timeout"
+check "of options" is "$(completed kolo run --time)" "--timeline --timeout --timestamp"
+check "of kolorun's" is "$(completed kolorun --time)" "--timeline --timeout --timestamp"
 check "of words" is "$(completed kolo trace m)" "merge"
 check "of files" is "$(completed kolo run ./completion)" "./completion.bash"
 check "of nothing" is "$(completed kolo run --nonsense)" ""
+check "of a value" is "$(completed kolo run -np 2 --bind-to '')" "core socket numa none"
+check "of a value's begin" is "$(completed kolo run --bind-to = so)" "socket"
+check "of a value behind =" is "$(completed kolo run --bind-to =)" "core socket numa none"
+check "of a file" is "$(completed kolo run --hostfile ./completion)" "./completion.bash"
+check "of a number: nothing" is "$(completed kolo run -np '')" ""
+check "of a program's words: files alone" is "$(completed kolo run -np 2 prog ./completion)" "./completion.bash"
+check "and no options of kolo's" is "$(completed kolo run -np 2 prog --time)" ""
+check "nor behind --" is "$(completed kolo run -np 2 -- --time)" ""
+check "of a batch script's options" is "$(completed kolo slurm script --gpus)" "--gpus-per-node"
+check "of the doctor's options" is "$(completed kolo doctor --j)" "--job --json"
+check "of benchmarks" is "$(completed kolo bench al)" "allocate allreduce"
+check "of a benchmark's options" is "$(completed kolo bench allreduce --ho)" "--host --hostfile"
+check "of a timeline's folder" is "$(completed kolo trace report ./completion)" "./completion.bash"
+kolo --help
+check "help names the report" has "$out" "report where the time goes"
 kolo bench --help
-check "bench lists its benchmarks" has "$out" "gradients"
+benchmarks() { grep -oE '^  [a-z]+  ' | sort | tr -d ' \n'; }
+listed=$(benchmarks <<< "$out")
+check "bench lists its benchmarks" has "$listed" "gradients"
+if [ -x "$bin/kolo-bench" ]; then
+  check "all that kolo-bench has" is "$listed" "$("$bin/kolo-bench" --help | benchmarks)"
+fi
 
 # Launchers that misbehave.
 launcher() { printf '#!/bin/sh\ncase $1 in --version) echo "mpirun (Open MPI) 5.0.0"; exit 0 ;; esac\n%s\n' "$1" > mpirun; chmod +x mpirun; }
