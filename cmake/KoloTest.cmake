@@ -19,17 +19,35 @@ function(kolo_test name)
   gtest_discover_tests(${name} PROPERTIES TIMEOUT ${ARG_TIMEOUT} DISCOVERY_TIMEOUT 60)
 endfunction()
 
-# add_mpi_test(NAME SOURCES... RANKS 1 2 3 4): a GoogleTest program that runs whole under MPI, once
-# for each number of ranks. tests/mpi_main.cpp makes a failure on any rank fail the test and shows
-# that rank's output.
+# MPI's libraries without its header's folder.
+add_library(kolo_mpi_libraries INTERFACE)
+target_link_libraries(kolo_mpi_libraries INTERFACE $<LINK_ONLY:MPI::MPI_C>)
+
+# kolo_calls_mpi(SOURCES...): these sources include <mpi.h>. The others of their target are compiled without its folder, so
+# that the compiler cache finds them again in a build with another MPI.
+function(kolo_calls_mpi)
+  set(options ${MPI_C_COMPILE_OPTIONS})
+  foreach(folder IN LISTS MPI_C_INCLUDE_DIRS)
+    list(APPEND options "-isystem${folder}")
+  endforeach()
+  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS ${options})
+  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_DEFINITIONS ${MPI_C_COMPILE_DEFINITIONS} OMPI_SKIP_MPICXX=1 MPICH_SKIP_MPICXX=1)
+endfunction()
+
+# add_mpi_test(NAME SOURCES... [CALLS_MPI SOURCES...] RANKS 1 2 3 4): a GoogleTest program that runs whole under MPI, once
+# for each number of ranks. The sources after CALLS_MPI are those that include <mpi.h>. tests/mpi_main.cpp makes a
+# failure on any rank fail the test and shows that rank's output.
 function(add_mpi_test name)
-  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "RANKS;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "TIMEOUT" "RANKS;SOURCES;CALLS_MPI" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
-  add_executable(${name} ${ARG_SOURCES} $<TARGET_OBJECTS:kolo_mpi_main>)
+  if(ARG_CALLS_MPI)
+    kolo_calls_mpi(${ARG_CALLS_MPI})
+  endif()
+  add_executable(${name} ${ARG_SOURCES} ${ARG_CALLS_MPI} $<TARGET_OBJECTS:kolo_mpi_main>)
   target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests")
-  target_link_libraries(${name} PRIVATE kolo MPI::MPI_C GTest::gmock GTest::gtest)
+  target_link_libraries(${name} PRIVATE kolo kolo_mpi_libraries GTest::gmock GTest::gtest)
   kolo_warnings(${name})
   if(ARG_TORCH)
     target_precompile_headers(${name} REUSE_FROM kolo_torch_pch)
