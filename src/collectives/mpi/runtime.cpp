@@ -168,21 +168,7 @@ Status gather_on_node(MpiParent given, const std::string& text, std::vector<std:
   int code =
       MPI_Comm_split_type(comm_of(given), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node.comm);
   if (Status s = check_mpi(code, "MPI_Comm_split_type"); !s.is_ok()) return s;
-  const auto length = static_cast<int>(text.size());
-  std::vector<int> lengths;
-  if (Status s = gather_number(MpiParent{&node.comm}, length, lengths); !s.is_ok()) return s;
-  std::vector<int> begins(lengths.size());
-  std::exclusive_scan(lengths.begin(), lengths.end(), begins.begin(), 0);
-  std::string all(static_cast<std::size_t>(begins.back() + lengths.back()), ' ');
-  code = MPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), begins.data(),
-                        MPI_CHAR, node.comm);
-  if (Status s = check_mpi(code, "MPI_Allgatherv"); !s.is_ok()) return s;
-  texts.clear();
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    texts.push_back(
-        all.substr(static_cast<std::size_t>(begins[i]), static_cast<std::size_t>(lengths[i])));
-  }
-  return Status::ok();
+  return gather_texts(MpiParent{&node.comm}, text, texts);
 }
 
 Status share_text(MpiParent given, std::string& text) {
