@@ -67,7 +67,7 @@ check "array.sbatch gives each task its line, and starts one of them again" \
 words runs/2 --lr 1.0 --name 2
 words runs/2 --lr 1.0 --name 2"
 job "$work/slow-saver.log" --nodes=2 --ntasks-per-node=1 --cpus-per-task=1 "$source/slurm/cpu.sbatch" \
-  sh -c '[ "$SLURM_RESTART_COUNT" ] && exit; [ "$SLURM_PROCID" = 0 ] && exit 75; sleep 8; echo saved; exit 75'
+  sh -c '[ "$SLURM_RESTART_COUNT" ] && exit; [ "$SLURM_PROCID" = 0 ] && exit 75; sleep 3; echo saved; exit 75'
 check "a rank that has saved its state ends none that still saves" is "$end $(grep -c ': saved' "$log")" "COMPLETED 1 1"
 job "$work/array-nodes.log" --array=1 --nodes=2 "$source/slurm/array.sbatch" "$work/settings.txt" "$ranks"
 check "array.sbatch on two nodes" is "$end $(printed "$log")" "COMPLETED 0 $(expected 2 1 1 none)"
@@ -185,9 +185,9 @@ KOLO_SLURM=$work/user/slurm slurm setpriv --reuid=65534 --clear-groups "$work/us
 check "kolo slurm knows a hidden partition" is "$code $(grep -c -- '--partition=hidden' "$log")" "0 1"
 unset KOLO_SLURM
 
-# Awaited in the end: the second rank works on for more than a minute after the first has ended.
-submit "$work/long.log" --nodes=1 --ntasks-per-node=2 --cpus-per-task=1 --mem-per-cpu=100 "$source/slurm/cpu.sbatch" \
-  sh -c '[ "$SLURM_PROCID" = 0 ] || { sleep 65 && echo has worked; }'
+# Awaited in the end: the second rank works on after the first has ended, though srun is set up to end it soon (WaitTime).
+SLURM_WAIT=2 submit "$work/long.log" --nodes=1 --ntasks-per-node=2 --cpus-per-task=1 --mem-per-cpu=100 "$source/slurm/cpu.sbatch" \
+  sh -c '[ "$SLURM_PROCID" = 0 ] || { sleep 6 && echo has worked; }'
 long=$id long_log=$log
 
 # The module of an installed kolo, with both programs that load modules.
