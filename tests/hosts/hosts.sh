@@ -6,6 +6,7 @@
 #   hosts.sh on DIR HOST CMD..  runs CMD there, in the present folder
 #   hosts.sh agent HOST CMD..   the same with DIR from KOLO_HOSTS and the words joined, as ssh does
 #   hosts.sh cut DIR HOST       a power cut: nothing runs there any more, and nobody is told;  hosts.sh mend DIR HOST
+#   hosts.sh kill DIR HOST      nothing runs there any more, and the network tells who had a connection
 #   hosts.sh down DIR
 set -euo pipefail
 
@@ -82,6 +83,7 @@ case $command in
     inside "$3" ip link set eth0 down
     kill_in "$(holder "$3")" "$(holder "$3")"
     ;;
+  kill) kill_in "$(holder "$3")" "$(holder "$3")" ;;
   mend) inside "$3" ip link set eth0 up ;;
   down) down ;;
   *) exit 2 ;;

@@ -4,6 +4,7 @@
 #   cluster.sh up DIR N          N nodes that claim 48 CPUs and 6 "GPUs" each; partitions ml, gpu2, short, preemptor, hidden
 #   cluster.sh on DIR CMD..      runs CMD on the head, in the present folder: sbatch, squeue, ...
 #   cluster.sh cut DIR NODE      a power cut;  cluster.sh mend DIR NODE
+#   cluster.sh kill DIR NODE     ends all that runs there, slurmd too, so that the network tells who had a connection
 #   cluster.sh down DIR
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -48,7 +49,8 @@ AccountingStorageType=accounting_storage/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 SchedulerType=sched/backfill
-SchedulerParameters=sched_min_interval=0,bf_interval=1
+# Else a requeued job may wait a minute for the scheduler.
+SchedulerParameters=sched_min_interval=0,sched_interval=1,bf_interval=1
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 MpiDefault=none
@@ -56,7 +58,8 @@ PropagateResourceLimits=NONE
 SlurmdParameters=config_overrides
 ReturnToService=2
 EnforcePartLimits=ALL
-SlurmdTimeout=8
+# Slurm gives up no node by itself: scontrol update nodename=node2 state=down reason=lost.
+SlurmdTimeout=300
 KillWait=3
 # What a rank's end must not do to the others, though clusters are set up so.
 KillOnBadExit=1
@@ -99,7 +102,7 @@ export SLURM_CONF=$dir/etc/slurm.conf
 case $command in
   up) up "$3" ;;
   on) on head "${@:3}" ;;
-  cut) "$hosts" cut "$dir/hosts" "$3" ;;
+  cut | kill) "$hosts" "$command" "$dir/hosts" "$3" ;;
   mend)
     "$hosts" mend "$dir/hosts" "$3"
     on "$3" slurmd -N "$3"

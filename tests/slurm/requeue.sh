@@ -53,7 +53,7 @@ await_progress 2
 preempt
 await_progress 3
 "$here/cluster.sh" cut "$work/cluster" node2
-sleep 3  # shorter than Slurm takes to give it up
+sleep 1
 "$here/cluster.sh" mend "$work/cluster" node2
 await 180
 interrupted 3
@@ -66,12 +66,13 @@ slurm scancel --signal=TERM "$id"
 await_progress 2
 preempt
 await_progress 3
-"$here/cluster.sh" cut "$work/cluster" node2
-# The ranks fail at once, long before Slurm gives the node up. A job that was requeued before would have lost its GPUs.
+"$here/cluster.sh" kill "$work/cluster" node2  # of a cut mpirun would not hear
+# A job that is requeued before Slurm gives the node up loses its GPUs.
 for ((i = 0; i < 600; ++i)); do
-  [[ $(slurm sinfo --noheader --Node --nodes=node2 --partition=ml --format=%T) == down* ]] && break
+  ! grep -qE 'node2 was lost(: it is requeued|[.] Waiting until Slurm gives up node2, too)' "$log" || break
   sleep 0.1
 done
+slurm scontrol update nodename=node2 state=down reason=lost
 "$here/cluster.sh" mend "$work/cluster" node2
 await 180
 interrupted 3
@@ -83,15 +84,16 @@ half=(--gres=gpu:2 --mem=1000)
 train limit 4 "${half[@]}" --time=1 --signal=B:USR1@25
 limited=$id limited_log=$log
 
-# A user's scancel is no preemption.
+# A user's scancel is no preemption. A job that was requeued all the same would have started again at the end of this test.
+cancelled=()
 for launcher in srun mpirun; do
   export KOLO_LAUNCHER=$launcher
   train "cancelled-$launcher" 16 "${half[@]}"
   await_progress 1
   slurm scancel "$id"
   await 30
-  sleep 8  # a job that was requeued would have started by now
-  check "$launcher: a job that is cancelled ends" is "$end, $(state_of "$id")" "CANCELLED 0, CANCELLED 0"
+  check "$launcher: a job that is cancelled ends" is "$end" "CANCELLED 0"
+  cancelled+=("$id")
 done
 
 # Failures.
@@ -129,6 +131,8 @@ check "it is requeued when all have answered" is "$(why_requeued)" "$saved"
 
 id=$limited log=$limited_log
 await 300
+for id in "${cancelled[@]}"; do check "and is left alone: job $id" is "$(state_of "$id")" "CANCELLED 0"; done
+id=$limited
 check "a time limit" is "${end%% *} $((${end##* } > 0))" "COMPLETED 1"
 check "each time the job has saved its state" is "$(grep -c 'it has saved its state: it is requeued' "$log")" "${end##* }"
 check "it ends with the same bits" cmp "$work/whole-4-out/mnist_cnn.pt" "$work/limit-out/mnist_cnn.pt"

@@ -76,7 +76,7 @@ run() {
   shift
   printf '%s\n' "$@" > "$FAKE/states"
   end=0
-  env PATH="$work/bin:$PATH" SLURM_JOB_ID=7 SLURM_JOB_NODELIST='n[1-2]' SLURMD_NODENAME=n1 SLURM_EXPORT_ENV=NONE SRUN_EXPORT_ENV=NONE \
+  env PATH="$work/bin:$PATH" SLURM_JOB_ID=7 SLURM_JOB_NODELIST='n[1-2]' SLURM_JOB_NUM_NODES="${nodes:-2}" SLURMD_NODENAME=n1 SLURM_EXPORT_ENV=NONE SRUN_EXPORT_ENV=NONE \
     KOLO_DOCTOR=no KOLO_LAUNCHER="$launcher" KOLO_MODULES='' timeout 60 bash -c ". $source/slurm/job.sh; job sh -c '$program'" > "$log" 2>&1 || end=$?
 }
 requeued() { [[ $end == 75 && $(cat "$FAKE/done" 2> /dev/null) == requeued ]] && grep -q "$1: it is requeued" "$log"; }
@@ -153,6 +153,13 @@ loses_n2 'DOWN*'
 touch "$FAKE/down.n1"
 run "exit 3" "RUNNING 0"
 check "or this node started nothing" requeued "and n2 was lost"
+
+fresh
+nodes=17 run "exit 75" "RUNNING 0"
+check "many nodes are asked in one step" is "$(grep -c -- '--overlap' "$FAKE/srun") $(grep -c -- '--nodes=17 .*--nodelist=n\[1-2\]' "$FAKE/srun")" "1 1"
+loses_n2 'MIXED*' 'DOWN*'
+nodes=17 run "exit 3" "RUNNING 0"
+check "and each where one is lost" requeued "and n2 was lost"
 
 # A step that could not be created is not the program's fault.
 for launcher in srun mpirun; do
