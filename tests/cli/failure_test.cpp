@@ -93,7 +93,7 @@ TEST(Verdict, IsTheFirstRankThatReported) {
 
 TEST(Verdict, BelievesTheLauncherOnARankThatDidNotReport) {
   JobRecord record;
-  record.started[1] = {"b", 7, 0};
+  record.started[1] = {"b", 7, 0, {}};
   record.ends = {failure(2, "a", 100, false, 5)};
   record.launcher = LauncherReport{1, "ended without MPI_Finalize", false};
   ASSERT_TRUE(verdict(record));
