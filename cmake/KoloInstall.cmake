@@ -45,7 +45,8 @@ foreach(program kolo_cli kolo_rank kolo_doctor kolo_bench kolo_checkpoint_tool k
   endif()
 endforeach()
 install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\" -E create_symlink kolo
-  \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/kolorun\")")
+  \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/kolorun\")
+  list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_BINDIR}/kolorun\")")
 
 # The modulefile, for Lmod and Environment Modules alike.
 set(KOLO_MODULE_PREREQS "" CACHE STRING "Modules that kolo's own demands, as openmpi/5.0;cuda/13.0")
@@ -80,6 +81,8 @@ if(TARGET kolo_manuals)
   endforeach()
 endif()
 
+install(FILES LICENSE packaging/debian/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
 install(FILES slurm/job.sh slurm/site.env slurm/ml.sbatch slurm/gpu2.sbatch slurm/cpu.sbatch slurm/array.sbatch
   DESTINATION ${CMAKE_INSTALL_DATADIR}/kolo/slurm)
 install(PROGRAMS slurm/interactive.sh DESTINATION ${CMAKE_INSTALL_DATADIR}/kolo/slurm)
@@ -96,6 +99,7 @@ install(FILES "${CMAKE_BINARY_DIR}/koloConfig.cmake" "${CMAKE_BINARY_DIR}/koloCo
 # MPI they were built with they expect at the same place.
 set(CPACK_GENERATOR "TGZ;DEB")
 set(CPACK_PACKAGE_VENDOR "kolo")
+set(CPACK_RESOURCE_FILE_LICENSE "${PROJECT_SOURCE_DIR}/LICENSE")
 set(CPACK_PACKAGE_CONTACT "the authors of kolo")
 set(CPACK_PACKAGE_FILE_NAME "kolo-${PROJECT_VERSION}-${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR}")
 set(CPACK_PACKAGE_DIRECTORY "${CMAKE_BINARY_DIR}/packages")

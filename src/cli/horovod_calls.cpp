@@ -299,16 +299,19 @@ HorovodSection elastic() {
            "State.on_reset, State.reset",
            "not yet", ""},
           {"class", "elastic.ElasticSampler", "`DistributedSampler`",
-           "For a number of ranks that stays."},
+           "After a restart with another number of ranks what is left of an epoch is shared out "
+           "anew: see `load`."},
           {"argument", "dataset of elastic.ElasticSampler", "`dataset_size`", ""},
           {"argument", "shuffle, seed of elastic.ElasticSampler", "`shuffle`, `seed`", ""},
           {"method", "elastic.ElasticSampler.set_epoch", "`set_epoch(epoch)`",
            "Not needed: the data loader goes on to the next epoch by itself."},
           {"method", "elastic.ElasticSampler.record_batch", "none", "The sampler counts itself."},
           {"method", "elastic.ElasticSampler.state_dict, elastic.ElasticSampler.load_state_dict",
-           "`save(archive)`, `load(archive)`", "With the same number of ranks."},
-          {"method", "elastic.ElasticSampler.reset", "not yet",
-           "Samples cannot be shared out anew among other ranks."},
+           "`save(archive)`, `load(archive)`",
+           "What one rank saved, all ranks of a job of any size may load."},
+          {"method", "elastic.ElasticSampler.reset", "`load(archive)`",
+           "The samples that are left are shared out among the new ranks when a checkpoint is "
+           "loaded; a running job keeps its ranks."},
       }};
 }
 

@@ -21,10 +21,22 @@ use() {
   echo "$2: right"
 }
 
+# The licence is in both, and where Debian looks for it.
+tar tzf "$work"/packages/kolo-*.tar.gz | grep -qx 'kolo-[^/]*/share/doc/kolo/LICENSE'
+dpkg-deb --fsys-tarfile "$work"/packages/kolo-*.deb | tar xO ./usr/share/doc/kolo/LICENSE | cmp - "$source/LICENSE"
+dpkg-deb --fsys-tarfile "$work"/packages/kolo-*.deb | tar xO ./usr/share/doc/kolo/copyright | grep -qx 'License: Apache-2.0'
+echo "licence: right"
+
 mkdir "$work/unpacked"
 tar xzf "$work"/packages/kolo-*.tar.gz -C "$work/unpacked"
 mv "$work"/unpacked/kolo-* "$work/moved"
 use "$work/moved" archive -DCMAKE_PREFIX_PATH="$work/moved"
+
+# Uninstalling as docs/installation.md says.
+quietly "$cmake" --install "$build" --prefix "$work/removed"
+xargs -d '\n' rm < "$build/install_manifest.txt"
+[[ -z $(find "$work/removed" ! -type d) ]]
+echo "uninstalling: right"
 
 if command -v pkg-config > /dev/null; then
   export PKG_CONFIG_PATH=$work/moved/lib/pkgconfig

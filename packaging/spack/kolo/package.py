@@ -7,6 +7,8 @@ class Kolo(CMakePackage):
 
     homepage = "https://kolo.example"  # Spack wants one; there is none yet
 
+    license("Apache-2.0")
+
     version("0.1.0")
 
     variant("tests", default=False, description="Build the tests")
