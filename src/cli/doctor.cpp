@@ -4,6 +4,7 @@
 
 #include <boost/program_options.hpp>
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <system_error>
@@ -17,6 +18,7 @@
 #include "cli/session_folder.hpp"
 #include "cli/system.hpp"
 #include "cli/usage_error.hpp"
+#include "core/variables.hpp"
 
 namespace po = boost::program_options;
 
@@ -92,16 +94,40 @@ void append(std::vector<Finding>& all, const std::vector<Finding>& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-void examine_mpi(const DoctorOptions& options, const Lookup& environment, Sections& sections,
-                 std::vector<Finding>& findings) {
-  Launcher launcher;
+// What the dynamic linker finds for this program's helper, which needs what kolo's library needs.
+Loaded trace_libraries(const DoctorOptions& options) {
   try {
-    launcher = identify_launcher(find_launcher(options.mpirun, environment));
-  } catch (const std::exception& error) {
-    findings.push_back({true, error.what(), "kolo run cannot start ranks",
-                        "run scripts/setup, load your cluster's MPI module, or set KOLO_MPIRUN"});
-    return;
+    const CommandResult traced =
+        run_captured({own_directory() + "/kolo-doctor"}, {{"LD_TRACE_LOADED_OBJECTS", "1"}},
+                     options.timeout_seconds);
+    if (traced.code != -1) return parse_loaded(traced.output);
+    return {"the dynamic linker has not found them within the time", ""};
+  } catch (const std::system_error& error) {
+    return {error.what(), ""};
   }
+}
+
+std::string library_version(const DoctorOptions& options) {
+  const Probe probe =
+      run_probe({own_directory() + "/kolo-doctor", "library"}, options.timeout_seconds);
+  const auto found = probe.values.find("mpi.library");
+  return found == probe.values.end() ? "" : found->second;
+}
+
+MpiParts parts_of(const Launcher& launcher, const std::string& library) {
+  return {launcher.kind, launcher.path + " (" + launcher.version + ")", library, false};
+}
+
+// The one that users who write mpirun would start.
+void examine_path(const Launcher& used, const std::string& library, const Lookup& environment,
+                  std::vector<Finding>& findings) {
+  const FoundProgram found = find_program("mpirun", environment("PATH").value_or(""));
+  std::error_code error;
+  if (found.error != 0 || std::filesystem::equivalent(found.path, used.path, error)) return;
+  append(findings, judge_other_launcher(parts_of(identify_launcher(found.path), library)));
+}
+
+LaunchPlan plan_trial(const Launcher& launcher, const Lookup& environment) {
   LaunchRequest request;
   request.mpirun = launcher.path;
   request.kind = launcher.kind;
@@ -118,13 +144,44 @@ void examine_mpi(const DoctorOptions& options, const Lookup& environment, Sectio
   }
   LaunchPlan plan = plan_launcher(request);
   plan.command.insert(plan.command.end(), {own_directory() + "/kolo-doctor", "mpi"});
-  Rows rows = {{"launcher", launcher.path + ": " + launcher.version}, {"tried", shell_line(plan)}};
+  return plan;
+}
+
+void examine_mpi(const DoctorOptions& options, const Lookup& environment, bool is_other_library,
+                 Sections& sections, std::vector<Finding>& findings) {
+  Launcher launcher;
+  LaunchPlan plan;
   std::optional<SessionFolder> session;
-  if (request.kind == LauncherKind::kOpenMpi5) session.emplace().tell(plan);
+  try {
+    launcher = identify_launcher(find_launcher(options.mpirun, environment));
+    plan = plan_trial(launcher, environment);
+    if (launcher.kind == LauncherKind::kOpenMpi5) session.emplace();
+  } catch (const std::exception& error) {
+    findings.push_back({true, error.what(), "kolo run cannot start ranks",
+                        "run scripts/setup, load your cluster's MPI module, or set KOLO_MPIRUN"});
+    return;
+  }
+  Rows rows = {{"launcher", launcher.path + ": " + launcher.version}, {"tried", shell_line(plan)}};
+  if (session) session->tell(plan);
   const Probe probe = run_probe(plan.command, options.timeout_seconds, plan.set, plan.unset);
   for (auto& row : rows_of(probe, "mpi.")) rows.push_back(std::move(row));
   sections.emplace_back("MPI", rows);
-  append(findings, judge_mpi(probe));
+  const std::string library = library_version(options);
+  MpiParts parts = parts_of(launcher, library);
+  parts.is_other_library = is_other_library;
+  append(findings, judge_mpi(probe, parts));
+  examine_path(launcher, library, environment, findings);
+}
+
+void examine_torch_and_cuda(const DoctorOptions& options, const Lookup& environment,
+                            Sections& sections, std::vector<Finding>& findings) {
+  const std::string program = own_directory() + "/kolo-doctor";
+  const Probe torch = run_probe({program, "torch"}, options.timeout_seconds);
+  sections.emplace_back("LibTorch", rows_of(torch, "torch."));
+  append(findings, judge_torch(torch));
+  const Probe cuda = run_probe({program, "cuda"}, options.timeout_seconds);
+  sections.emplace_back("CUDA", rows_of(cuda, "cuda."));
+  append(findings, judge_cuda(cuda, environment, has_cuda()));
 }
 
 void print(const Sections& sections, const std::vector<Finding>& findings) {
@@ -142,16 +199,20 @@ void print(const Sections& sections, const std::vector<Finding>& findings) {
 int examine(const DoctorOptions& options) {
   const Lookup environment = system_environment();
   const Machine machine = examine_machine();
-  const std::string probe_program = own_directory() + "/kolo-doctor";
   Sections sections = {{"Built in", built_in()}, {"Machine", machine_rows(machine, environment)}};
   std::vector<Finding> findings = judge_machine(machine, environment);
-  examine_mpi(options, environment, sections, findings);
-  const Probe torch = run_probe({probe_program, "torch"}, options.timeout_seconds);
-  sections.emplace_back("LibTorch", rows_of(torch, "torch."));
-  append(findings, judge_torch(torch));
-  const Probe cuda = run_probe({probe_program, "cuda"}, options.timeout_seconds);
-  sections.emplace_back("CUDA", rows_of(cuda, "cuda."));
-  append(findings, judge_cuda(cuda, environment));
+  append(findings, judge_variables(environment_names()));
+  const std::string folder = environment("TMPDIR").value_or("/tmp");
+  append(findings, judge_temporary_folder(folder, fault_of_folder(folder)));
+  const Loaded loaded = trace_libraries(options);
+  const std::vector<Finding> about_libraries =
+      judge_loaded(loaded, mpi_built_with(), environment("LD_LIBRARY_PATH").value_or(""));
+  append(findings, about_libraries);
+  // Otherwise all trials would fail for this one reason, and each would name another.
+  if (loaded.failure.empty()) {
+    examine_mpi(options, environment, !about_libraries.empty(), sections, findings);
+    examine_torch_and_cuda(options, environment, sections, findings);
+  }
   print(sections, findings);
   if (!options.json.empty()) {
     std::ofstream file(options.json);

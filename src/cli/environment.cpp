@@ -34,4 +34,19 @@ std::optional<long> parse_integer(const std::string& text) {
   return value;
 }
 
+std::optional<int> parse_threads(const std::string& text) {
+  std::optional<int> first;
+  std::size_t begin = 0;
+  for (std::size_t comma = 0; comma != std::string::npos; begin = comma + 1) {
+    comma = text.find(',', begin);
+    std::string word = text.substr(begin, comma == std::string::npos ? comma : comma - begin);
+    word.erase(0, word.find_first_not_of(" \t"));
+    word.erase(word.find_last_not_of(" \t") + 1);
+    const std::optional<long> number = parse_integer(word);
+    if (!number || *number < 1 || *number > 1'000'000) return std::nullopt;
+    if (!first) first = static_cast<int>(*number);
+  }
+  return first;
+}
+
 }  // namespace kolo::cli

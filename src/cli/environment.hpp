@@ -22,4 +22,8 @@ Variables system_variables();
 // A whole decimal number; nothing for an empty text, trailing characters or overflow.
 std::optional<long> parse_integer(const std::string& text);
 
+// The threads that a text of OMP_NUM_THREADS means: a number from 1 on, or a list of such numbers
+// for nested regions, of which the first is meant. Nothing where OpenMP would refuse the text.
+std::optional<int> parse_threads(const std::string& text);
+
 }  // namespace kolo::cli

@@ -1,9 +1,11 @@
 #include "cli/findings.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 
 #include "core/json.hpp"
+#include "core/variables.hpp"
 
 namespace kolo::cli {
 namespace {
@@ -83,7 +85,14 @@ std::vector<Finding> judge_machine(const Machine& machine, const Lookup& environ
          "nothing with kolo run; else set OMP_NUM_THREADS, or raise the quota (docker --cpus, "
          "limits.cpu of Kubernetes, CPUQuota= of systemd)"});
   }
-  if (!environment("OMP_NUM_THREADS")) {
+  const std::string threads = environment("OMP_NUM_THREADS").value_or("");
+  if (!threads.empty() && !parse_threads(threads)) {
+    findings.push_back({true, "OMP_NUM_THREADS='" + threads + "' is no number of threads",
+                        "kolo run refuses to start; OpenMP ignores it, so that every rank takes "
+                        "all cores of the node",
+                        "correct it, or unset it: kolo run sets it"});
+  }
+  if (threads.empty()) {
     findings.push_back(
         {false, "OMP_NUM_THREADS is not set",
          "kolo run sets it to cores / ranks; started by mpirun or srun directly, every "
@@ -94,10 +103,137 @@ std::vector<Finding> judge_machine(const Machine& machine, const Lookup& environ
   return findings;
 }
 
-std::vector<Finding> judge_mpi(const Probe& probe) {
+std::vector<Finding> judge_variables(const std::vector<std::string>& names) {
+  std::vector<Finding> findings;
+  for (const UnknownVariable& variable : unknown_variables(names)) {
+    const bool is_misspelt = !variable.meant.empty();
+    findings.push_back({is_misspelt,
+                        "kolo reads no environment variable " + variable.name +
+                            (is_misspelt ? "; is " + variable.meant + " meant?" : ""),
+                        "its value has no effect",
+                        is_misspelt ? "correct the name, or unset it"
+                                    : "nothing if it is yours; kolo help config lists kolo's"});
+  }
+  return findings;
+}
+
+Loaded parse_loaded(const std::string& output) {
+  Loaded loaded;
+  std::string missing;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string failed = "error while loading shared libraries: ";
+    if (const std::size_t at = line.find(failed); at != std::string::npos)
+      loaded.failure = line.substr(at + failed.size());
+    std::istringstream words(line);
+    std::string name;
+    std::string arrow;
+    std::string path;
+    if (!(words >> name >> arrow >> path) || arrow != "=>") continue;
+    if (path == "not") missing += (missing.empty() ? "not found: " : ", ") + name;
+    if (path.front() == '/' && (name.rfind("libmpi.", 0) == 0 || name.rfind("libmpich.", 0) == 0))
+      loaded.mpi = path;
+  }
+  if (loaded.failure.empty()) loaded.failure = missing;
+  return loaded;
+}
+
+namespace {
+
+// A library under the names libmpi.so and libmpi.so.40, say; the first may be a file for the linker
+// alone. One that is not where it was at the build may have moved.
+bool are_one_library(const std::filesystem::path& loaded, const std::filesystem::path& built_with) {
+  std::error_code error;
+  if (!std::filesystem::exists(built_with, error)) return true;
+  return std::filesystem::equivalent(loaded, built_with, error) ||
+         std::filesystem::equivalent(loaded.parent_path(), built_with.parent_path(), error);
+}
+
+}  // namespace
+
+std::vector<Finding> judge_loaded(const Loaded& loaded, const std::string& built_with,
+                                  const std::string& search_path) {
+  std::string file = loaded.mpi;
+  // The dynamic linker names a file that it found and cannot read.
+  if (!loaded.failure.empty() && loaded.failure.front() == '/')
+    file = loaded.failure.substr(0, loaded.failure.find(": "));
+  const std::string folder = file.substr(0, file.rfind('/'));
+  const bool is_searched =
+      !folder.empty() && (":" + search_path + ":").find(":" + folder + ":") != std::string::npos;
+  const bool is_other = !loaded.mpi.empty() && !are_one_library(loaded.mpi, built_with);
+  const std::string other =
+      "MPI's library is " + loaded.mpi + ", and not " + built_with + ", with which kolo was built";
+  const std::string take_away = "take " + folder + " from LD_LIBRARY_PATH";
+  if (!loaded.failure.empty()) {
+    return {{true,
+             "kolo's programs cannot be loaded: " + loaded.failure +
+                 (is_other ? "; " + other : std::string()),
+             "yours cannot be either; nothing of MPI, LibTorch and CUDA has been tried",
+             is_searched ? take_away
+                         : "load the modules with which kolo was built, or put the folder of what "
+                           "is missing on LD_LIBRARY_PATH"}};
+  }
+  if (!is_other) return {};
+  return {{false, other, "the two must be of one MPI and of near versions",
+           "if ranks do not start, " +
+               (is_searched ? take_away : "load the MPI's module with which kolo was built")}};
+}
+
+std::vector<Finding> judge_temporary_folder(const std::string& folder, const std::string& fault) {
+  if (fault.empty()) return {};
+  return {{true, "the folder for temporary files, " + folder + ", cannot be used: " + fault,
+           "mpirun keeps files of a job there and does not start without; kolo run takes /tmp "
+           "instead, if that can be used",
+           "make room there, or set TMPDIR to another folder"}};
+}
+
+namespace {
+
+// Whether the launcher is known to be another MPI's than the library.
+bool is_of_another(const MpiParts& parts) {
+  const LauncherKind wanted = launcher_kind_of_library(parts.library);
+  return wanted != LauncherKind::kUnknown && parts.launcher != LauncherKind::kUnknown &&
+         parts.launcher != wanted;
+}
+
+std::string of_another(const MpiParts& parts) {
+  return parts.launcher_name + " is another MPI's launcher than that of the library, " +
+         parts.library;
+}
+
+}  // namespace
+
+std::vector<Finding> judge_other_launcher(const MpiParts& other) {
+  if (!is_of_another(other)) return {};
+  return {{false, "mpirun on PATH: " + of_another(other),
+           "ranks that it starts itself do not find each other, and kolo::init() refuses them",
+           "nothing with kolo run; else put the right mpirun first on PATH"}};
+}
+
+std::vector<Finding> judge_mpi(const Probe& probe, const MpiParts& parts) {
+  const char* const mend =
+      parts.is_other_library
+          ? "have the library with which kolo was built, see the note on MPI's library"
+          : "name the right launcher: --mpirun, KOLO_MPIRUN, or first on PATH";
+  if (!probe.has_run && is_of_another(parts)) {
+    return {{true, "two ranks could not be started: " + of_another(parts),
+             "nothing runs without MPI; the launcher's words: " + probe.failure, mend}};
+  }
   if (!probe.has_run) {
     return {{true, "two ranks could not be started: " + probe.failure, "nothing runs without MPI",
-             "run the command above by hand; check that mpirun and kolo are of the same MPI"}};
+             parts.is_other_library
+                 ? mend
+                 : "run the command above by hand; check that mpirun and kolo are of the same "
+                   "MPI"}};
+  }
+  if (value(probe, "mpi.ranks") != "2") {
+    return {
+        {true,
+         "two ranks were started and do not find each other: " +
+             (is_of_another(parts) ? of_another(parts)
+                                   : "is " + parts.launcher_name +
+                                         " of the same MPI as the library, " + parts.library + "?"),
+         "kolo::init() refuses them", mend}};
   }
   std::vector<Finding> findings;
   const std::string level = value(probe, "mpi.thread_level");
@@ -141,13 +277,16 @@ std::vector<std::string> listed_devices(const std::string& visible) {
   return names;
 }
 
-std::vector<Finding> judge_cuda(const Probe& probe, const Lookup& environment) {
+std::vector<Finding> judge_cuda(const Probe& probe, const Lookup& environment, bool has_cuda) {
   const std::string visible = environment("CUDA_VISIBLE_DEVICES").value_or("");
   const std::string count = value(probe, "cuda.devices");
   if (!probe.has_run) {
-    return {{true, "the CUDA driver does not answer: " + probe.failure,
-             "GPUs of this machine cannot be used", "nvidia-smi; reload the driver or reboot"}};
+    return {{has_cuda, "the CUDA driver does not answer: " + probe.failure,
+             has_cuda ? "GPUs of this machine cannot be used"
+                      : "kolo was built without CUDA and needs no driver",
+             has_cuda ? "nvidia-smi; reload the driver or reboot" : "nothing"}};
   }
+  if (!has_cuda) return {};
   if (!listed_devices(visible).empty() && (count.empty() || count == "0")) {
     return {{true, "CUDA_VISIBLE_DEVICES=" + visible + " is set, but no device is seen",
              "a program that asks for a GPU fails",

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/launch_plan.hpp"
 #include "cli/machine.hpp"
 
 namespace kolo::cli {
@@ -26,11 +27,38 @@ struct Probe {
 std::map<std::string, std::string> parse_probe(const std::string& output);
 
 std::vector<Finding> judge_machine(const Machine& machine, const Lookup& environment);
-std::vector<Finding> judge_mpi(const Probe& probe);
+// `names`: those of all variables of the environment.
+std::vector<Finding> judge_variables(const std::vector<std::string>& names);
+
+// The libraries that kolo's programs load, as the dynamic linker finds them.
+struct Loaded {
+  std::string failure;  // why they cannot be loaded; empty: they can
+  std::string mpi;      // the path of MPI's, where it is known
+};
+// From what the dynamic linker prints for a program with LD_TRACE_LOADED_OBJECTS.
+Loaded parse_loaded(const std::string& output);
+// `built_with` is the path of MPI's library when kolo was built; `search_path` is LD_LIBRARY_PATH.
+std::vector<Finding> judge_loaded(const Loaded& loaded, const std::string& built_with,
+                                  const std::string& search_path);
+
+// `fault`: why files cannot be written to the folder for temporary files, "" if they can.
+std::vector<Finding> judge_temporary_folder(const std::string& folder, const std::string& fault);
+
+// The launcher that started the two ranks of the trial, and the library that they use.
+struct MpiParts {
+  LauncherKind launcher = LauncherKind::kUnknown;
+  std::string launcher_name;      // "/usr/bin/mpirun: mpirun (Open MPI) 4.1.4"
+  std::string library;            // "Open MPI v5.0.11"; empty: not known
+  bool is_other_library = false;  // than that with which kolo was built, see judge_loaded()
+};
+std::vector<Finding> judge_mpi(const Probe& probe, const MpiParts& parts);
+// `other`: what `parts` would be with the mpirun that a user's shell finds.
+std::vector<Finding> judge_other_launcher(const MpiParts& other);
 std::vector<Finding> judge_torch(const Probe& probe);
 // The GPUs that CUDA_VISIBLE_DEVICES names, as CUDA takes it: up to a -1, or Slurm's NoDevFiles.
 std::vector<std::string> listed_devices(const std::string& visible);
-std::vector<Finding> judge_cuda(const Probe& probe, const Lookup& environment);
+// In a build without CUDA nothing about GPUs is a problem.
+std::vector<Finding> judge_cuda(const Probe& probe, const Lookup& environment, bool has_cuda);
 
 bool has_problem(const std::vector<Finding>& findings);
 

@@ -176,6 +176,20 @@ LauncherKind launcher_kind(const std::string& version_text) {
   return LauncherKind::kUnknown;
 }
 
+LauncherKind launcher_kind_of_library(const std::string& version_text) {
+  const std::string open_mpi = "Open MPI v";
+  if (version_text.rfind(open_mpi, 0) == 0) {
+    const std::size_t dot = version_text.find('.', open_mpi.size());
+    const std::optional<long> major =
+        parse_integer(version_text.substr(open_mpi.size(), dot - open_mpi.size()));
+    if (!major) return LauncherKind::kUnknown;
+    return *major >= 5 ? LauncherKind::kOpenMpi5 : LauncherKind::kOpenMpi4;
+  }
+  const bool is_of_mpich =
+      version_text.rfind("MPICH", 0) == 0 || version_text.rfind("Intel(R) MPI", 0) == 0;
+  return is_of_mpich ? LauncherKind::kHydra : LauncherKind::kUnknown;
+}
+
 const char* name_of(LauncherKind kind) {
   switch (kind) {
     case LauncherKind::kOpenMpi4:

@@ -16,6 +16,8 @@ enum class LauncherKind : std::uint8_t { kUnknown, kOpenMpi4, kOpenMpi5, kHydra 
 
 // From what `mpirun --version` prints.
 LauncherKind launcher_kind(const std::string& version_text);
+// Of the launcher that belongs to a library, from what MPI_Get_library_version() tells.
+LauncherKind launcher_kind_of_library(const std::string& version_text);
 const char* name_of(LauncherKind kind);
 
 // Throws UsageError where a launcher does not know what --bind-to says.

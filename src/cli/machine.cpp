@@ -45,6 +45,18 @@ std::string chosen(const std::string& line) {
 
 }  // namespace
 
+bool has_cuda() {
+#ifdef KOLO_HAS_CUDA
+  return true;
+#else
+  return false;
+#endif
+}
+
+std::string mpi_built_with() {
+  return KOLO_MPI_LIBRARY;
+}
+
 // The one place that knows what this build has.
 Rows built_in() {
   constexpr const char* kNo = "not built in";

@@ -14,6 +14,8 @@ namespace kolo::cli {
 // "built with" rows: what, and its value.
 using Rows = std::vector<std::pair<std::string, std::string>>;
 Rows built_in();
+bool has_cuda();               // whether CUDA is built in
+std::string mpi_built_with();  // the path of MPI's library
 
 struct Machine {
   std::string host;

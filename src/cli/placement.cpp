@@ -91,7 +91,7 @@ Variables exported_variables(const Placement& placement, const Rendezvous& rende
     all.emplace_back("MASTER_PORT", std::to_string(rendezvous.port));
   }
   // MKL follows OMP_NUM_THREADS where it is not told anything else.
-  if (!environment("OMP_NUM_THREADS")) {
+  if (environment("OMP_NUM_THREADS").value_or("").empty()) {
     all.emplace_back("OMP_NUM_THREADS", std::to_string(threads));
     if (!environment("MKL_NUM_THREADS"))
       all.emplace_back("MKL_NUM_THREADS", std::to_string(threads));

@@ -8,6 +8,7 @@
 
 namespace kolo::cli {
 
+int probe_library();  // which MPI it is; needs no launcher
 int probe_cuda();
 int probe_torch();
 int probe_mpi();  // under mpirun, with two ranks

@@ -78,7 +78,7 @@ void describe(RankReport& report, const Lookup& environment) {
   for (const Core& core : usable_cores_in_order()) report.cores.push_back(core.id);
   std::sort(report.cores.begin(), report.cores.end());
   report.quotas = cpu_quotas();
-  report.threads = number("OMP_NUM_THREADS");
+  report.threads = parse_threads(environment("OMP_NUM_THREADS").value_or("")).value_or(0);
   report.node_devices = number("SLURM_GPUS_ON_NODE");
   report.devices = visible_devices(environment);
 }

@@ -21,6 +21,7 @@ int run(int argc, char** argv) {
     return kolo::cli::probe_job(std::strtod(argv[2], nullptr), argv[3]);
   }
   const std::string part = argc == 2 ? argv[1] : "";
+  if (part == "library") return kolo::cli::probe_library();
   if (part == "cuda") return kolo::cli::probe_cuda();
   if (part == "torch") return kolo::cli::probe_torch();
   if (part == "mpi") return kolo::cli::probe_mpi();

@@ -35,6 +35,11 @@ std::string library_version() {
 
 }  // namespace
 
+int probe_library() {
+  report("mpi.library", library_version());
+  return 0;
+}
+
 int probe_mpi() {
   int level = MPI_THREAD_SINGLE;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level) != MPI_SUCCESS) return 1;

@@ -106,6 +106,17 @@ bool may_run(const RunOptions& options, const Lookup& environment) {
          environment("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM") == "1";
 }
 
+// OpenMP would complain on every rank, and each would take all cores. Empty means unset.
+void check_threads(const LaunchRequest& request) {
+  Variables all = request.environment;
+  all.insert(all.end(), request.extra.begin(), request.extra.end());
+  for (const auto& [name, value] : all) {
+    if (name != "OMP_NUM_THREADS" || value.empty() || parse_threads(value)) continue;
+    throw UsageError("the environment variable OMP_NUM_THREADS='" + value +
+                     "' is no number of threads; correct or unset it");
+  }
+}
+
 LaunchRequest make_request(const RunOptions& options, const Lookup& environment) {
   Allocation allocation = find_allocation(environment, read_file);
   JobSize size = choose_job_size(
@@ -123,6 +134,7 @@ LaunchRequest make_request(const RunOptions& options, const Lookup& environment)
   request.allow_root = ::geteuid() == 0;
   request.environment = system_variables();
   request.extra = extra_variables(options.variables, environment);
+  check_threads(request);
   // Ranks see a pipe; where it ends a progress line can be drawn anew.
   if (::isatty(STDERR_FILENO) == 1) request.extra.emplace_back("KOLO_TERMINAL", "1");
   request.allocation = std::move(allocation);

@@ -15,6 +15,7 @@
 #include "core/host.hpp"
 #include "core/log.hpp"
 #include "core/thread_annotations.hpp"
+#include "core/variables.hpp"
 #include "kolo/error.h"
 #include "kolo/init.h"
 #include "kolo/mpi_detail.h"
@@ -152,6 +153,20 @@ Status share_memory(MpiParent parent, const Config& config, const Topology& topo
   return gather_number(parent, node == nullptr ? topology.rank : node->ranks().front(), nodes);
 }
 
+// Once in a process, of names that can only be meant for kolo.
+void warn_of_unknown_variables() {
+  static const bool is_told = [] {
+    for (const UnknownVariable& variable : unknown_variables(environment_names())) {
+      if (variable.meant.empty()) continue;
+      log::warning("the environment variable " + variable.name +
+                   " has no effect, for kolo reads none of this name; is " + variable.meant +
+                   " meant?");
+    }
+    return true;
+  }();
+  (void)is_told;
+}
+
 // Collective. What fails on one rank alone fails on all. Failures of MPI itself are kInternal or
 // kPeerLost, all others have been agreed on.
 Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
@@ -162,6 +177,7 @@ Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
   const Status agreed = agree_on_settings(parent, config);
   log::configure(config.log_level, config.log_timestamp, topology.rank);
   if (!agreed.is_ok()) return agreed;
+  if (topology.rank == 0) warn_of_unknown_variables();
   AllreduceTable allreduce;
   if (Status s = share_allreduce_table(parent, topology, config.allreduce_table, allreduce);
       !s.is_ok()) {

@@ -74,6 +74,15 @@ TEST(Binding, IsOneThatTheLauncherKnows) {
   EXPECT_EQ(binding_error(LauncherKind::kHydra, "user:0,1"), "");
 }
 
+TEST(LauncherKind, BelongsToALibrary) {
+  EXPECT_EQ(launcher_kind_of_library("Open MPI v5.0.11"), LauncherKind::kOpenMpi5);
+  EXPECT_EQ(launcher_kind_of_library("Open MPI v4.1.4, package: x"), LauncherKind::kOpenMpi4);
+  EXPECT_EQ(launcher_kind_of_library("MPICH Version:      4.0.2"), LauncherKind::kHydra);
+  EXPECT_EQ(launcher_kind_of_library("Intel(R) MPI Library 2021.11"), LauncherKind::kHydra);
+  EXPECT_EQ(launcher_kind_of_library(""), LauncherKind::kUnknown);
+  EXPECT_EQ(launcher_kind_of_library("Open MPI v"), LauncherKind::kUnknown);
+}
+
 TEST(LaunchPlan, LeavesBindingToEachHost) {
   EXPECT_EQ(line_of(request_of(2)),
             "mpirun -np 2 --bind-to none kolo-rank --threads 0 --bind --grace-ms 150 --master "

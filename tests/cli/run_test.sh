@@ -516,6 +516,30 @@ check "the doctor misses a launcher" has "$out" "WRONG: mpirun not found"
 kolo doctor --json report.json
 check "the doctor finds MPI's thread level" has "$out" "MULTIPLE"
 check "the doctor writes JSON" grep -q '"findings"' report.json
+# What keeps all of its trials from running is named once, as what it is.
+libmpi=$(ldd "$bin/kolo-doctor" | grep -o 'libmpi[^ ]*' | head -n 1)
+mkdir broken && echo nonsense > "broken/$libmpi"
+LD_LIBRARY_PATH=$work/broken kolo doctor
+check "the doctor names a broken library of MPI" has "$out" "WRONG: kolo's programs cannot be loaded: $work/broken/$libmpi: "
+check "and where it comes from" has "$out" "take $work/broken from LD_LIBRARY_PATH"
+check "and blames neither LibTorch nor CUDA" is "$(grep -cE 'LibTorch could not|CUDA driver' out.txt)" 0
+OMP_NUM_THREADS=two KOLO_FUSION_TRESHOLD=0 TMPDIR=$work/none kolo doctor --mpirun ./mpirun
+check "the doctor sees threads that are no number" has "$out" "WRONG: OMP_NUM_THREADS='two' is no number"
+check "and a misspelt variable" has "$out" "is KOLO_FUSION_THRESHOLD meant?"
+check "and a folder that does not exist" has "$out" "$work/none, cannot be used: No such file"
+OMP_NUM_THREADS=two kolo run -np 1 true
+check "kolo run refuses threads that are no number" is "$code $(grep -c "OMP_NUM_THREADS='two'" err.txt)" "2 1"
+OMP_NUM_THREADS='' kolo run -np 1 --threads-per-rank 3 sh -c 'echo "$OMP_NUM_THREADS"'
+check "an empty number of threads counts as unset" is "$out" "[0] 3"
+mkdir full
+if unshare -m mount -t tmpfs none full 2> /dev/null; then
+  unshare -m sh -c 'mount -t tmpfs -o size=64k none full && ! head -c 1000000 /dev/zero 2> /dev/null > full/file &&
+    TMPDIR=$PWD/full exec "$@"' sh "$bin/kolo" run -np 2 echo hi > out.txt 2> err.txt < /dev/null
+  check "a job starts where TMPDIR is full" is "$? $(sort out.txt)" "0 [0] hi
+[1] hi"
+else
+  echo "skipped: a full TMPDIR (no mount namespaces here)"
+fi
 rm report.json
 kolo run -np 3 --no-prefix --timeout 50 "$bin/kolo" doctor --job --json report.json
 check "the doctor of a job has a row for each rank" is "$code $(printf '%s\n' "$out" | grep -cE "^[012] +$(hostname) +[012] +[0-9]+ cores?: ")" "0 3"
