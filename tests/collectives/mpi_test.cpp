@@ -55,6 +55,20 @@ TEST(MpiRuntime, TopologyOfOneNode) {
   EXPECT_TRUE(topology.is_homogeneous);
 }
 
+TEST(MpiRuntime, GathersTextsOfTheNode) {
+  int rank = -1;
+  int size = -1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  std::vector<std::string> expected;
+  for (int i = 0; i < size; ++i) expected.emplace_back(static_cast<std::size_t>(i), 'x');
+  std::vector<std::string> texts = {"of before"};
+  const Status status =
+      gather_on_node(MpiParent{}, expected[static_cast<std::size_t>(rank)], texts);
+  ASSERT_TRUE(status.is_ok()) << status.message();
+  EXPECT_EQ(texts, expected);
+}
+
 // Rank 0's path holds; the others have one that leads nowhere.
 Status share_table(const std::string& path_of_rank_0, AllreduceTable& table) {
   Topology topology;
