@@ -26,6 +26,14 @@ foreach(_line IN LISTS _lines)
   list(APPEND LibTorch_VERSION "${_number}")
 endforeach()
 string(REPLACE ";" "." LibTorch_VERSION "${LibTorch_VERSION}")
+# The C++ standard that the headers demand: "__cplusplus < 202002L" stands before their #error.
+set(LibTorch_CXX_STANDARD 17)
+if(LibTorch_INCLUDE_DIR AND EXISTS "${LibTorch_INCLUDE_DIR}/ATen/ATen.h")
+  file(STRINGS "${LibTorch_INCLUDE_DIR}/ATen/ATen.h" _lines REGEX "__cplusplus < 202002")
+  if(_lines)
+    set(LibTorch_CXX_STANDARD 20)
+  endif()
+endif()
 
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LibTorch
@@ -37,5 +45,5 @@ if(LibTorch_FOUND AND NOT TARGET kolo::libtorch)
   target_include_directories(kolo::libtorch SYSTEM INTERFACE
     "${LibTorch_INCLUDE_DIR}" "${LibTorch_INCLUDE_DIR}/torch/csrc/api/include")
   target_link_libraries(kolo::libtorch INTERFACE "${LibTorch_CPU_LIBRARY}" "${LibTorch_C10_LIBRARY}")
-  target_compile_features(kolo::libtorch INTERFACE cxx_std_17)
+  target_compile_features(kolo::libtorch INTERFACE cxx_std_${LibTorch_CXX_STANDARD})
 endif()

@@ -32,6 +32,18 @@ tar xzf "$work"/packages/kolo-*.tar.gz -C "$work/unpacked"
 mv "$work"/unpacked/kolo-* "$work/moved"
 use "$work/moved" archive -DCMAKE_PREFIX_PATH="$work/moved"
 
+# A LibTorch of another version is refused where the project is configured, not where it is linked.
+other=$work/other-torch
+mkdir -p "$other/include/ATen" "$other/include/torch/headeronly" "$other/lib"
+touch "$other/include/ATen/ATen.h" "$other/lib/libtorch_cpu.so" "$other/lib/libc10.so"
+printf '#define TORCH_VERSION_%s\n' 'MAJOR 9' 'MINOR 8' 'PATCH 7' > "$other/include/torch/headeronly/version.h"
+if "$cmake" -S "$source/tests/install" -B "$work/refused" -DCMAKE_PREFIX_PATH="$work/moved" -DKOLO_TORCH="$other" > "$work/log" 2>&1; then
+  echo "a project with another LibTorch was configured"
+  exit 1
+fi
+tr -s ' \n' ' ' < "$work/log" | grep -q 'this kolo was built with LibTorch .*, and the LibTorch found is 9.8.7' || { cat "$work/log"; exit 1; }
+echo "another LibTorch: refused"
+
 # Uninstalling as docs/installation.md says.
 quietly "$cmake" --install "$build" --prefix "$work/removed"
 xargs -d '\n' rm < "$build/install_manifest.txt"
