@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "collectives/subset/transport.hpp"
+#include "core/launched.hpp"
 #include "core/log.hpp"
 
 namespace kolo {
@@ -390,6 +391,7 @@ void Engine::break_down(const Status& status) {
                         "restart the job]");
   broken_status_ = told;
   log::error(told.message());
+  if (status.code() == StatusCode::kPeerLost) tell_of_lost_peer();
   for (auto& [number, set] : sets_) {
     if (set.group != nullptr) set.group->say_abort(status.message());
   }

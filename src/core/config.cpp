@@ -253,7 +253,8 @@ std::vector<Row> make_table() {
   rows.push_back(equal(number_row("KOLO_CHUNK_BYTES", "", "bytes", &Config::chunk_bytes, 128 * kKiB,
                                   std::int64_t{64}, kGiB,
                                   "Messages are cut into pieces of this size inside a "
-                                  "collective.")));
+                                  "collective; into larger ones, where there would be more than "
+                                  "1,024.")));
   Row allreduce_table = path_row(
       "KOLO_ALLREDUCE_TABLE", &Config::allreduce_table, "a file that rank 0 can read, or empty",
       "Says which algorithm an allreduce over messages takes, by number of ranks and size; "

@@ -18,9 +18,11 @@ constexpr std::string_view kHorovods = "HOROVOD_";
 // What is no setting of init(): what kolo run sets for ranks, what the kolo command and the batch
 // scripts read, what the modulefile sets, and what is for building and testing.
 constexpr std::string_view kOthers[] = {
-    "KOLO_TERMINAL", "KOLO_RESTART_COUNT", "KOLO_MPIRUN",       "KOLO_SLURM",  "KOLO_MODULES",
-    "KOLO_LAUNCHER", "KOLO_SRUN_MPI",      "KOLO_MAX_RESTARTS", "KOLO_DOCTOR", "KOLO_INTERACTIVE",
-    "KOLO_ROOT",     "KOLO_TORCH",         "KOLO_MPI",          "KOLO_WERROR", "KOLO_MNIST_MIRROR"};
+    "KOLO_TERMINAL", "KOLO_RESTART_COUNT", "KOLO_MPIRUN",       "KOLO_SLURM",
+    "KOLO_MODULES",  "KOLO_LAUNCHER",      "KOLO_SRUN_MPI",     "KOLO_MAX_RESTARTS",
+    "KOLO_DOCTOR",   "KOLO_INTERACTIVE",   "KOLO_ROOT",         "KOLO_TORCH",
+    "KOLO_MPI",      "KOLO_WERROR",        "KOLO_MNIST_MIRROR", "KOLO_RANK_PROCESS",
+    "KOLO_HOSTS",    "KOLO_PYTHON",        "KOLO_CUDA"};
 
 bool begins_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;

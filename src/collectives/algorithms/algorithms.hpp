@@ -2,6 +2,7 @@
 // each.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -19,6 +20,15 @@ struct Tuning {
   std::size_t chunk_bytes = 128 << 10;
   AllreduceTable allreduce;
 };
+
+// How many bytes the pieces of so many bytes have: chunk_bytes, or more if there would be too many
+// pieces. Each piece is a message, which costs a look at all that is under way.
+inline std::size_t piece_bytes(std::size_t bytes, std::size_t chunk_bytes) {
+  constexpr std::size_t kMostPieces = 1024;
+  constexpr std::size_t kAlignment = 64;
+  const std::size_t least = (bytes / kMostPieces + kAlignment - 1) / kAlignment * kAlignment;
+  return std::max(chunk_bytes, least);
+}
 
 // Every function makes the work of one rank of a collective on transport's group. All ranks call
 // the same function with the same arguments (but data) and a tag that no other collective in flight

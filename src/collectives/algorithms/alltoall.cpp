@@ -23,7 +23,7 @@ class Pieces {
   bool at_end() const { return step_ >= size(); }
   int peer() const { return (rank_ + direction_ * step_ + size()) % size(); }
   std::byte* data() const { return static_cast<std::byte*>(side_.data) + at_; }
-  std::size_t bytes() const { return std::min(chunk_bytes_, end_ - at_); }
+  std::size_t bytes() const { return std::min(piece_, end_ - at_); }
   void next() {
     at_ += bytes();
     if (at_ == end_) enter(step_ + 1);
@@ -36,6 +36,7 @@ class Pieces {
     for (step_ = step; step_ < size(); ++step_) {
       at_ = side_.boundaries[peer()];
       end_ = side_.boundaries[peer() + 1];
+      piece_ = piece_bytes(end_ - at_, chunk_bytes_);
       if (at_ < end_) return;
     }
   }
@@ -47,6 +48,7 @@ class Pieces {
   int step_ = 1;
   std::size_t at_ = 0;
   std::size_t end_ = 0;
+  std::size_t piece_ = 0;  // bytes
 };
 
 class Alltoall final : public Work {

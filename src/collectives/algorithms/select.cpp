@@ -10,7 +10,7 @@ std::unique_ptr<Work> make_allreduce(Transport& transport, Tag tag, void* data, 
                                            ? AllreduceAlgorithm::kRecursiveDoubling
                                            : tuning.allreduce.choose(transport.size(), bytes);
   const auto make = [&](auto maker) {
-    return maker(transport, tag, data, count, reduction, tuning.chunk_bytes);
+    return maker(transport, tag, data, count, reduction, piece_bytes(bytes, tuning.chunk_bytes));
   };
   switch (algorithm) {
     case AllreduceAlgorithm::kRecursiveDoubling:

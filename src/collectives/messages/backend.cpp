@@ -19,11 +19,13 @@ class MessageBackend final : public Backend {
     return make_allreduce(transport_, tag(turn), data, count, reduction, tuning_);
   }
   std::unique_ptr<Work> broadcast(Turn turn, void* data, std::size_t bytes, int root) override {
-    return make_broadcast(transport_, tag(turn), data, bytes, root, tuning_.chunk_bytes);
+    return make_broadcast(transport_, tag(turn), data, bytes, root,
+                          piece_bytes(bytes, tuning_.chunk_bytes));
   }
   std::unique_ptr<Work> allgather(Turn turn, void* data,
                                   std::vector<std::size_t> boundaries) override {
-    return make_allgather(transport_, tag(turn), data, std::move(boundaries), tuning_.chunk_bytes);
+    const std::size_t piece = piece_bytes(boundaries.back(), tuning_.chunk_bytes);
+    return make_allgather(transport_, tag(turn), data, std::move(boundaries), piece);
   }
   std::unique_ptr<Work> alltoall(Turn turn, const AlltoallSide& from,
                                  const AlltoallSide& to) override {
@@ -31,14 +33,15 @@ class MessageBackend final : public Backend {
   }
   std::unique_ptr<Work> reducescatter(Turn turn, void* data, std::vector<std::size_t> boundaries,
                                       const Reduction& reduction) override {
+    const std::size_t bytes = boundaries.back() * size_of(reduction.dtype);
     return make_reducescatter(transport_, tag(turn), data, std::move(boundaries), reduction,
-                              tuning_.chunk_bytes);
+                              piece_bytes(bytes, tuning_.chunk_bytes));
   }
   std::unique_ptr<Work> transfer(Turn turn, void* data, std::size_t bytes, int source,
                                  int destination) override {
     const bool sending = source == transport_.rank();
     return make_transfer(transport_, tag(turn), data, bytes, sending ? destination : source,
-                         sending, tuning_.chunk_bytes);
+                         sending, piece_bytes(bytes, tuning_.chunk_bytes));
   }
   std::unique_ptr<Work> clock_reading(Turn turn, ClockReading& reading) override {
     return make_clock_reading(transport_, tag(turn), reading);
