@@ -144,8 +144,8 @@ class ProgramMaker {
   void change_shapes(std::vector<Use>& uses) {
     if (chance(10)) uses[0].descriptor = shape({5});
     if (!chance(15)) return;
-    // 6,000 bytes do not fit the room for small values in shared memory.
-    const std::int64_t extent = std::array{5, 6, 7, 1500}[random_() % 4];
+    // 4,400 bytes do not fit the room for small values in shared memory.
+    const std::int64_t extent = std::array{5, 6, 7, 1100}[random_() % 4];
     for (std::size_t i = random_() % 3; i < uses.size(); i += 1 + random_() % 3)
       uses[i].descriptor = shape({extent});
   }
