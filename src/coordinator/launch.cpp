@@ -1,6 +1,8 @@
 #include "coordinator/launch.hpp"
 
+#include <algorithm>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -283,11 +285,22 @@ std::unique_ptr<Work> launch_in_place(Backend& backend, Turn turn, const LaunchM
   return in_parts(backend, turn, descriptor, std::move(makers));
 }
 
+// Numbers of rows come from other ranks.
 std::vector<std::size_t> byte_boundaries(const std::vector<std::int64_t>& rows,
                                          std::size_t row_bytes) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   std::vector<std::size_t> boundaries = {0};
-  for (const std::int64_t n : rows)
-    boundaries.push_back(boundaries.back() + static_cast<std::size_t>(n) * row_bytes);
+  for (std::size_t rank = 0; rank < rows.size(); ++rank) {
+    const std::int64_t left = kMost - static_cast<std::int64_t>(boundaries.back());
+    if (rows[rank] < 0 ||
+        rows[rank] > left / static_cast<std::int64_t>(std::max<std::size_t>(row_bytes, 1))) {
+      throw_if_error(Status::internal("rank " + std::to_string(rank) + " of the group gives " +
+                                      std::to_string(rows[rank]) +
+                                      " rows, which cannot be. This is a defect of kolo, or memory "
+                                      "was overwritten"));
+    }
+    boundaries.push_back(boundaries.back() + static_cast<std::size_t>(rows[rank]) * row_bytes);
+  }
   return boundaries;
 }
 

@@ -1,4 +1,5 @@
 #include "collectives/algorithms/table.hpp"
+#include "collectives/algorithms/algorithms.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -156,6 +157,16 @@ TEST(AllreduceTable, WhatParsesIsWrittenAndParsesAgain) {
   }
   EXPECT_GT(valid, 5'000);
   EXPECT_LT(valid, 28'000);
+}
+
+// Each piece is a message: there are not more than about a thousand, however small the setting is.
+TEST(PieceBytes, AreMoreWhereThereWouldBeTooManyPieces) {
+  EXPECT_EQ(piece_bytes(100, 64), 64U);
+  EXPECT_EQ(piece_bytes(64 << 10, 64), 64U);
+  EXPECT_EQ(piece_bytes((64 << 10) + 1024, 64), 128U);
+  EXPECT_EQ(piece_bytes(4 << 20, 64), 4096U);
+  EXPECT_EQ(piece_bytes(4 << 20, 128 << 10), 128U << 10);
+  EXPECT_EQ(piece_bytes(std::size_t{1} << 30, 128 << 10), 1U << 20);
 }
 
 }  // namespace

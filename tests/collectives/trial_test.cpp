@@ -103,7 +103,9 @@ TEST(Trial, DecidesHowAnExposureIsStaged) {
       ASSERT_TRUE(side->begin());
       ASSERT_TRUE(side->post().is_ok());
     }
-    for (Exposure* side : {&here, &there}) ASSERT_TRUE(side->all_posted() && side->all_ready(1));
+    Status status;
+    for (Exposure* side : {&here, &there})
+      ASSERT_TRUE(side->all_posted(status) && side->all_ready(1)) << status.message();
     ++streamed[here.streams_staged()];
     EXPECT_EQ(std::memcmp(there.at(0, 0, 0), memory.data(), kBytes), 0);
     for (Exposure* side : {&here, &there}) side->set_copied(1);
