@@ -8,6 +8,7 @@
 // Exits with 3 at the first wrong result. A step that takes longer than SOAK_PATIENCE seconds (40)
 // is a hang: the rank says where it is, and exits with 5.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <kolo/error.h>
 #include <kolo/init.h>
 #include <kolo/operations.h>
