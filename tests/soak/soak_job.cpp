@@ -327,7 +327,17 @@ void run(unsigned seed, int steps) {
     if (set.included()) lanes.emplace_back(lane, set, lane_seed, watchdog);
   }
   std::vector<std::thread> running;
-  for (Lane& lane : lanes) running.emplace_back([&lane, steps] { lane.run(steps); });
+  for (Lane& lane : lanes) {
+    running.emplace_back([&lane, steps] {
+      try {
+        lane.run(steps);
+      } catch (const std::exception& error) {
+        std::printf("ERROR: %s\n", error.what());
+        std::fflush(stdout);
+        std::_Exit(4);
+      }
+    });
+  }
   for (std::thread& thread : running) thread.join();
 }
 
