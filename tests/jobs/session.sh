@@ -25,7 +25,7 @@ differ() { # VARIABLE VALUES MESSAGE: the job fails on all three ranks, and each
   local variable=$1 values=$2 message=$3
   # shellcheck disable=SC2086
   with_values "$variable" $values
-  kolo_run --no-prefix -np 3 "$work/rank.sh" "$bin/session_job" reduce
+  kolo_run --no-prefix -np 3 "$work/rank.sh" "$bin/../tests/bin/session_job" reduce
   check "$variable of $values: the job fails" test "$code" -eq 4
   check "all ranks say why" test "$(grep -c "^error: .*$message" "$work/out")" -eq 3
 }
@@ -37,7 +37,7 @@ differ KOLO_CHUNK_BYTES "- none -" "KOLO_CHUNK_BYTES='none' is not valid"
 agree() { # VARIABLE VALUES: differs, and the job goes on
   # shellcheck disable=SC2086
   with_values "$1" $2
-  kolo_run --no-prefix -np 3 "$work/rank.sh" "$bin/session_job" reduce
+  kolo_run --no-prefix -np 3 "$work/rank.sh" "$bin/../tests/bin/session_job" reduce
   check "$1 of $2: the job works" test "$code" -eq 0
 }
 agree KOLO_CHUNK_BYTES "131072 - -"     # as the default
@@ -47,24 +47,24 @@ agree KOLO_STALL_CHECK_TIME_SECONDS "- 5 0"
 
 # --- the end ---
 for how in finalize finalize-first; do
-  kolo_run --no-prefix -np 2 "$bin/session_job" "$how"
+  kolo_run --no-prefix -np 2 "$bin/../tests/bin/session_job" "$how"
   check "$how: the exit code is the program's" test "$code" -eq 0
   check "its work was done" test "$(grep -c "work done" "$work/out")" -eq 2
   check "there is a warning" grep -q "MPI_Finalize() was called before kolo::shutdown()" "$work/err"
 done
-KOLO_SHUTDOWN_TIMEOUT_SECONDS=1 kolo_run --no-prefix -np 2 "$bin/session_job" stopped
+KOLO_SHUTDOWN_TIMEOUT_SECONDS=1 kolo_run --no-prefix -np 2 "$bin/../tests/bin/session_job" stopped
 check "a rank that never shuts down does not keep the job" test "$code" -ne 124
 check "the job has failed" test "$code" -ne 0
 check "it is named" grep -q "rank 1 did not shut down within 1 s" "$work/err"
 
 # --- forks ---
-kolo_run --no-prefix -np 2 "$bin/session_job" fork
+kolo_run --no-prefix -np 2 "$bin/../tests/bin/session_job" fork
 check "a forked child trains by itself" grep -qx "child: weight 0.75" "$work/out"
 check "and is told why it cannot take part" grep -q "child: kolo::barrier(): this process was forked from rank 0" "$work/out"
 check "the ranks go on" test "$(grep -cx "rank: weight 0.75" "$work/out")" -eq 2
 check "the job ends well" test "$code" -eq 0
 
 # --- counters that wrap ---
-kolo_run --no-prefix -np 2 "$bin/session_job" sets 65700
+kolo_run --no-prefix -np 2 "$bin/../tests/bin/session_job" sets 65700
 check "sums in 65,700 process sets, one after the other, are right" test "$code" -eq 0
 finish

@@ -181,9 +181,9 @@ Status share_text(MpiParent given, std::string& text) {
 
 Status gather_texts(MpiParent given, const std::string& text, std::vector<std::string>& texts) {
   const MPI_Comm parent = comm_of(given);
-  texts.clear();
   std::vector<int> lengths;
   if (Status s = gather_number(given, static_cast<int>(text.size()), lengths); !s.is_ok()) return s;
+  texts.assign(lengths.size(), {});
   std::vector<int> begins;
   int end = 0;
   for (const int length : lengths) {
@@ -196,8 +196,8 @@ Status gather_texts(MpiParent given, const std::string& text, std::vector<std::s
                                   lengths.data(), begins.data(), MPI_CHAR, parent);
   if (Status s = check_mpi(code, "MPI_Allgatherv"); !s.is_ok()) return s;
   for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
-    texts.push_back(all.substr(static_cast<std::size_t>(begins[rank]),
-                               static_cast<std::size_t>(lengths[rank])));
+    texts[rank] = all.substr(static_cast<std::size_t>(begins[rank]),
+                             static_cast<std::size_t>(lengths[rank]));
   }
   return Status::ok();
 }
@@ -205,7 +205,7 @@ Status gather_texts(MpiParent given, const std::string& text, std::vector<std::s
 Status agree(MpiParent parent, const Status& mine) {
   std::vector<std::string> failures;
   if (Status s = gather_texts(parent, mine.message(), failures); !s.is_ok()) return s;
-  if (!mine.is_ok() || failures.empty()) return mine;
+  if (!mine.is_ok()) return mine;
   std::string text;
   for (std::size_t rank = 0; rank < failures.size(); ++rank) {
     if (failures[rank].empty()) continue;
@@ -215,6 +215,7 @@ Status agree(MpiParent parent, const Status& mine) {
       text += "; rank " + std::to_string(rank) + ": " + failures[rank];
     }
   }
+  if (text.empty()) return mine;
   return Status::invalid_argument("kolo cannot start, because it cannot on another rank: " + text);
 }
 

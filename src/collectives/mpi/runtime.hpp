@@ -49,8 +49,8 @@ Status gather_on_node(MpiParent parent, const std::string& text, std::vector<std
 // Collective over `parent`: rank 0's text replaces the others'.
 Status share_text(MpiParent parent, std::string& text);
 
-// Collective over `parent`: every rank's text, by rank; nothing (no texts) if all are empty, which
-// costs one number a rank.
+// Collective over `parent`: every rank's text, by rank. Where all are empty it costs one number a
+// rank.
 Status gather_texts(MpiParent parent, const std::string& text, std::vector<std::string>& texts);
 
 // Collective over `parent`: makes one rank's failure the failure of all, so that nobody waits for
