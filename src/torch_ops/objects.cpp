@@ -88,7 +88,11 @@ void from_archive(const std::string& bytes, const Load& load) {
 }
 
 std::string type_name(const std::type_info& type) {
-  return c10::demangle(type.name());
+  static const std::string string = c10::demangle(typeid(std::string).name());
+  std::string name = c10::demangle(type.name());
+  for (std::size_t at = 0; (at = name.find(string, at)) != std::string::npos;)
+    name.replace(at, string.size(), "std::string");
+  return name;
 }
 
 std::string join_pieces(const std::vector<std::string>& pieces) {

@@ -10,7 +10,8 @@ mpirun=$1 job=$2 killed_job=$3
 on_hosts() {
   local hosts=$1 ranks=0 host
   for host in ${hosts//,/ }; do ranks=$((ranks + ${host#*:})); done
-  timeout 100 "$here/hosts.sh" on "$work" head "$mpirun" -np "$ranks" --host "$hosts" --bind-to none "${@:2}"
+  # The hosts share this machine's cores, which Open MPI cannot know.
+  timeout 100 "$here/hosts.sh" on "$work" head "$mpirun" -x OMPI_MCA_mpi_yield_when_idle=1 -np "$ranks" --host "$hosts" --bind-to none "${@:2}"
 }
 
 for hosts in node1:2,node2:2 node1:2,node2:1 node1:3,node2:2 node1:2,node2:1,node3:2; do

@@ -124,9 +124,9 @@ TEST_F(Objects, ErrorsAndProcessSets) {
   EXPECT_THAT(message_of<DataError>([] {
                 if (rank() == 0) broadcast_object(std::string("x"), 1, "type");
                 if (rank() != 0) broadcast_object(1, 1, "type");
-                if (rank() != 0) throw DataError("another type, as rank 0 says");
+                if (rank() != 0) throw DataError("type int, but this rank expects std::string");
               }),
-              HasSubstr("another type"));
+              HasSubstr("type int, but this rank expects std::string"));
 }
 
 // In each set from each of its ranks to all of it, in both sets at once under the same names.

@@ -245,9 +245,8 @@ TEST_F(OptimizerState, OtherOptimizersAreAnErrorEverywhere) {
         const std::string before = saved(*optimizer);
         const std::string message =
             message_of<MismatchError>([&] { broadcast_optimizer_state(*optimizer, root); });
-        EXPECT_THAT(message,
-                    HasSubstr(std::string(what) + "' on rank " + std::to_string(odd_rank)));
-        EXPECT_THAT(message, HasSubstr("torch::optim::Adam, group of [2, 3] [2]' on rank"));
+        EXPECT_THAT(message, HasSubstr(std::string(what) + " on rank " + std::to_string(odd_rank)));
+        EXPECT_THAT(message, HasSubstr("torch::optim::Adam, group of [2, 3] [2] on rank"));
         EXPECT_TRUE(saved(*optimizer) == before);
         EXPECT_TRUE(allreduce(at::ones({2})).equal(at::ones({2})));
         const AnyOptimizer good = usual();
