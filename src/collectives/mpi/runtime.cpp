@@ -196,8 +196,8 @@ Status gather_texts(MpiParent given, const std::string& text, std::vector<std::s
                                   lengths.data(), begins.data(), MPI_CHAR, parent);
   if (Status s = check_mpi(code, "MPI_Allgatherv"); !s.is_ok()) return s;
   for (std::size_t rank = 0; rank < lengths.size(); ++rank) {
-    texts[rank] = all.substr(static_cast<std::size_t>(begins[rank]),
-                             static_cast<std::size_t>(lengths[rank]));
+    texts[rank] =
+        all.substr(static_cast<std::size_t>(begins[rank]), static_cast<std::size_t>(lengths[rank]));
   }
   return Status::ok();
 }
