@@ -19,7 +19,7 @@ for hosts in node1:2,node2:2 node1:2,node2:1 node1:3,node2:2 node1:2,node2:1,nod
   on_hosts "$hosts" "$job" "$(wc -w <<< "${hosts//,/ }")"
 done
 
-if ! "$mpirun" --version | grep -q 'Open MPI) 5'; then
+if [[ $("$mpirun" --version) != *'Open MPI) 5'* ]]; then
   echo "skipped: a rank that is killed, since this launcher ends the others (Open MPI 5 has --with-ft ulfm)"
   exit 0
 fi

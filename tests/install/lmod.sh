@@ -9,7 +9,7 @@ apt-get download lmod lua5.3 lua-posix lua-filesystem lua-term lua-json lua-lpeg
 for package in *.deb; do dpkg-deb --extract "$package" "$dir"; done
 lmod=$(echo "$dir"/usr/share/lmod/[0-9]*)
 # Its paths are written into its files.
-libraries=$(cd "$dir" && find usr/lib -type d -path '*/lua/5.3' | head -n 1)
+libraries=$(cd "$dir" && find usr/lib -type d -path '*/lua/5.3' -print -quit)
 grep -rlI -e /usr/share/lmod -e /usr/bin/lua5.3 -e /usr/share/lua/5.3 -e "/$libraries" "$lmod" | while read -r file; do
   sed -i -e "s#\(/usr/share/lmod\|/usr/bin/lua5.3\|/usr/share/lua/5.3\|/$libraries\)#$dir\1#g" "$file"
 done

@@ -15,16 +15,20 @@ use() {
   quietly "$cmake" -S "$source/tests/install" -B "$work/$2" -G Ninja -DCMAKE_BUILD_TYPE=Release "${@:3}"
   quietly "$cmake" --build "$work/$2"
   grep -q "^kolo_DIR:PATH=$1/lib/cmake/kolo$" "$work/$2/CMakeCache.txt"
-  run "$work/$2/outside" | grep -qx '2 ranks, right'
+  run "$work/$2/outside" > "$work/out"
+  grep -qx '2 ranks, right' "$work/out"
   "$1/bin/kolo" --version
-  "$1/bin/kolorun" --allow-run-as-root -np 2 "$work/$2/outside" < /dev/null | grep -q '2 ranks, right'
+  "$1/bin/kolorun" --allow-run-as-root -np 2 "$work/$2/outside" < /dev/null > "$work/out"
+  grep -q '2 ranks, right' "$work/out"
   echo "$2: right"
 }
 
 # The licence is in both, and where Debian looks for it.
-tar tzf "$work"/packages/kolo-*.tar.gz | grep -qx 'kolo-[^/]*/share/doc/kolo/LICENSE'
+tar tzf "$work"/packages/kolo-*.tar.gz > "$work/files"
+grep -qx 'kolo-[^/]*/share/doc/kolo/LICENSE' "$work/files"
 dpkg-deb --fsys-tarfile "$work"/packages/kolo-*.deb | tar xO ./usr/share/doc/kolo/LICENSE | cmp - "$source/LICENSE"
-dpkg-deb --fsys-tarfile "$work"/packages/kolo-*.deb | tar xO ./usr/share/doc/kolo/copyright | grep -qx 'License: Apache-2.0'
+dpkg-deb --fsys-tarfile "$work"/packages/kolo-*.deb | tar xO ./usr/share/doc/kolo/copyright > "$work/copyright"
+grep -qx 'License: Apache-2.0' "$work/copyright"
 echo "licence: right"
 
 mkdir "$work/unpacked"
@@ -41,7 +45,8 @@ if "$cmake" -S "$source/tests/install" -B "$work/refused" -DCMAKE_PREFIX_PATH="$
   echo "a project with another LibTorch was configured"
   exit 1
 fi
-tr -s ' \n' ' ' < "$work/log" | grep -q 'this kolo was built with LibTorch .*, and the LibTorch found is 9.8.7' || { cat "$work/log"; exit 1; }
+grep -q 'this kolo was built with LibTorch .*, and the LibTorch found is 9.8.7' <<< "$(tr -s ' \n' ' ' < "$work/log")" ||
+  { cat "$work/log"; exit 1; }
 echo "another LibTorch: refused"
 
 # Uninstalling as docs/installation.md says.

@@ -80,7 +80,7 @@ for _ in $(seq 4); do
 done
 
 # The survivors are left alone: they find out by themselves, and say who is gone.
-if "$mpirun" --version | grep -q 'Open MPI) 5'; then
+if [[ $("$mpirun" --version) == *'Open MPI) 5'* ]]; then
   for _ in $(seq 8); do
     delay=$((RANDOM % 600))
     kill_one 100000 .works "$delay" --with-ft ulfm

@@ -25,7 +25,7 @@ if ((code != 0)); then
 fi
 slurm() { "$here/cluster.sh" on "$work/cluster" "$@"; }
 # The list names the plugin even where it cannot load PMIx.
-slurm srun --mpi=list 2>&1 | grep -q pmix || skip "this Slurm has no plugin for PMIx (Debian's package slurm-wlm-basic-plugins has one)"
+[[ $(slurm srun --mpi=list 2>&1) == *pmix* ]] || skip "this Slurm has no plugin for PMIx (Debian's package slurm-wlm-basic-plugins has one)"
 if ! slurm srun --mpi=pmix true > "$work/pmix" 2>&1; then
   if grep -q 'PMIx library' "$work/pmix"; then
     skip "Slurm's plugin for PMIx cannot load libpmix.so (Debian: apt-get install libpmix-dev): $(head -n 1 "$work/pmix")"

@@ -21,7 +21,7 @@ train() {
 await_progress() {  # START
   local i
   for ((i = 0; i < 600; ++i)); do
-    if sed -n "/^kolo job $id, start $1,/,\$p" "$log" 2> /dev/null | grep -q 'Test set'; then return; fi
+    if [[ $(sed -n "/^kolo job $id, start $1,/,\$p" "$log" 2> /dev/null) == *'Test set'* ]]; then return; fi
     sleep 0.1
   done
   echo "start $1 of job $id makes no progress"
