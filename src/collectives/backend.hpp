@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -94,9 +93,6 @@ class Backend {
   virtual std::shared_ptr<std::byte[]> make_buffer(std::size_t bytes) {
     return std::shared_ptr<std::byte[]>(new std::byte[bytes]());
   }
-
-  // After a collective has not moved for a while: a rank, in the world, that is certainly gone.
-  virtual std::optional<int> lost_rank() const { return std::nullopt; }
 };
 
 }  // namespace kolo

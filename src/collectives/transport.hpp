@@ -64,6 +64,9 @@ class Transport {
   // kWaiting, kDone or kFailed (then `status` says why). Resets the ticket unless kWaiting.
   virtual Progress poll(Ticket& ticket, Status& status) = 0;
 
+  // The rank at the other end of a pending message, in the world.
+  virtual int world_peer(const Ticket& ticket) const = 0;
+
   // Looks for a message with this tag from any rank that no receive() has taken yet.
   virtual Status probe(Tag tag, std::optional<Arrival>& arrival) = 0;
 };

@@ -8,6 +8,7 @@
 #include "collectives/messages/control_channel.hpp"
 #include "collectives/shm/backend.hpp"
 #include "collectives/shm/control_channel.hpp"
+#include "core/launched.hpp"
 #include "core/log.hpp"
 
 namespace kolo {
@@ -397,6 +398,8 @@ void Group::complete(const std::shared_ptr<Operation>& operation, const Status& 
   if (operation->stand_in) return;
   record_end(*operation, status);
   mailbox_.release({operation.get()});
+  if (status.code() == StatusCode::kPeerLost)
+    tell_of_lost_peer();  // before the program hears of it
   operation->complete(status, false);
 }
 

@@ -18,11 +18,12 @@ bool may_stall(const Operation& operation) {
   return operation.descriptor.kind != OpKind::kJoin && operation.descriptor.kind != OpKind::kClock;
 }
 
-// Over messages a rank knows only its neighbours, which may wait themselves.
+// A rank knows only the one that it waits for next, which may wait for another one.
 std::string what_is_waited_for(const Work& work) {
   const std::optional<int> rank = work.waits_for();
   if (!rank) return "another rank is stopped or gone, or the network is";
-  return "rank " + std::to_string(*rank) + " has not done its part; it is stopped, gone, or busy";
+  return "it waits for rank " + std::to_string(*rank) +
+         ", which is stopped, gone, or busy, or itself waits for another rank";
 }
 
 }  // namespace
@@ -65,13 +66,15 @@ void Group::tell_measures(Clock::time_point now) {
     control_.participant().tell_measures(timeline::to_numbers(tracing_.measures()));
 }
 
-// Over messages MPI tells; where ranks share memory, nobody does. What a rank wrote before its end
-// may be all that is needed, so its end counts only when it is seen again after another round.
+// MPI may not notice that a rank has ended. What that rank sent before its end may be all that is
+// needed, so its end counts only when it is seen again after another round.
 Status Group::watch_lost_ranks(Clock::time_point now) {
   // At the end of a group on several nodes a peer may have heard of it, and gone, long before.
   if (leaving_ && !on_one_node_) return Status::ok();
   const std::string what = what_stalls(now);
-  const std::optional<int> lost = what.empty() ? std::nullopt : backend_->lost_rank();
+  const bool looks = !what.empty() && options_.lifelines != nullptr;
+  const std::optional<int> lost =
+      looks ? options_.lifelines->lost_rank(options_.launch.ranks) : std::nullopt;
   const std::optional<int> before = std::exchange(seen_lost_, lost);
   if (!lost || !before) return Status::ok();
   return Status::peer_lost(what + ": the process of rank " + std::to_string(*lost) + " has ended");

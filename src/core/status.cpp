@@ -1,6 +1,5 @@
 #include "core/status.hpp"
 
-#include "core/launched.hpp"
 #include "kolo/error.h"
 
 namespace kolo {
@@ -28,7 +27,6 @@ void throw_if_error(const Status& status) {
     case StatusCode::kDuplicateName:
       throw DuplicateNameError(status.message());
     case StatusCode::kPeerLost:
-      tell_of_lost_peer();
       throw PeerLostError(status.message());
     case StatusCode::kTimeout:
       throw TimeoutError(status.message());

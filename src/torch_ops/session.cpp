@@ -10,9 +10,11 @@
 #include <sstream>
 #include <vector>
 
+#include "collectives/mpi/node.hpp"
 #include "collectives/mpi/runtime.hpp"
 #include "core/cores.hpp"
 #include "core/host.hpp"
+#include "core/launched.hpp"
 #include "core/log.hpp"
 #include "core/thread_annotations.hpp"
 #include "core/variables.hpp"
@@ -52,9 +54,10 @@ Status find_cores(MpiParent parent, Topology& topology) {
 }
 
 Engine::Options engine_options(const Config& config, const Topology& topology,
-                               std::vector<int> nodes, AllreduceTable allreduce,
-                               CudaDevice& cuda_device) {
+                               std::shared_ptr<const Lifelines> lifelines, std::vector<int> nodes,
+                               AllreduceTable allreduce, CudaDevice& cuda_device) {
   Engine::Options options;
+  options.group.lifelines = std::move(lifelines);
   options.group.nodes = std::move(nodes);
   options.group.tuning.chunk_bytes = static_cast<std::size_t>(config.chunk_bytes);
   options.group.tuning.allreduce = std::move(allreduce);
@@ -141,16 +144,17 @@ std::size_t arena_capacity(const Config& config, const Topology& topology) {
 }
 
 Status share_memory(MpiParent parent, const Config& config, const Topology& topology,
-                    std::shared_ptr<shm::Node>& node, std::vector<int>& nodes) {
+                    NodeConnection& made, std::vector<int>& nodes) {
   std::shared_ptr<shm::Arena> arena;
   if (config.shared_memory && topology.local_size > 1) {
     const Status status = process_arena(arena_capacity(config, topology), arena);
     if (!status.is_ok()) log::warning("no shared memory: " + status.message());
   }
-  Status status = connect_node(parent, topology, arena, node);
+  Status status = connect_node(parent, topology, arena, made);
   if (!status.is_ok()) return status;
-  if (node != nullptr && config.arena) put_tensors_into_arena();
-  return gather_number(parent, node == nullptr ? topology.rank : node->ranks().front(), nodes);
+  if (made.node != nullptr && config.arena) put_tensors_into_arena();
+  const int first = made.node == nullptr ? topology.rank : made.node->ranks().front();
+  return gather_number(parent, first, nodes);
 }
 
 // Once in a process, of names that can only be meant for kolo.
@@ -186,14 +190,14 @@ Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
   if (Status s = export_environment(parent, topology); !s.is_ok()) return s;
   std::unique_ptr<Transport> transport;
   if (Status s = make_mpi_transport(parent, config.cuda_aware_mpi, transport); !s.is_ok()) return s;
-  std::shared_ptr<shm::Node> node;
+  NodeConnection node;
   std::vector<int> nodes;
   if (Status s = share_memory(parent, config, topology, node, nodes); !s.is_ok()) return s;
   std::int64_t job = 0;
   if (Status s = share_job(parent, job); !s.is_ok()) return s;
   Status status;
   try {
-    made = std::make_shared<Session>(config, topology, job, std::move(transport), std::move(node),
+    made = std::make_shared<Session>(config, topology, job, std::move(transport), node,
                                      std::move(nodes), std::move(allreduce));
   } catch (const std::exception& error) {  // no thread, or no memory
     status = Status::internal(std::string("starting kolo's engine: ") + error.what());
@@ -278,6 +282,7 @@ bool make_session(MpiParent parent) {
   const Status status = start_session(parent, made);
   if (status.code() == StatusCode::kInternal || status.code() == StatusCode::kPeerLost)
     one_has_failed = true;
+  if (status.code() == StatusCode::kPeerLost) tell_of_lost_peer();
   throw_if_error(status);
   current = std::move(made);
   return true;
@@ -290,15 +295,16 @@ void init_on(MpiParent parent) {
 }  // namespace
 
 Session::Session(const Config& config, const Topology& topology, std::int64_t job,
-                 std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> node,
+                 std::unique_ptr<Transport> transport, const NodeConnection& node,
                  std::vector<int> nodes, AllreduceTable allreduce)
     : config_(config),
       topology_(topology),
-      node_(std::move(node)),
+      lifelines_(node.lifelines),
+      node_(node.node),
       cuda_device_(config, topology),
-      engine_(
-          std::move(transport), node_,
-          engine_options(config, topology, std::move(nodes), std::move(allreduce), cuda_device_)) {
+      engine_(std::move(transport), node_,
+              engine_options(config, topology, node.lifelines, std::move(nodes),
+                             std::move(allreduce), cuda_device_)) {
   timeline::FlightOrigin origin;
   origin.rank = topology.rank;
   origin.size = topology.size;

@@ -20,12 +20,14 @@
 
 namespace kolo {
 
+struct NodeConnection;
+
 class Session {
  public:
   // `nodes`: see GroupOptions. `job`: a number that other jobs do not have.
   Session(const Config& config, const Topology& topology, std::int64_t job,
-          std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> node,
-          std::vector<int> nodes, AllreduceTable allreduce);
+          std::unique_ptr<Transport> transport, const NodeConnection& node, std::vector<int> nodes,
+          AllreduceTable allreduce);
 
   // Without shutdown() before it: the timeline ends, too.
   ~Session();
@@ -56,7 +58,7 @@ class Session {
   // In a forked child, which has none of the threads.
   void leave_to_parent() {
     if (metrics_ != nullptr) metrics_->close_in_child();
-    if (node_ != nullptr) node_->drop_own_lifeline();
+    if (lifelines_ != nullptr) lifelines_->drop_own();
   }
 
  private:
@@ -64,6 +66,7 @@ class Session {
 
   const Config config_;
   const Topology topology_;
+  const std::shared_ptr<Lifelines> lifelines_;  // null: there are none
   const std::shared_ptr<shm::Node> node_;
   UnnamedNames unnamed_;
   std::atomic<std::uint64_t> optimizers_{0};

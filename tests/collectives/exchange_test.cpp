@@ -53,7 +53,7 @@ class Part {
   int take(Exchange& exchange, int rank) {
     if (!Segment::create("kolo-test", 4096, mine_).is_ok()) return 1;
     mine_.data()[7] = static_cast<std::byte>(rank + 1);
-    const bool swapped = exchange.swap({mine_.descriptor(), ends_[0]}, all).is_ok();
+    const bool swapped = exchange.swap({ends_[0], mine_.descriptor()}, all).is_ok();
     close(ends_[0]);
     return swapped ? check_numbers(all, rank) : 2;
   }
@@ -89,6 +89,31 @@ TEST(Exchange, EveryoneGetsEveryonesFile) {
     EXPECT_EQ(take_part(first, 0), 0);
     for (const pid_t child : children) EXPECT_EQ(exit_code_of(child), 0);
   }
+}
+
+// Rank 1 of three shares no memory.
+TEST(Exchange, AProcessMayShareNoMemory) {
+  Exchange first(0, 3);
+  std::string address;
+  ASSERT_TRUE(first.listen(address).is_ok());
+  std::vector<pid_t> children;
+  for (const int rank : {1, 2}) {
+    children.push_back(in_a_child([&, rank] {
+      Exchange mine(rank, 3);
+      std::vector<Handed> all;
+      if (!mine.connect(address).is_ok()) return 9;
+      if (!mine.swap({STDIN_FILENO, rank == 1 ? -1 : STDIN_FILENO}, all).is_ok()) return 8;
+      const std::size_t other = rank == 1 ? 2 : 1;
+      if (all[0].lifeline < 0 || all[0].memory < 0 || all[other].lifeline < 0) return 7;
+      return (all[other].memory < 0) == (other == 1) ? 0 : 6;
+    }));
+  }
+  std::vector<Handed> all;
+  ASSERT_TRUE(first.swap({STDIN_FILENO, STDIN_FILENO}, all).is_ok());
+  EXPECT_GE(all[1].lifeline, 0);
+  EXPECT_EQ(all[1].memory, -1);
+  EXPECT_GE(all[2].memory, 0);
+  for (const pid_t child : children) EXPECT_EQ(exit_code_of(child), 0);
 }
 
 TEST(Exchange, SeesThatAProcessIsKilled) {

@@ -35,6 +35,7 @@ class NotingTransport final : public Transport {
     status = Status::ok();
     return Progress::kDone;
   }
+  int world_peer(const Ticket& /*ticket*/) const override { return 1 - rank_; }
   Status probe(Tag /*tag*/, std::optional<Arrival>& /*arrival*/) override { return Status::ok(); }
 
   struct Piece {

@@ -45,6 +45,7 @@ class Watched final : public Transport {
     if (progress != Progress::kWaiting) under_way_.erase(slot);
     return progress;
   }
+  int world_peer(const Ticket& ticket) const override { return inner_.world_peer(ticket); }
   Status probe(Tag tag, std::optional<Arrival>& arrival) override {
     return inner_.probe(tag, arrival);
   }

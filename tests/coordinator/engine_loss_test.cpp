@@ -134,28 +134,43 @@ TEST(EngineLoss, AfterAFailureNothingIsFreedThatAMessageMayUse) {
   EXPECT_FALSE(data_of_rank_0.expired());
 }
 
-// Where ranks share memory nobody but its lifeline tells that a peer is dead; that of a rank which
-// takes no part means nothing.
-TEST(EngineLoss, ADeadPeerIsNoticedInSharedMemory) {
-  constexpr int kRanks = 3;
+// Of one of three ranks: to each of them the end of a pipe, or -1.
+std::shared_ptr<Lifelines> lifelines_to(const std::vector<int>& peers) {
+  return std::make_shared<Lifelines>(std::vector<int>{0, 1, 2}, peers, -1);
+}
+
+// Whether or not ranks share memory, the lifeline of a peer tells that it is dead; that of a rank
+// which takes no part means nothing.
+class EngineLifelines : public testing::TestWithParam<bool> {
+ protected:
+  static constexpr int kRanks = 3;
+  static std::vector<std::shared_ptr<shm::Node>> nodes() {
+    if (GetParam()) return shm::make_local_nodes(kRanks, 1 << 30);
+    return std::vector<std::shared_ptr<shm::Node>>(kRanks);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(, EngineLifelines, testing::Bool(), [](const auto& tested) {
+  return tested.param ? "SharedMemory" : "Messages";
+});
+
+TEST_P(EngineLifelines, ADeadPeerIsNoticed) {
   auto transports = make_local_transports(kRanks);
-  const auto nodes = shm::make_local_nodes(kRanks, 1 << 30);
+  const auto nodes = EngineLifelines::nodes();
   int of_1[2];
   int of_2[2];
   ASSERT_EQ(pipe(of_1), 0);
   ASSERT_EQ(pipe(of_2), 0);
-  nodes[0]->keep({}, {-1, of_1[0], of_2[0]}, -1);
+  const auto lifelines_of_0 = lifelines_to({-1, of_1[0], of_2[0]});
   close(of_2[1]);
-  EXPECT_EQ(nodes[0]->lost_rank({0, 1}), std::nullopt);
-  EXPECT_EQ(nodes[0]->lost_rank({0, 1, 2}), 2);
-  EXPECT_EQ(nodes[1]->lost_rank({0, 1, 2}), std::nullopt) << "has no lifelines";
   Engine::Options options = test_options();
   options.shutdown_timeout = milliseconds(500);
   options.submitters_drive = false;  // which might end the large one before it is stopped
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&, rank] {
-      Engine engine(std::move(transports[rank]), nodes[rank], options);
+      Engine::Options own = options;
+      if (rank == 0) own.group.lifelines = lifelines_of_0;
+      Engine engine(std::move(transports[rank]), nodes[rank], own);
       const auto add = plain(OpKind::kAddProcessSet, "add");
       add->descriptor.tensors = {{DType::kInt64, {0, 1}}};
       add->tensors.emplace_back();
@@ -189,20 +204,21 @@ TEST(EngineLoss, ADeadPeerIsNoticedInSharedMemory) {
 }
 
 // Rank 2 dies before it has submitted what the others wait for.
-TEST(EngineLoss, ARankThatDiesBeforeItSubmitsIsNoticedInSharedMemory) {
-  constexpr int kRanks = 3;
+TEST_P(EngineLifelines, ARankThatDiesBeforeItSubmitsIsNoticed) {
   auto transports = make_local_transports(kRanks);
-  const auto nodes = shm::make_local_nodes(kRanks, 1 << 30);
+  const auto nodes = EngineLifelines::nodes();
   int lifeline[2];
   ASSERT_EQ(pipe(lifeline), 0);
-  nodes[1]->keep({}, {-1, -1, lifeline[0]}, -1);
+  const auto lifelines_of_1 = lifelines_to({-1, -1, lifeline[0]});
   Engine::Options options = test_options();
   options.shutdown_timeout = milliseconds(200);
   std::atomic<int> waiting = kRanks - 1;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&, rank] {
-      Engine engine(std::move(transports[rank]), nodes[rank], options);
+      Engine::Options own = options;
+      if (rank == 1) own.group.lifelines = lifelines_of_1;
+      Engine engine(std::move(transports[rank]), nodes[rank], own);
       std::vector<float> data(4, 1.0F);
       ASSERT_TRUE(submit_and_wait(engine, allreduce("step 1", data)).is_ok());
       if (rank == 2) {

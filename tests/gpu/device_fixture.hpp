@@ -224,6 +224,7 @@ class DeviceTransport final : public Transport {
     return host_->receive(fake_gpu::on_host(data), bytes, peer, tag, ticket);
   }
   Progress poll(Ticket& ticket, Status& status) override { return host_->poll(ticket, status); }
+  int world_peer(const Ticket& ticket) const override { return host_->world_peer(ticket); }
   Status probe(Tag tag, std::optional<Arrival>& arrival) override {
     return host_->probe(tag, arrival);
   }

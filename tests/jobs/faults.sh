@@ -32,6 +32,10 @@ for who in 0 1 2; do
     test "$(grep -cE "^rank [012] on .* for: failure: .*the process of rank $who has ended" "$work/diagnosis")" -eq 2
   check "kill on rank $who: the diagnosis" grep -q "^rank $who has left no record here: killed" "$work/diagnosis"
 done
+KOLO_SHARED_MEMORY=0 kolo_run -np 3 "$bin/../tests/bin/faulty_job" kill 1
+check "kill on rank 1 without shared memory: it is named" grep -q "rank 1 .*SIGKILL" "$work/err"
+check "kill on rank 1 without shared memory: both others say so" \
+  test "$(grep -c "allreduce of 'data': the process of rank 1 has ended" "$work/out")" -eq 2
 # Amid what is reduced or broadcast: its bytes cannot come any more.
 for what in die die-broadcast; do
   kind=allreduce
@@ -39,7 +43,10 @@ for what in die die-broadcast; do
   for who in 0 2; do
     begin=$SECONDS
     rm -rf "$work/flight"
-    KOLO_FLIGHT_RECORDER_DIR=$work/flight kolo_run -np 3 "$bin/../tests/bin/faulty_job" $what $who
+    shared=0
+    [[ $what$who == die2 || $what$who == die-broadcast0 ]] || shared=1
+    KOLO_SHARED_MEMORY=$shared KOLO_FLIGHT_RECORDER_DIR=$work/flight \
+      kolo_run -np 3 "$bin/../tests/bin/faulty_job" $what $who
     check "$what on rank $who: the job ends with the signal's code" test "$code" -eq 137
     check "$what on rank $who: within 10 s" test $((SECONDS - begin)) -le 12
     check "$what on rank $who: it is named" grep -q "rank $who .*SIGKILL" "$work/err"
@@ -53,12 +60,15 @@ for what in die die-broadcast; do
   done
 done
 # What MPI has under way then can never end: neither the program nor MPI_Finalize may wait for it.
-begin=$SECONDS
-KOLO_COLLECTIVE_TIMEOUT_SECONDS=2 kolo_run -np 3 "$bin/../tests/bin/faulty_job" stop 1
-check "a rank that is stopped amid an operation: the job fails" test "$code" -ne 0
-check "a rank that is stopped amid an operation: within 12 s" test $((SECONDS - begin)) -le 12
-check "a rank that is stopped amid an operation: the others say so" \
-  grep -q "started on every rank but moved no byte on rank" "$work/out"
+for shared in 0 1; do
+  stopped="a rank that is stopped amid an operation (KOLO_SHARED_MEMORY=$shared)"
+  begin=$SECONDS
+  KOLO_SHARED_MEMORY=$shared KOLO_COLLECTIVE_TIMEOUT_SECONDS=2 kolo_run -np 3 "$bin/../tests/bin/faulty_job" stop 1
+  check "$stopped: the job fails" test "$code" -ne 0
+  check "$stopped: within 12 s" test $((SECONDS - begin)) -le 12
+  check "$stopped: it is named" \
+    grep -q "started on every rank but moved no byte on rank . for 2 s: it waits for rank 1, which is stopped" "$work/out"
+done
 # A whole job that is suspended, and goes on rank by rank.
 KOLO_COLLECTIVE_TIMEOUT_SECONDS=3 kolo_run --verbose -np 3 "$bin/../tests/bin/faulty_job" work 0 10 &
 job=$!

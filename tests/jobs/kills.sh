@@ -81,9 +81,9 @@ done
 
 # The survivors are left alone: they find out by themselves, and say who is gone.
 if [[ $("$mpirun" --version) == *'Open MPI) 5'* ]]; then
-  for _ in $(seq 8); do
+  for run in $(seq 8); do
     delay=$((RANDOM % 600))
-    kill_one 100000 .works "$delay" --with-ft ulfm
+    KOLO_SHARED_MEMORY=$((run % 2)) kill_one 100000 .works "$delay" --with-ft ulfm
     check "without help, killed after $delay ms: the job fails by its own errors" test "$code" -eq 4
     check "without help, killed after $delay ms: within 5 s" test $((SECONDS - begin)) -le 5
     check "without help, killed after $delay ms: both survivors name rank $victim" \

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "collectives/algorithms/algorithms.hpp"
@@ -83,6 +84,10 @@ class Alltoall final : public Work {
         incoming_.at_end() && outgoing_.at_end() && receives_.empty() && sends_.empty();
     if (done) return Progress::kDone;
     return moved ? Progress::kAdvanced : Progress::kWaiting;
+  }
+
+  std::optional<int> waits_for() const override {
+    return oldest_peer(transport_, receives_, sends_);
   }
 
  private:

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <vector>
 
 #include "collectives/algorithms/algorithms.hpp"
@@ -43,6 +44,10 @@ class Broadcast final : public Work {
     if (!status.is_ok()) return Progress::kFailed;
     if (arrived_ == chunks_ && forwarded_ == chunks_ && sends_.empty()) return Progress::kDone;
     return moved ? Progress::kAdvanced : Progress::kWaiting;
+  }
+
+  std::optional<int> waits_for() const override {
+    return oldest_peer(transport_, receives_, sends_);
   }
 
  private:

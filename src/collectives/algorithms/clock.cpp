@@ -66,6 +66,13 @@ class ClockWork final : public Work {
     return Progress::kDone;
   }
 
+  std::optional<int> waits_for() const override {
+    for (const Ticket& ticket : {received_, sent_}) {
+      if (ticket.pending()) return transport_.world_peer(ticket);
+    }
+    return std::nullopt;
+  }
+
  private:
   enum class Phase { kListen, kAsk, kTell };
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "collectives/algorithms/algorithms.hpp"
@@ -120,6 +121,10 @@ class HalvingDoubling final : public Work {
       moved = true;
     }
     return moved ? Progress::kAdvanced : Progress::kWaiting;
+  }
+
+  std::optional<int> waits_for() const override {
+    return oldest_peer(transport_, receives_, sends_);
   }
 
  private:

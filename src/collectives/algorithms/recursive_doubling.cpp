@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <optional>
 
 #include "collectives/algorithms/algorithms.hpp"
 #include "collectives/algorithms/folding.hpp"
@@ -48,6 +49,8 @@ class RecursiveDoubling final : public Work {
     }
     return Progress::kDone;
   }
+
+  std::optional<int> waits_for() const override { return oldest_peer(transport_, tickets_); }
 
  private:
   enum class After : std::uint8_t { kNothing, kReduce, kReplace };

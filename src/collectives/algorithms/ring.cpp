@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -64,6 +65,10 @@ class Ring final : public Work {
     if (!status.is_ok()) return Progress::kFailed;
     if (received_ == total_ && sent_ == total_ && sends_.empty()) return Progress::kDone;
     return moved ? Progress::kAdvanced : Progress::kWaiting;
+  }
+
+  std::optional<int> waits_for() const override {
+    return oldest_peer(transport_, receives_, sends_);
   }
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 
 #include "collectives/transport.hpp"
 
@@ -18,6 +19,25 @@ inline Status retire(Transport& transport, std::deque<Ticket>& tickets, bool& mo
     moved = true;
   }
   return Status::ok();
+}
+
+// The rank, in the world, at the other end of the oldest of these messages; nothing if there is
+// none. A ticket that is not pending stands for an empty message, which is not sent.
+inline std::optional<int> oldest_peer(const Transport& transport,
+                                      const std::deque<Ticket>& tickets) {
+  for (const Ticket& ticket : tickets) {
+    if (ticket.pending()) return transport.world_peer(ticket);
+  }
+  return std::nullopt;
+}
+
+// Likewise of two directions: a rank from which something is missing comes before one that does not
+// take what it is sent.
+inline std::optional<int> oldest_peer(const Transport& transport,
+                                      const std::deque<Ticket>& receives,
+                                      const std::deque<Ticket>& sends) {
+  const std::optional<int> sender = oldest_peer(transport, receives);
+  return sender ? sender : oldest_peer(transport, sends);
 }
 
 }  // namespace kolo

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <deque>
+#include <optional>
 
 #include "collectives/algorithms/algorithms.hpp"
 #include "collectives/algorithms/tickets.hpp"
@@ -38,6 +39,8 @@ class Transfer final : public Work {
     if (at_ == bytes_ && tickets_.empty()) return Progress::kDone;
     return moved ? Progress::kAdvanced : Progress::kWaiting;
   }
+
+  std::optional<int> waits_for() const override { return oldest_peer(transport_, tickets_); }
 
  private:
   Transport& transport_;  // outlives every work

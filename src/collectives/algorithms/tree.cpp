@@ -4,6 +4,7 @@
 #include <compare>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -139,6 +140,24 @@ class DoubleTree final : public Work {
     }
     if (done) return Progress::kDone;
     return moved ? Progress::kAdvanced : Progress::kWaiting;
+  }
+
+  // One of several, perhaps. What goes up waits for nothing that goes down.
+  std::optional<int> waits_for() const override {
+    std::optional<int> receiver;
+    std::optional<int> parent;
+    for (const Lane& lane : lanes_) {
+      const std::optional<int> peer = oldest_peer(transport_, lane.tickets);
+      if (!peer) continue;
+      if (lane.sends) {
+        receiver = peer;
+      } else if (lane.messages.front().direction == Direction::kUp) {
+        return peer;
+      } else {
+        parent = peer;
+      }
+    }
+    return parent ? parent : receiver;
   }
 
  private:

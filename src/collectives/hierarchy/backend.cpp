@@ -41,7 +41,8 @@ class HierarchicalAllreduce final : public Work {
   }
 
   std::optional<int> waits_for() const override {
-    return local_ == nullptr ? std::nullopt : local_->waits_for();
+    const std::optional<int> local = local_ == nullptr ? std::nullopt : local_->waits_for();
+    return local || cross_ == nullptr ? local : cross_->waits_for();
   }
 
  private:
@@ -202,10 +203,6 @@ class HierarchicalBackend final : public Backend {
 
   std::shared_ptr<std::byte[]> make_buffer(std::size_t bytes) override {
     return local_ == nullptr ? Backend::make_buffer(bytes) : local_->make_buffer(bytes);
-  }
-
-  std::optional<int> lost_rank() const override {
-    return local_ == nullptr ? std::nullopt : local_->lost_rank();
   }
 
  private:

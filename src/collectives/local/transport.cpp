@@ -138,6 +138,8 @@ class LocalTransport final : public Transport {
     return progress;
   }
 
+  int world_peer(const Ticket& ticket) const override { return operations_[ticket.slot].peer; }
+
   Status probe(Tag tag, std::optional<Arrival>& arrival) override {
     arrival.reset();
     for (int peer = 0; peer < size() && !arrival; ++peer) {

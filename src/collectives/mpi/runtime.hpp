@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "collectives/algorithms/table.hpp"
-#include "collectives/shm/node.hpp"
 #include "collectives/transport.hpp"
 #include "core/status.hpp"
 #include "core/topology.hpp"
@@ -65,12 +64,6 @@ Status share_allreduce_table(MpiParent parent, const Topology& topology, const s
 // "ADDRESS PORT" under which this process can be reached by programs that want to meet at rank 0:
 // the loopback address if all ranks are on this host, and a port that is free now.
 std::string rendezvous_address(bool all_on_this_host);
-
-// Collective over `parent`. Lets the ranks of each node reach each other's arenas. `arena` may be
-// null, and `node` stays null where the ranks of this one cannot share memory, for which there is a
-// warning, or where there is but one.
-Status connect_node(MpiParent parent, const Topology& topology,
-                    const std::shared_ptr<shm::Arena>& arena, std::shared_ptr<shm::Node>& node);
 
 // Collective over `parent`: a transport on a communicator of its own. It takes device memory if all
 // ranks say so: `takes_device_memory`, or where that is not known, their MPI.

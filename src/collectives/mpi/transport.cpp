@@ -68,6 +68,8 @@ class MpiTransport final : public Transport {
     return Progress::kFailed;
   }
 
+  int world_peer(const Ticket& ticket) const override { return requests_[ticket.slot].peer; }
+
   Status probe(Tag tag, std::optional<Arrival>& arrival) override {
     int found = 0;
     MPI_Status mpi_status;

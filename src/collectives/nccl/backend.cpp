@@ -71,7 +71,6 @@ class NcclBackend final : public DeviceBackend {
     const bool in_stages = levels_ && kind == OpKind::kAllreduce;
     return in_stages ? timeline::Medium::kStaged : timeline::Medium::kNccl;
   }
-  std::optional<int> lost_rank() const override { return host_.lost_rank(); }
 
   std::unique_ptr<Work> preparation(Turn turn, std::optional<int> peer) override {
     if (peer) return pair_preparation(turn, *peer);

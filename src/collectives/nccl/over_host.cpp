@@ -68,6 +68,10 @@ class Staged final : public Work {
     return ++current_ == parts_.size() ? Progress::kDone : Progress::kAdvanced;
   }
 
+  std::optional<int> waits_for() const override {
+    return work_ == nullptr ? std::nullopt : work_->waits_for();
+  }
+
  private:
   Status after(cudaStream_t stream, cudaStream_t other) {
     return wait_for(stream, other, *streams_->events());
@@ -153,6 +157,10 @@ class Direct final : public Work {
       if (!status.is_ok()) return Progress::kFailed;
     }
     return work_->step(status);
+  }
+
+  std::optional<int> waits_for() const override {
+    return work_ == nullptr ? std::nullopt : work_->waits_for();
   }
 
  private:

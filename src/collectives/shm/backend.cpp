@@ -63,8 +63,6 @@ class SharedMemoryBackend final : public Backend {
     return {block, [node = node_](std::byte* memory) { node->arena().free(memory); }};
   }
 
-  std::optional<int> lost_rank() const override { return board_.lost_rank(); }
-
  private:
   const std::shared_ptr<Node> node_;
   Board board_;

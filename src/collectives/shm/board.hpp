@@ -20,7 +20,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -59,7 +58,6 @@ class Board {
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
   std::vector<int> everyone() const;  // 0 to size() - 1
-  std::optional<int> lost_rank() const { return node_->lost_rank(members_); }
   Arena& arena() const { return node_->arena(); }
 
   Line& line(int rank, Turn turn) const;

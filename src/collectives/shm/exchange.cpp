@@ -68,7 +68,7 @@ Status wait_for_input(int from) {
   return ready > 0 ? Status::ok() : Status::timeout("a process of this node did not answer");
 }
 
-// A message: who hands it over, and two descriptors.
+// A message: who hands it over, the lifeline, and where there is one the memory.
 struct Message {
   int rank = 0;
   iovec content{&rank, sizeof rank};
@@ -91,14 +91,16 @@ Status send_handed(int to, int rank, const Handed& handed) {
   cmsghdr* const control = CMSG_FIRSTHDR(&message.header);
   control->cmsg_level = SOL_SOCKET;
   control->cmsg_type = SCM_RIGHTS;
-  control->cmsg_len = CMSG_LEN(sizeof handed);
-  std::memcpy(CMSG_DATA(control), &handed, sizeof handed);
+  const std::size_t bytes = handed.memory < 0 ? sizeof handed.lifeline : sizeof handed;
+  control->cmsg_len = CMSG_LEN(bytes);
+  message.header.msg_controllen = CMSG_SPACE(bytes);
+  std::memcpy(CMSG_DATA(control), &handed, bytes);
   const ssize_t sent = sendmsg(to, &message.header, MSG_NOSIGNAL);
   return sent == sizeof message.rank ? Status::ok() : system_error("sending a descriptor");
 }
 
 void close_both(Handed& handed) {
-  for (int* const descriptor : {&handed.memory, &handed.lifeline}) {
+  for (int* const descriptor : {&handed.lifeline, &handed.memory}) {
     if (*descriptor >= 0) close(std::exchange(*descriptor, -1));
   }
 }
@@ -110,15 +112,17 @@ Status receive_handed(int from, int& rank, std::vector<Handed>& all) {
   const ssize_t length = recvmsg(from, &message.header, MSG_CMSG_CLOEXEC);
   if (length < 0) return system_error("receiving a descriptor");
   const cmsghdr* const control = CMSG_FIRSTHDR(&message.header);
-  if (length != sizeof message.rank || control == nullptr || control->cmsg_type != SCM_RIGHTS ||
-      control->cmsg_len != CMSG_LEN(sizeof(Handed))) {
+  const std::size_t bytes =
+      control == nullptr || control->cmsg_type != SCM_RIGHTS ? 0 : control->cmsg_len - CMSG_LEN(0);
+  Handed handed;
+  if (length != sizeof message.rank ||
+      (bytes != sizeof handed && bytes != sizeof handed.lifeline)) {
     return Status::internal("a process of this node gave up");
   }
-  Handed handed;
-  std::memcpy(&handed, CMSG_DATA(control), sizeof handed);
+  std::memcpy(&handed, CMSG_DATA(control), bytes);
   rank = message.rank;
   if (rank < 0 || rank >= static_cast<int>(all.size()) ||
-      all[static_cast<std::size_t>(rank)].memory >= 0) {
+      all[static_cast<std::size_t>(rank)].lifeline >= 0) {
     close_both(handed);
     return Status::internal("a process that is none of this job's has connected");
   }

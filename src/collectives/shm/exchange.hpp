@@ -9,11 +9,11 @@
 
 namespace kolo::shm {
 
-// What a process hands to the others: its memory, and the reading end of a pipe on which nothing is
-// ever written, which hangs up when the process ends.
+// What a process hands to the others: the end of a pipe that hangs up when the process ends, and
+// its memory, or -1 where it shares none.
 struct Handed {
-  int memory = -1;
   int lifeline = -1;
+  int memory = -1;
 };
 
 // One process's part in it. Rank 0 listens, and tells the others the address by other means; they

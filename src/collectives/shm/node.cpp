@@ -1,8 +1,5 @@
 #include "collectives/shm/node.hpp"
 
-#include <poll.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -23,33 +20,6 @@ std::optional<std::vector<int>> Node::find(const std::vector<int>& ranks) const 
 
 Doorbell::Lines& Node::doorbell(int local_rank) const {
   return *reinterpret_cast<Doorbell::Lines*>(segment(local_rank).data() + kDoorbell);
-}
-
-Node::~Node() {
-  for (const int lifeline : lifelines_) {
-    if (lifeline >= 0) close(lifeline);
-  }
-  drop_own_lifeline();
-}
-
-void Node::drop_own_lifeline() {
-  if (own_lifeline_ >= 0) close(std::exchange(own_lifeline_, -1));
-}
-
-std::optional<int> Node::lost_rank(const std::vector<int>& local_ranks) const {
-  if (lifelines_.empty()) return std::nullopt;
-  for (const int local : local_ranks) {
-    const auto at = static_cast<std::size_t>(local);
-    pollfd looked{lifelines_[at], 0, 0};  // poll() passes over a negative one
-    if (poll(&looked, 1, 0) > 0 && (looked.revents & (POLLHUP | POLLERR)) != 0) return ranks_[at];
-  }
-  return std::nullopt;
-}
-
-void Node::keep(std::vector<Segment> mapped, std::vector<int> lifelines, int own_lifeline) {
-  mapped_ = std::move(mapped);
-  lifelines_ = std::move(lifelines);
-  own_lifeline_ = own_lifeline;
 }
 
 std::vector<std::shared_ptr<Node>> make_local_nodes(const std::vector<int>& ranks,

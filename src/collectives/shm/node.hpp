@@ -23,7 +23,6 @@ class Node {
         local_rank_(local_rank),
         arena_(std::move(arena)),
         segments_(std::move(segments)) {}
-  ~Node();
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
 
@@ -42,15 +41,8 @@ class Node {
   // The local ranks of ranks in the world; nothing if one of them is on another node.
   std::optional<std::vector<int>> find(const std::vector<int>& ranks) const;
 
-  // One of these local ranks whose process has ended, as its rank in the world.
-  std::optional<int> lost_rank(const std::vector<int>& local_ranks) const;
-
-  // Takes over what the node stands on: the peers' memory and lifelines by local rank (-1: none),
-  // and the end of this rank's own that shows it lives.
-  void keep(std::vector<Segment> mapped, std::vector<int> lifelines, int own_lifeline);
-
-  // In a child after fork(), which must not look as if its parent lived.
-  void drop_own_lifeline();
+  // Takes over the peers' memory, which the segments lie in.
+  void keep(std::vector<Segment> mapped) { mapped_ = std::move(mapped); }
 
  private:
   const std::vector<int> ranks_;
@@ -58,8 +50,6 @@ class Node {
   const std::shared_ptr<Arena> arena_;
   const std::vector<std::span<std::byte>> segments_;
   std::vector<Segment> mapped_;  // the peers'
-  std::vector<int> lifelines_;
-  int own_lifeline_ = -1;
 };
 
 // A node, as each of its ranks sees it, for threads of one process that play these ranks, or ranks

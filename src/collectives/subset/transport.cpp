@@ -35,6 +35,7 @@ class SubsetTransport final : public Transport {
                            ticket);
   }
   Progress poll(Ticket& ticket, Status& status) override { return parent_.poll(ticket, status); }
+  int world_peer(const Ticket& ticket) const override { return parent_.world_peer(ticket); }
   Status probe(Tag tag, std::optional<Arrival>& arrival) override {
     Status status = parent_.probe(first_tag_ + tag, arrival);
     if (arrival) arrival->peer = index_[static_cast<std::size_t>(arrival->peer)];
