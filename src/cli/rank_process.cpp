@@ -31,10 +31,10 @@ namespace {
 // most.
 constexpr double kQuietSeconds = 0.2;
 constexpr double kDrainSeconds = 10.0;
-// How long a rank stays whose program was killed, crashed, or ended because it had lost a peer.
-// When it ends the launcher ends the others; until then these can notice by themselves, which takes
-// an engine that waits for the rank a second, and say where they were. And the peer that was lost,
-// which may still be on its way out of exit(), can end as it wants to.
+// How long a rank stays whose program was killed, crashed, or had lost a peer before it ended, well
+// or not. When it ends the launcher ends the others; until then these can notice by themselves,
+// which takes an engine that waits for the rank a second, and say where they were. And the peer
+// that was lost, which may still be on its way out of exit(), can end as it wants to.
 constexpr double kStayLongSeconds = 3.0;
 // Likewise where it ended with an error. Often another rank's failure is the cause, the others have
 // noticed it at the same time, and are about to say so.
@@ -339,8 +339,8 @@ Ended RankProcess::run() {
   ended.from = {host_, pid_, ended_at_, {}};
   pass(PacketKind::kEnded, encode(ended), LineEnd::kNewline);
   flush();
-  if (ended.was_told || placement_.size == 1) return ended;
-  if (is_success(ended) || ended.how == Ending::kNotStarted) return ended;
+  if (ended.was_told || placement_.size == 1 || ended.how == Ending::kNotStarted) return ended;
+  if (is_success(ended) && !ended.lost_peer) return ended;
   stay(ended.how == Ending::kSignal || ended.lost_peer ? kStayLongSeconds : kStayFailedSeconds);
   return ended;
 }

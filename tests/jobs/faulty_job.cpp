@@ -11,6 +11,7 @@
 //   work      all ranks reduce for SECONDS, and nothing is wrong
 //   exit-hook    calls exit(3) in a hook of backward()
 //   kill-late    gets SIGKILL after all operations, while the others shut kolo down
+//   kill-slow    likewise, and kolo-rank, its parent, is stopped for the next two seconds
 //   kill-caught  gets SIGKILL in the middle; the others catch what that throws, and return 0
 // The others go on with operations; when one fails they print its message and the time it took to
 // come, and exit with 4.
@@ -20,6 +21,7 @@
 #include <kolo/init.h>
 #include <kolo/operations.h>
 #include <kolo/timeline.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -81,6 +83,17 @@ int signal_amid_operations(const std::string& what) {
   return 0;
 }
 
+// A child of its own session, which outlives this process, wakes the parent.
+void stop_parent_for(std::chrono::seconds pause) {
+  const pid_t parent = getppid();
+  if (fork() == 0) {
+    setsid();
+    std::this_thread::sleep_for(pause);
+    _exit(kill(parent, SIGCONT) == 0 ? 0 : 1);
+  }
+  kill(parent, SIGSTOP);
+}
+
 // Always amid an operation.
 void work(std::chrono::seconds pause) {
   const auto end = std::chrono::steady_clock::now() + pause;
@@ -120,9 +133,10 @@ int run(const std::string& what, int who, std::chrono::seconds pause) {
     work(pause);
     return 0;
   }
-  if (what == "kill-late") {
+  if (what == "kill-late" || what == "kill-slow") {
     if (kolo::rank() != who) return 0;
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    if (what == "kill-slow") stop_parent_for(std::chrono::seconds(2));
     std::raise(SIGKILL);
   }
   if (kolo::rank() == who && signal == 0 && !stalls(what)) {
