@@ -178,7 +178,7 @@ Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
   if (Status s = find_topology(parent, topology); !s.is_ok()) return s;
   if (Status s = find_cores(parent, topology); !s.is_ok()) return s;
   Config config;
-  const Status agreed = agree_on_settings(parent, config);
+  Status agreed = agree_on_settings(parent, config);
   log::configure(config.log_level, config.log_timestamp, topology.rank);
   if (!agreed.is_ok()) return agreed;
   if (topology.rank == 0) warn_of_unknown_variables();
