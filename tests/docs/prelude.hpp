@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <fstream>
+#include <iostream>
 #include <iterator>
 #include <string>
 #include <vector>
