@@ -37,8 +37,9 @@ struct DistributedOptimizerOptions {
   // it, to keep sums small in float16.
   TORCH_ARG(double, gradient_predivide_factor) = 1.0;
   TORCH_ARG(Compression, compression) = Compression::None;
-  // Parameters whose gradients go together, once all of them are there: lists of parameters, or a
-  // number of groups into which all are cut. The others go one by one.
+  // Parameters whose gradients go together, once all of them are there: lists of the parameters that
+  // the optimizer is made with, each in one list at most, or a number of groups into which all of
+  // these are cut. The others go one by one.
   TORCH_ARG(std::vector<std::vector<at::Tensor>>, groups) = {};
   TORCH_ARG(int, num_groups) = 0;
   // Makes sparse gradients dense instead of exchanging what they have.
@@ -90,6 +91,9 @@ class GradientReducer {
 //
 //   kolo::DistributedOptimizer<torch::optim::SGD> optimizer(model->parameters(),
 //   torch::optim::SGDOptions(0.1));
+//
+// A parameter that is listed twice (its module has two parents) is reduced once. Base makes its
+// step with it as often as it is listed, as it does without kolo.
 //
 // A parameter whose gradient is undefined on some ranks (it was not used there) counts as zeros
 // there; undefined everywhere it stays undefined (in a group: if that holds for all of the group).

@@ -33,7 +33,7 @@ class ReduceHook final : public PostAccumulateGradHook {
     if (const auto owner = owner_.lock()) ready_();
   }
 
-  bool has_owner() const { return !owner_.expired(); }
+  std::shared_ptr<void> owner() const { return owner_.lock(); }
   // Not while a backward pass runs.
   void give_to(const std::shared_ptr<void>& owner, std::function<void()> ready) {
     owner_ = owner;
@@ -94,19 +94,22 @@ void GradientReducer::attach(const std::vector<torch::optim::OptimizerParamGroup
   references_in_hook();  // not amid a backward pass
   MutexLock lock(state_->mutex);
   const std::size_t known = state_->parameters.size();
-  std::size_t index = 0;
+  const std::size_t listed = std::exchange(state_->listed, 0);
   for (const auto& group : groups) {
     for (const at::Tensor& tensor : group.params()) {
-      if (index++ < known) continue;
+      if (state_->listed++ < listed) continue;
       ReduceHook* const hook = hook_of(tensor);
-      if (hook != nullptr && hook->has_owner()) {
+      const auto owner = hook == nullptr ? nullptr : hook->owner();
+      if (owner == state_) continue;  // listed twice
+      if (owner != nullptr) {
         throw InvalidArgumentError(
-            "parameter " + std::to_string(index - 1) + " of " + state_->options.name() +
+            "parameter " + std::to_string(state_->listed - 1) + " of " + state_->options.name() +
             " belongs to another DistributedOptimizer already: its gradient would "
             "be reduced twice; destroy that one first");
       }
+      const std::size_t index = state_->parameters.size();
       state_->parameters.emplace_back().tensor = tensor;
-      auto ready = [state = state_.get(), at = index - 1] { state->gradient_ready(at); };
+      auto ready = [state = state_.get(), index] { state->gradient_ready(index); };
       if (hook != nullptr) {
         hook->give_to(state_, std::move(ready));
         continue;
@@ -116,7 +119,7 @@ void GradientReducer::attach(const std::vector<torch::optim::OptimizerParamGroup
           tensor, std::make_unique<ReduceHook>(state_, std::move(ready), std::move(before)));
     }
   }
-  if (index == known) return;
+  if (state_->parameters.size() == known) return;
   state_->name_parameters(known);
   state_->add_units(known);
 }

@@ -102,7 +102,8 @@ struct GradientReducer::State {
 
   // Hooks may run on several threads at once: autograd has one a device.
   Mutex mutex;
-  std::vector<Parameter> parameters KOLO_GUARDED_BY(mutex);
+  std::vector<Parameter> parameters KOLO_GUARDED_BY(mutex);  // each once
+  std::size_t listed KOLO_GUARDED_BY(mutex) = 0;             // in the base's groups, some twice
   std::vector<Unit> units KOLO_GUARDED_BY(mutex);
   Held held KOLO_GUARDED_BY(mutex);
   bool synchronized KOLO_GUARDED_BY(mutex) = false;  // no gradient was accumulated since
@@ -113,6 +114,7 @@ struct GradientReducer::State {
 
   bool reduces_steps() const { return options.op() == ReduceOp::Adasum; }
   void add_units(std::size_t first) KOLO_REQUIRES(mutex);
+  std::vector<std::vector<std::size_t>> groups() const KOLO_REQUIRES(mutex);
   void name_parameters(std::size_t first) KOLO_REQUIRES(mutex);
   void gradient_ready(std::size_t index) KOLO_EXCLUDES(mutex);
   bool is_ready(const Unit& unit) const KOLO_REQUIRES(mutex);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <unordered_map>
 
 #include "core/types.hpp"
 #include "kolo/error.h"
@@ -48,7 +49,46 @@ void GradientReducer::State::name_parameters(std::size_t first) {
   }
 }
 
-// Units for the parameters from `first` on.
+// The parameters that go together. Throws InvalidArgumentError for lists that cannot be meant.
+std::vector<std::vector<std::size_t>> GradientReducer::State::groups() const {
+  std::vector<std::vector<std::size_t>> all;
+  const auto count = static_cast<std::size_t>(options.num_groups());
+  for (std::size_t g = 0; g < count; ++g) {
+    const std::size_t begin = parameters.size() * g / count;
+    std::vector<std::size_t>& members =
+        all.emplace_back(parameters.size() * (g + 1) / count - begin);
+    std::iota(members.begin(), members.end(), begin);
+  }
+  std::unordered_map<const c10::TensorImpl*, std::size_t> index_of;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    index_of.emplace(parameters[i].tensor.unsafeGetTensorImpl(), i);
+  std::vector<bool> placed(parameters.size(), false);
+  for (const std::vector<at::Tensor>& group : options.groups()) {
+    const std::string which = "DistributedOptimizer '" + options.name() + "': group " +
+                              std::to_string(all.size()) + " of groups";
+    if (group.empty()) throw InvalidArgumentError(which + " is empty; leave it out");
+    std::vector<std::size_t>& members = all.emplace_back();
+    for (const at::Tensor& tensor : group) {
+      const auto found = index_of.find(tensor.unsafeGetTensorImpl());
+      if (found == index_of.end()) {
+        throw InvalidArgumentError(
+            which + " has a tensor, shape " +
+            (tensor.defined() ? to_string(tensor.sizes().vec()) : "undefined") +
+            ", that is not one of the optimizer's parameters");
+      }
+      if (placed[found->second]) {
+        throw InvalidArgumentError(which + " has the parameter '" + parameters[found->second].name +
+                                   "', which is in a group already; list it once");
+      }
+      placed[found->second] = true;
+      members.push_back(found->second);
+    }
+    std::sort(members.begin(), members.end());
+  }
+  return all;
+}
+
+// Units for the parameters from `first` on. Those that are added later belong to no group.
 void GradientReducer::State::add_units(std::size_t first) {
   std::vector<bool> placed(parameters.size(), false);
   const auto add = [&](std::vector<std::size_t> members) {
@@ -62,24 +102,8 @@ void GradientReducer::State::add_units(std::size_t first) {
     }
     unit.members = std::move(members);
   };
-  for (const std::vector<at::Tensor>& group : options.groups()) {
-    std::vector<std::size_t> members;
-    for (std::size_t i = first; i < parameters.size(); ++i) {
-      const bool listed = std::any_of(group.begin(), group.end(), [&](const at::Tensor& tensor) {
-        return tensor.is_same(parameters[i].tensor);
-      });
-      if (listed && !placed[i]) members.push_back(i);
-    }
-    add(std::move(members));
-  }
-  if (first == 0 && options.num_groups() > 0) {
-    const std::size_t count = parameters.size();
-    const auto groups = static_cast<std::size_t>(options.num_groups());
-    for (std::size_t g = 0; g < groups; ++g) {
-      std::vector<std::size_t> members(count * (g + 1) / groups - count * g / groups);
-      std::iota(members.begin(), members.end(), count * g / groups);
-      add(std::move(members));
-    }
+  if (first == 0) {
+    for (std::vector<std::size_t>& members : groups()) add(std::move(members));
   }
   for (std::size_t i = first; i < parameters.size(); ++i) {
     if (!placed[i]) add({i});

@@ -173,6 +173,29 @@ TEST_F(OptimizerOptions, NamesMatchParametersInAnyOrder) {
   EXPECT_TRUE(b.grad().equal(torch::full({3}, 10.0F * static_cast<float>(size()))));
 }
 
+// A module with two parents is among the parameters twice. The gradient is the ranks' average once.
+TEST_F(OptimizerOptions, AParameterThatIsListedTwiceIsOne) {
+  for (const int groups : {0, 1}) {
+    const at::Tensor a = torch::zeros({3}).requires_grad_();
+    const at::Tensor b = torch::zeros({2}).requires_grad_();
+    const at::Tensor later = torch::zeros({1}).requires_grad_();
+    DistributedSgd optimizer(std::vector<at::Tensor>{a, b, a}, torch::optim::SGDOptions(1.0),
+                             DistributedOptimizerOptions().num_groups(groups));
+    optimizer.add_param_group(torch::optim::OptimizerParamGroup({later, later}));
+    for (int step = 0; step < 2; ++step) {
+      optimizer.zero_grad();
+      ((a.sum() + 2 * b.sum() + 4 * later.sum()) * (rank() + 1)).backward();
+      optimizer.step();
+      const double mean = (size() + 1) / 2.0;
+      EXPECT_TRUE(a.grad().allclose(torch::full({3}, mean)));
+      EXPECT_TRUE(b.grad().allclose(torch::full({2}, 2 * mean)));
+      EXPECT_TRUE(later.grad().allclose(torch::full({1}, 4 * mean)));
+      EXPECT_TRUE(a.allclose(torch::full({3}, -2 * mean * (step + 1))))
+          << "stepped twice, as listed";
+    }
+  }
+}
+
 TEST_F(OptimizerOptions, WrongOptions) {
   const at::Tensor p = torch::zeros({3}).requires_grad_();
   const auto message = [&](const DistributedOptimizerOptions& options) {
@@ -185,6 +208,13 @@ TEST_F(OptimizerOptions, WrongOptions) {
   EXPECT_THAT(message(Options().op(ReduceOp::Sum).gradient_predivide_factor(2)),
               HasSubstr("belongs to Average, not to Sum"));
   EXPECT_THAT(message(Options().num_groups(1).groups({{p}})), HasSubstr("not both"));
+  EXPECT_THAT(message(Options().groups({{p}, {}})), HasSubstr("group 1 of groups is empty"));
+  EXPECT_THAT(message(Options().name("o").groups({{p}, {p}})),
+              HasSubstr("group 1 of groups has the parameter 'o.gradient.0', which is in a group"));
+  EXPECT_THAT(message(Options().groups({{p, p}})), HasSubstr("list it once"));
+  EXPECT_THAT(message(Options().groups({{p, torch::zeros({2, 5})}})),
+              HasSubstr("group 0 of groups has a tensor, shape [2, 5], that is not one of"));
+  EXPECT_THAT(message(Options().groups({{at::Tensor()}})), HasSubstr("shape undefined"));
   EXPECT_THAT(message(Options().named_parameters({{"p", p}, {"p", p}})), HasSubstr("'p' twice"));
   EXPECT_THAT(message(Options().named_parameters({{"q", torch::zeros({1})}})),
               HasSubstr("is not in named_parameters"));
