@@ -191,7 +191,8 @@ std::pair<std::string, std::string> cases_of(const Command& command) {
   std::string value_cases;
   for (const auto& [name, completion] : values) {
     if (completion.empty()) continue;
-    value_cases += "      '" + command.name + " " + name + "') how=(" + completion + ") ;;\n";
+    value_cases.append("      '").append(command.name).append(" ").append(name);
+    value_cases.append("') how=(").append(completion).append(") ;;\n");
   }
   const bool takes_files = command.has_program || shape.takes_files;
   return {"    " + command.name + ") words='" + joined(shape.words) + "' options='" +

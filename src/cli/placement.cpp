@@ -73,7 +73,8 @@ int threads_per_rank(const ThreadChoice& choice, int local_size) {
   if (choice.requested > 0) return choice.requested;
   const int ranks = std::max(1, local_size);
   double threads = choice.cores_in_reach;
-  if (choice.cores_of_node > 0) threads = std::min<double>(threads, choice.cores_of_node / ranks);
+  const int share = choice.cores_of_node / ranks;
+  if (choice.cores_of_node > 0) threads = std::min<double>(threads, share);
   if (choice.quota) threads = std::min(threads, *choice.quota / ranks);
   return std::max(1, static_cast<int>(threads));
 }

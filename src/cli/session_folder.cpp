@@ -47,7 +47,9 @@ SessionFolder::SessionFolder() {
       }
       fault = std::generic_category().message(errno);
     }
-    faults += (faults.empty() ? "" : "; ") + parent + ": " + fault;
+    if (!faults.empty()) faults += "; ";
+    faults += parent;
+    faults += ": " + fault;
   }
   throw std::runtime_error("no folder for the launcher's files: " + faults +
                            ". Set TMPDIR to one that can be written");
