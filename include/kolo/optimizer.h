@@ -37,9 +37,9 @@ struct DistributedOptimizerOptions {
   // it, to keep sums small in float16.
   TORCH_ARG(double, gradient_predivide_factor) = 1.0;
   TORCH_ARG(Compression, compression) = Compression::None;
-  // Parameters whose gradients go together, once all of them are there: lists of the parameters that
-  // the optimizer is made with, each in one list at most, or a number of groups into which all of
-  // these are cut. The others go one by one.
+  // Parameters whose gradients go together, once all of them are there: lists of the parameters
+  // that the optimizer is made with, each in one list at most, or a number of groups into which all
+  // of these are cut. The others go one by one.
   TORCH_ARG(std::vector<std::vector<at::Tensor>>, groups) = {};
   TORCH_ARG(int, num_groups) = 0;
   // Makes sparse gradients dense instead of exchanging what they have.
