@@ -4,10 +4,14 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <ctime>
 #include <latch>
 
 #include "coordinator/engine_fixture.hpp"
 #include "coordinator/holding.hpp"
+#include "core/launched.hpp"
 
 namespace kolo {
 namespace {
@@ -32,6 +36,30 @@ TEST(EngineLoss, ARankThatLeavesEarlyFailsTheOthers) {
       EXPECT_EQ(submit_and_wait(engine, allreduce("step 3", data)).code(), StatusCode::kPeerLost);
     });
   }
+}
+
+// kolo-rank blames the other rank, then. Of an operation that fails alone it hears nothing.
+TEST(EngineLoss, KoloRankIsToldBeforeTheProgram) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, kLostPeerSignal);
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &set, nullptr), 0);
+  ASSERT_EQ(::setenv(kRankProcessVariable, std::to_string(::getpid()).c_str(), 1), 0);
+  const auto is_told = [&] {
+    const timespec no_time{};
+    return ::sigtimedwait(&set, nullptr, &no_time) == kLostPeerSignal;
+  };
+  on_all_ranks(2, [&](Engine& engine, Transport&) {
+    std::vector<float> data(engine.rank() == 0 ? 4 : 5, 1.0F);
+    EXPECT_EQ(submit_and_wait(engine, allreduce("of two sizes", data)).code(),
+              StatusCode::kMismatch);
+    if (engine.rank() == 1) return;
+    EXPECT_FALSE(is_told());
+    EXPECT_EQ(submit_and_wait(engine, allreduce("of one rank", data)).code(),
+              StatusCode::kPeerLost);
+    EXPECT_TRUE(is_told());
+  });
+  EXPECT_EQ(::unsetenv(kRankProcessVariable), 0);
 }
 
 // A process that dies says nothing. The others notice when they next need it.
