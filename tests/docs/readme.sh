@@ -6,5 +6,5 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 "$1/tests/mpirun.sh" "$2" 2 "$3" > out
 cat out
-grep -qxE 'loss 0\.[0-9]+' out  # log(3), 1.0986, without training
+grep -qxE 'loss 0[.][0-4][0-9]*' out  # from any weights; untrained it would be log(3), 1.1
 [[ $(wc -l < out) == 1 && -s net.pt ]]

@@ -18,10 +18,10 @@ struct Points : torch::data::datasets::Dataset<Points> {
     const auto target = static_cast<std::int64_t>(index % 3);
     return {torch::full({4}, static_cast<double>(target) - 1.0), torch::tensor(target)};
   }
-  torch::optional<std::size_t> size() const override { return 300; }
+  torch::optional<std::size_t> size() const override { return 12000; }
 };
 
-const std::size_t size = 300;
+const std::size_t size = 12000;
 auto dataset = Points().map(torch::data::transforms::Stack<>());
 
 }  // namespace
