@@ -31,13 +31,14 @@ namespace {
 // most.
 constexpr double kQuietSeconds = 0.2;
 constexpr double kDrainSeconds = 10.0;
-// How long a rank stays whose program was killed, crashed, or had lost a peer before it ended, well
-// or not. When it ends the launcher ends the others; until then these can notice by themselves,
-// which takes an engine that waits for the rank a second, and say where they were. And the peer
-// that was lost, which may still be on its way out of exit(), can end as it wants to.
+// How long kolo-rank stays after its program was killed, crashed, or ended (with any exit code)
+// after losing a peer. The launcher ends the job as soon as kolo-rank ends. Until then the other
+// ranks can notice the loss, which takes a waiting engine about a second, and report what they
+// waited for. And the end of the lost peer, which may still be leaving exit(), reaches kolo run
+// before that of this rank.
 constexpr double kStayLongSeconds = 3.0;
-// Likewise where it ended with an error. Often another rank's failure is the cause, the others have
-// noticed it at the same time, and are about to say so.
+// The same for a program that ended with an error of its own. Often another rank's failure is the
+// cause, and the other ranks are about to report it.
 constexpr double kStayFailedSeconds = 0.5;
 // A rank that was told to end does not wait longer for a launcher that takes no more bytes.
 constexpr double kFlushSeconds = 0.1;

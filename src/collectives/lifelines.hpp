@@ -1,5 +1,6 @@
-// Shows which processes of this node have ended. The kernel tells it: each process keeps one end of
-// a pipe on which nothing is ever written, and the others' ends hang up when it is gone.
+// Shows which processes of this node have ended. Each process keeps one end of a pipe on which
+// nothing is ever written, and hands the other end to its peers. The kernel hangs the pipe up when
+// the process ends.
 #pragma once
 
 #include <optional>
@@ -9,9 +10,8 @@ namespace kolo {
 
 class Lifelines {
  public:
-  // `ranks`: those of the node, in the world. `peers`: for each of them the end of its pipe that
-  // hangs up, or -1 for none. `own`: the end that shows that this process lives, or -1. Closes all
-  // of them when it is destroyed.
+  // `ranks`: the node's ranks, in the world. `peers`: for each of them the reading end of its pipe,
+  // or -1. `own`: the end that this process keeps, or -1. The destructor closes all of them.
   Lifelines(std::vector<int> ranks, std::vector<int> peers, int own);
   ~Lifelines();
   Lifelines(const Lifelines&) = delete;
@@ -20,7 +20,7 @@ class Lifelines {
   // One of these ranks of the world whose process has ended. Ranks of other nodes count as alive.
   std::optional<int> lost_rank(const std::vector<int>& ranks) const;
 
-  // In a child after fork(), which must not look as if its parent lived.
+  // For a child after fork(): it must not keep the parent's lifeline up.
   void drop_own();
 
  private:

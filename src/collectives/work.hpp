@@ -25,7 +25,8 @@ class Work {
   // transport.
   virtual Progress step(Status& status) = 0;
 
-  // A rank, in the world, that has not done its part yet, where that is known.
+  // The rank, in the world, that this work waits for, if that is known. That rank may itself wait
+  // for another one.
   virtual std::optional<int> waits_for() const { return std::nullopt; }
 
   // Of a work that copies into a buffer and out of it: when it had filled the buffer, and when what

@@ -46,7 +46,7 @@ struct GroupOptions {
   // What some ranks submitted so long ago and others did not is told, and ends the job. 0: never.
   Clock::duration stall_check = Clock::duration::zero();
   Clock::duration stall_shutdown = Clock::duration::zero();
-  // Shows which ranks of this node have ended. Null: nothing does.
+  // Shows which ranks of this node have ended. Null if the rank has no lifelines.
   std::shared_ptr<const Lifelines> lifelines;
   // How often ranks of the world tell rank 0 what they count. 0: never.
   Clock::duration metrics_every = Clock::duration::zero();

@@ -18,7 +18,7 @@ bool may_stall(const Operation& operation) {
   return operation.descriptor.kind != OpKind::kJoin && operation.descriptor.kind != OpKind::kClock;
 }
 
-// A rank knows only the one that it waits for next, which may wait for another one.
+// A rank knows only the peer that it waits for, which may itself wait for another one.
 std::string what_is_waited_for(const Work& work) {
   const std::optional<int> rank = work.waits_for();
   if (!rank) return "another rank is stopped or gone, or the network is";
@@ -66,8 +66,9 @@ void Group::tell_measures(Clock::time_point now) {
     control_.participant().tell_measures(timeline::to_numbers(tracing_.measures()));
 }
 
-// MPI may not notice that a rank has ended. What that rank sent before its end may be all that is
-// needed, so its end counts only when it is seen again after another round.
+// Checks the lifelines, because MPI may not notice that a rank has ended. Messages that the rank
+// sent before its end may still arrive and complete the operation. So an end counts only if it is
+// seen again after another round.
 Status Group::watch_lost_ranks(Clock::time_point now) {
   // At the end of a group on several nodes a peer may have heard of it, and gone, long before.
   if (leaving_ && !on_one_node_) return Status::ok();

@@ -70,6 +70,24 @@ ReduceHook* hook_of(const at::Tensor& parameter) {
   return dynamic_cast<ReduceHook*>(torch::autograd::impl::post_acc_grad_hooks(parameter).get());
 }
 
+// The optimizer that reduces this parameter's gradient, or null.
+std::shared_ptr<void> owner_of(const at::Tensor& parameter) {
+  const ReduceHook* const hook = hook_of(parameter);
+  return hook == nullptr ? nullptr : hook->owner();
+}
+
+// Not while a backward pass runs.
+void set_hook(const at::Tensor& parameter, const std::shared_ptr<void>& owner,
+              std::function<void()> ready) {
+  if (ReduceHook* const hook = hook_of(parameter)) {
+    hook->give_to(owner, std::move(ready));
+    return;
+  }
+  auto before = std::move(torch::autograd::impl::post_acc_grad_hooks(parameter));
+  torch::autograd::impl::set_post_acc_grad_hooks(
+      parameter, std::make_unique<ReduceHook>(owner, std::move(ready), std::move(before)));
+}
+
 }  // namespace
 
 GradientReducer::GradientReducer(DistributedOptimizerOptions options)
@@ -94,30 +112,27 @@ void GradientReducer::attach(const std::vector<torch::optim::OptimizerParamGroup
   references_in_hook();  // not amid a backward pass
   MutexLock lock(state_->mutex);
   const std::size_t known = state_->parameters.size();
-  const std::size_t listed = std::exchange(state_->listed, 0);
+  std::size_t listed = 0;
+  std::vector<at::Tensor> added;
   for (const auto& group : groups) {
     for (const at::Tensor& tensor : group.params()) {
-      if (state_->listed++ < listed) continue;
-      ReduceHook* const hook = hook_of(tensor);
-      const auto owner = hook == nullptr ? nullptr : hook->owner();
-      if (owner == state_) continue;  // listed twice
-      if (owner != nullptr) {
+      if (listed++ < state_->listed) continue;
+      const auto owner = owner_of(tensor);
+      if (owner != nullptr && owner != state_) {
         throw InvalidArgumentError(
-            "parameter " + std::to_string(state_->listed - 1) + " of " + state_->options.name() +
+            "parameter " + std::to_string(listed - 1) + " of " + state_->options.name() +
             " belongs to another DistributedOptimizer already: its gradient would "
             "be reduced twice; destroy that one first");
       }
-      const std::size_t index = state_->parameters.size();
-      state_->parameters.emplace_back().tensor = tensor;
-      auto ready = [state = state_.get(), index] { state->gradient_ready(index); };
-      if (hook != nullptr) {
-        hook->give_to(state_, std::move(ready));
-        continue;
-      }
-      auto before = std::move(torch::autograd::impl::post_acc_grad_hooks(tensor));
-      torch::autograd::impl::set_post_acc_grad_hooks(
-          tensor, std::make_unique<ReduceHook>(state_, std::move(ready), std::move(before)));
+      added.push_back(tensor);
     }
+  }
+  state_->listed = listed;
+  for (const at::Tensor& tensor : added) {
+    if (owner_of(tensor) == state_) continue;  // listed twice
+    const std::size_t index = state_->parameters.size();
+    state_->parameters.emplace_back().tensor = tensor;
+    set_hook(tensor, state_, [state = state_.get(), index] { state->gradient_ready(index); });
   }
   if (state_->parameters.size() == known) return;
   state_->name_parameters(known);

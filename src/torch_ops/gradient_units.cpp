@@ -49,7 +49,8 @@ void GradientReducer::State::name_parameters(std::size_t first) {
   }
 }
 
-// The parameters that go together. Throws InvalidArgumentError for lists that cannot be meant.
+// Returns the parameters of each group. Throws InvalidArgumentError for a list that is empty,
+// shares a parameter with another list, or has a tensor that is not a parameter of the optimizer.
 std::vector<std::vector<std::size_t>> GradientReducer::State::groups() const {
   std::vector<std::vector<std::size_t>> all;
   const auto count = static_cast<std::size_t>(options.num_groups());

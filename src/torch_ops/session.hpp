@@ -66,7 +66,7 @@ class Session {
 
   const Config config_;
   const Topology topology_;
-  const std::shared_ptr<Lifelines> lifelines_;  // null: there are none
+  const std::shared_ptr<Lifelines> lifelines_;  // null: alone on its node, or not connected
   const std::shared_ptr<shm::Node> node_;
   UnnamedNames unnamed_;
   std::atomic<std::uint64_t> optimizers_{0};

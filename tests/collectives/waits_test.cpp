@@ -1,4 +1,4 @@
-// Collectives over messages of which one rank takes no part: whom the others say they wait for.
+// Collectives over messages in which one rank takes no part: which rank do the others name?
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -101,7 +101,7 @@ std::vector<Waiting> run_without(int missing, const std::vector<Transport*>& tra
   return all;
 }
 
-// From a rank that waits to the one that it waits for, and so on.
+// Follows the chain from a waiting rank to the one that it names, and so on.
 void expect_to_lead_to(int missing, const std::vector<Waiting>& all, int rank) {
   std::string path = std::to_string(rank);
   for (std::size_t steps = 0; steps < all.size(); ++steps) {

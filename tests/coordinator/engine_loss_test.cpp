@@ -38,7 +38,8 @@ TEST(EngineLoss, ARankThatLeavesEarlyFailsTheOthers) {
   }
 }
 
-// kolo-rank blames the other rank, then. Of an operation that fails alone it hears nothing.
+// kolo-rank learns of a lost peer before the program does, so that kolo run blames the lost rank.
+// It learns nothing of an operation that fails for another reason.
 TEST(EngineLoss, KoloRankIsToldBeforeTheProgram) {
   sigset_t set;
   sigemptyset(&set);
@@ -162,13 +163,13 @@ TEST(EngineLoss, AfterAFailureNothingIsFreedThatAMessageMayUse) {
   EXPECT_FALSE(data_of_rank_0.expired());
 }
 
-// Of one of three ranks: to each of them the end of a pipe, or -1.
+// The lifelines of one of three ranks. `peers` holds the reading end for each rank, or -1.
 std::shared_ptr<Lifelines> lifelines_to(const std::vector<int>& peers) {
   return std::make_shared<Lifelines>(std::vector<int>{0, 1, 2}, peers, -1);
 }
 
-// Whether or not ranks share memory, the lifeline of a peer tells that it is dead; that of a rank
-// which takes no part means nothing.
+// A lifeline shows that a peer is dead, whether or not the ranks share memory. The end of a rank
+// that takes no part in the operation has no effect.
 class EngineLifelines : public testing::TestWithParam<bool> {
  protected:
   static constexpr int kRanks = 3;

@@ -40,7 +40,7 @@ TEST(LaunchedSize, PassesOverNonsense) {
   }
 }
 
-// Whether the process that KOLO_RANK_PROCESS names, which is this one, is told.
+// Whether tell_of_lost_peer() signals this process, which KOLO_RANK_PROCESS then names.
 bool is_told(const char* variable) {
   sigset_t set;
   sigemptyset(&set);

@@ -19,7 +19,7 @@ for who in 0 1 2; do
     check "$what on rank $who: it is blamed, and no rank that left because of it" \
       is "$code $(tail -n 1 "$work/err" | grep -c "rank $who .*SIGKILL")" "137 1"
   done
-  # The others have ended well, long before kolo run hears of the rank that they had lost.
+  # The other ranks end with code 0 before kolo run hears of the end of the rank that they lost.
   [[ $who == 1 ]] || {
     kolo_run -np 3 "$bin/../tests/bin/faulty_job" kill-slow "$who"
     check "kill-slow on rank $who: it is blamed, and no rank that left because of it" \

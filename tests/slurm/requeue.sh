@@ -76,8 +76,8 @@ await 180
 interrupted 3
 check "mpirun: Slurm has requeued it when it had given up the node" is "$(why_requeued)" "$saved,$saved"
 
-# A job that never ends by itself, until it has been asked to save its state. The limit is a minute, and Slurm may tell of it
-# up to a minute too early. Other jobs have the rest of the nodes meanwhile.
+# A job that runs until it is asked to save its state. Its time limit is a minute, and Slurm may signal it up to a minute too
+# early. Other jobs use the rest of the nodes meanwhile.
 half=(--gres=gpu:2 --mem=1000)
 submit "$work/limit.log" --nodes=2 --ntasks-per-node=2 "${half[@]}" --time=1 --signal=B:USR1@25 "$source/slurm/gpu2.sbatch" \
   sh -c "[ ! -e $work/asked ] || exit 0; trap 'touch $work/asked; exit 75' USR1; while :; do sleep 0.1; done"

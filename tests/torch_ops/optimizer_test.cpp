@@ -272,6 +272,22 @@ TEST_F(Optimizer, TwoOptimizersCannotOwnAParameter) {
   EXPECT_TRUE(p.detach().allclose(torch::full({3}, -mean_of_ranks())));
 }
 
+// The error comes in every step, and no parameter of the group is taken over.
+TEST_F(Optimizer, AnAddedParameterOfAnotherOptimizerIsRefusedEachTime) {
+  const at::Tensor owned = parameter();
+  const at::Tensor own = parameter();
+  const at::Tensor added = parameter();
+  DistributedSgd other(std::vector<at::Tensor>{owned}, torch::optim::SGDOptions(1.0));
+  DistributedSgd optimizer(std::vector<at::Tensor>{own}, torch::optim::SGDOptions(1.0));
+  optimizer.add_param_group(torch::optim::OptimizerParamGroup({added, owned}));
+  for (int step = 0; step < 2; ++step) {
+    EXPECT_THAT(message_of<InvalidArgumentError>([&] { optimizer.step(); }),
+                HasSubstr("parameter 2 of optimizer1 belongs to another DistributedOptimizer"));
+  }
+  (added.sum() * (rank() + 1)).backward();
+  EXPECT_TRUE(added.grad().equal(torch::full({3}, rank() + 1.0))) << "not reduced";
+}
+
 // A hook that the program put there before still runs, first, and is back at the end.
 TEST_F(Optimizer, HooksOfTheProgramAreKept) {
   struct Doubling : torch::autograd::PostAccumulateGradHook {

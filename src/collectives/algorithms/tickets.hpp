@@ -21,8 +21,8 @@ inline Status retire(Transport& transport, std::deque<Ticket>& tickets, bool& mo
   return Status::ok();
 }
 
-// The rank, in the world, at the other end of the oldest of these messages; nothing if there is
-// none. A ticket that is not pending stands for an empty message, which is not sent.
+// Returns the rank, in the world, at the other end of the oldest message under way; nothing if
+// there is none. A ticket that is not pending stands for an empty message, which is never sent.
 inline std::optional<int> oldest_peer(const Transport& transport,
                                       const std::deque<Ticket>& tickets) {
   for (const Ticket& ticket : tickets) {
@@ -31,8 +31,8 @@ inline std::optional<int> oldest_peer(const Transport& transport,
   return std::nullopt;
 }
 
-// Likewise of two directions: a rank from which something is missing comes before one that does not
-// take what it is sent.
+// The same for two directions. A peer whose message is missing comes before one that does not take
+// a message.
 inline std::optional<int> oldest_peer(const Transport& transport,
                                       const std::deque<Ticket>& receives,
                                       const std::deque<Ticket>& sends) {

@@ -142,7 +142,8 @@ class DoubleTree final : public Work {
     return moved ? Progress::kAdvanced : Progress::kWaiting;
   }
 
-  // One of several, perhaps. What goes up waits for nothing that goes down.
+  // A rank may wait for several peers; this names one. Missing messages from children come first,
+  // because messages that go up never wait for messages that go down.
   std::optional<int> waits_for() const override {
     std::optional<int> receiver;
     std::optional<int> parent;

@@ -21,7 +21,7 @@
 namespace kolo {
 namespace {
 
-// Maps what the others have sent. A child that forks has no use for it.
+// Maps the memory that the other ranks have sent. A forked child does not inherit the mappings.
 Status map_peers(std::vector<shm::Handed>& all, int mine, std::vector<shm::Segment>& mapped) {
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (static_cast<int>(rank) == mine) continue;
@@ -34,16 +34,16 @@ Status map_peers(std::vector<shm::Handed>& all, int mine, std::vector<shm::Segme
   return Status::ok();
 }
 
-// Connects the ranks of a node. Steps that can fail on one rank alone are followed by all_are(), so
-// that no rank waits for one that has given up. A Status that connect() returns is a failure of
-// MPI.
+// Connects the ranks of a node. After each step that can fail on one rank alone the ranks call
+// all_are(), so that no rank waits for one that has given up. connect() returns an error only if
+// MPI fails.
 class Connection {
  public:
   Connection(MPI_Comm node, std::vector<int> ranks, int rank, std::shared_ptr<shm::Arena> arena)
       : comm_(node), ranks_(std::move(ranks)), rank_(rank), arena_(std::move(arena)) {}
 
   Status connect(NodeConnection& made) {
-    // What an earlier session has left there; nobody reads before all have agreed.
+    // Clears what an earlier session left there. No peer reads it before all ranks have agreed.
     if (arena_ != nullptr) no_memory_ = arena_->segment().release_pages(0, shm::kControlBytes);
     std::vector<shm::Handed> handed(ranks_.size());
     bool all = false;
@@ -58,7 +58,7 @@ class Connection {
     return status;
   }
 
-  // Says what the ranks of the node do without because of this one.
+  // Warns about what the ranks of the node cannot use because of this rank.
   void warn() const {
     if (!no_lifelines_.is_ok()) {
       log::warning(
@@ -73,7 +73,7 @@ class Connection {
   }
 
  private:
-  // Hands this rank's descriptors over. `all`: whether every rank has those of the others.
+  // Exchanges descriptors with the other ranks. `all`: whether this succeeded on every rank.
   Status swap(std::vector<shm::Handed>& handed, bool& all) {
     auto exchange = std::make_unique<shm::Exchange>(rank_, static_cast<int>(ranks_.size()));
     std::string address;

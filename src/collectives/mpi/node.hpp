@@ -11,14 +11,14 @@
 
 namespace kolo {
 
-// What connects the ranks of a node. Both are null where a rank is alone on its node; what cannot
-// be had for another reason is null, too, and a warning says why.
+// The connections among the ranks of a node. Both members are null if the rank is alone on its
+// node. If a connection cannot be made, its member is null and a warning gives the reason.
 struct NodeConnection {
   std::shared_ptr<Lifelines> lifelines;
-  std::shared_ptr<shm::Node> node;  // also null where a rank has no arena
+  std::shared_ptr<shm::Node> node;  // also null if a rank of the node has no arena
 };
 
-// Collective over `parent`. `arena`: what this rank lets the others of its node reach, or null.
+// Collective over `parent`. `arena`: the memory that this rank shares with its node, or null.
 Status connect_node(MpiParent parent, const Topology& topology,
                     const std::shared_ptr<shm::Arena>& arena, NodeConnection& made);
 

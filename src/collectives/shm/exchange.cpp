@@ -68,7 +68,7 @@ Status wait_for_input(int from) {
   return ready > 0 ? Status::ok() : Status::timeout("a process of this node did not answer");
 }
 
-// A message: who hands it over, the lifeline, and where there is one the memory.
+// A message: the sender's rank, its lifeline and, if it shares memory, that descriptor.
 struct Message {
   int rank = 0;
   iovec content{&rank, sizeof rank};

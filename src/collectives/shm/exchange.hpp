@@ -9,8 +9,8 @@
 
 namespace kolo::shm {
 
-// What a process hands to the others: the end of a pipe that hangs up when the process ends, and
-// its memory, or -1 where it shares none.
+// The descriptors that a process sends to the others. `lifeline` is the reading end of a pipe that
+// hangs up when the process ends. `memory` is -1 if the process shares none.
 struct Handed {
   int lifeline = -1;
   int memory = -1;
