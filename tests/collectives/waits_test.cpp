@@ -1,5 +1,6 @@
 // Collectives over messages in which one rank takes no part: which rank do the others name?
 #include <cstddef>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <numeric>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "collectives/algorithms/algorithms.hpp"
+#include "collectives/algorithms/tickets.hpp"
 #include "collectives/local/transport.hpp"
 #include "collectives/subset/transport.hpp"
 #include "gtest/gtest.h"
@@ -145,6 +147,19 @@ TEST(WaitsFor, IsARankOfTheWorld) {
   const auto second = make_subset_transport(*world[3], members, 0);
   const auto all = run_without(1, {first.get(), second.get()}, kinds().front().make);
   EXPECT_EQ(all[0].for_rank, 3);
+}
+
+TEST(WaitsFor, ASenderComesBeforeAReceiver) {
+  const auto transports = make_local_transports(3);
+  std::vector<float> sent(kCount);
+  std::vector<float> received(kCount);
+  std::deque<Ticket> sends(1);
+  std::deque<Ticket> receives(2);  // the first one is of an empty message
+  ASSERT_TRUE(transports[0]->send(sent.data(), kCount * 4, 2, 1, sends[0]).is_ok());
+  EXPECT_EQ(oldest_peer(*transports[0], {}, sends), 2);
+  ASSERT_TRUE(transports[0]->receive(received.data(), kCount * 4, 1, 1, receives[1]).is_ok());
+  EXPECT_EQ(oldest_peer(*transports[0], receives, sends), 1);
+  EXPECT_EQ(oldest_peer(*transports[0], {}, {}), std::nullopt);
 }
 
 TEST(WaitsFor, ATransferNamesItsPeer) {
