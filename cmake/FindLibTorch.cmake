@@ -3,18 +3,25 @@
 # LibTorch's own TorchConfig.cmake is not used: in a build with CUDA it demands the CUDA toolkit and
 # every NVIDIA library of whoever links, though a CPU program needs none of them.
 #
-# Looked for in KOLO_TORCH (variable of CMake or of the environment: a prefix with include/ and
-# lib/libtorch_cpu.so, such as an unpacked LibTorch or site-packages/torch), then in
-# CMAKE_PREFIX_PATH.
+# Looked for in KOLO_TORCH alone if it is set (variable of CMake or of the environment: a prefix with
+# include/ and lib/libtorch_cpu.so, such as an unpacked LibTorch or site-packages/torch). Otherwise in
+# CMAKE_PREFIX_PATH, then in KOLO_TORCH_DEFAULT (koloConfig.cmake sets it).
 if(NOT KOLO_TORCH AND DEFINED ENV{KOLO_TORCH} AND NOT "$ENV{KOLO_TORCH}" STREQUAL "wheel")
   set(KOLO_TORCH "$ENV{KOLO_TORCH}")
 endif()
 if(KOLO_TORCH AND NOT EXISTS "${KOLO_TORCH}/lib/libtorch_cpu.so")
   message(FATAL_ERROR "KOLO_TORCH=${KOLO_TORCH} has no lib/libtorch_cpu.so; give the prefix of a LibTorch")
 endif()
-find_path(LibTorch_INCLUDE_DIR ATen/ATen.h HINTS "${KOLO_TORCH}/include")
-find_library(LibTorch_CPU_LIBRARY torch_cpu HINTS "${KOLO_TORCH}/lib")
-find_library(LibTorch_C10_LIBRARY c10 HINTS "${KOLO_TORCH}/lib")
+if(KOLO_TORCH)
+  set(_torch "${KOLO_TORCH}")
+  set(_only NO_DEFAULT_PATH)  # HINTS alone come after CMAKE_PREFIX_PATH
+else()
+  set(_torch "${KOLO_TORCH_DEFAULT}")
+  set(_only "")
+endif()
+find_path(LibTorch_INCLUDE_DIR ATen/ATen.h HINTS "${_torch}/include" ${_only})
+find_library(LibTorch_CPU_LIBRARY torch_cpu HINTS "${_torch}/lib" ${_only})
+find_library(LibTorch_C10_LIBRARY c10 HINTS "${_torch}/lib" ${_only})
 set(LibTorch_VERSION "")
 if(LibTorch_INCLUDE_DIR AND EXISTS "${LibTorch_INCLUDE_DIR}/torch/headeronly/version.h")
   file(STRINGS "${LibTorch_INCLUDE_DIR}/torch/headeronly/version.h" _lines REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH)")

@@ -41,7 +41,8 @@ other=$work/other-torch
 mkdir -p "$other/include/ATen" "$other/include/torch/headeronly" "$other/lib"
 touch "$other/include/ATen/ATen.h" "$other/lib/libtorch_cpu.so" "$other/lib/libc10.so"
 printf '#define TORCH_VERSION_%s\n' 'MAJOR 9' 'MINOR 8' 'PATCH 7' > "$other/include/torch/headeronly/version.h"
-if "$cmake" -S "$source/tests/install" -B "$work/refused" -DCMAKE_PREFIX_PATH="$work/moved" -DKOLO_TORCH="$other" > "$work/log" 2>&1; then
+torch=$(sed -n 's|^LibTorch_INCLUDE_DIR:PATH=\(.*\)/include$|\1|p' "$build/CMakeCache.txt")  # KOLO_TORCH comes first
+if "$cmake" -S "$source/tests/install" -B "$work/refused" -DCMAKE_PREFIX_PATH="$work/moved;$torch" -DKOLO_TORCH="$other" > "$work/log" 2>&1; then
   echo "a project with another LibTorch was configured"
   exit 1
 fi

