@@ -3,9 +3,9 @@
 # LibTorch's own TorchConfig.cmake is not used: in a build with CUDA it demands the CUDA toolkit and
 # every NVIDIA library of whoever links, though a CPU program needs none of them.
 #
-# Looked for in KOLO_TORCH alone if it is set (variable of CMake or of the environment: a prefix with
-# include/ and lib/libtorch_cpu.so, such as an unpacked LibTorch or site-packages/torch). Otherwise in
-# CMAKE_PREFIX_PATH, then in KOLO_TORCH_DEFAULT (koloConfig.cmake sets it).
+# If KOLO_TORCH is set, as a CMake or an environment variable, only that prefix is searched. It has
+# include/ and lib/libtorch_cpu.so, as an unpacked LibTorch or site-packages/torch does. Otherwise
+# CMAKE_PREFIX_PATH is searched, then KOLO_TORCH_DEFAULT, which koloConfig.cmake sets.
 if(NOT KOLO_TORCH AND DEFINED ENV{KOLO_TORCH} AND NOT "$ENV{KOLO_TORCH}" STREQUAL "wheel")
   set(KOLO_TORCH "$ENV{KOLO_TORCH}")
 endif()

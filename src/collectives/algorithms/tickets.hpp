@@ -22,7 +22,8 @@ inline Status retire(Transport& transport, std::deque<Ticket>& tickets, bool& mo
 }
 
 // Returns the rank, in the world, at the other end of the oldest message under way; nothing if
-// there is none. A ticket that is not pending stands for an empty message, which is never sent.
+// there is none. Skips tickets that are not pending: they belong to empty messages, which are never
+// sent.
 inline std::optional<int> oldest_peer(const Transport& transport,
                                       const std::deque<Ticket>& tickets) {
   for (const Ticket& ticket : tickets) {
