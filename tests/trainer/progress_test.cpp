@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <kolo/progress.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <regex>
+#include <string>
 #include <thread>
 
 namespace kolo {
@@ -123,10 +125,17 @@ class TerminalAsError {
   TerminalAsError& operator=(const TerminalAsError&) = delete;
 
   bool works() const { return works_; }
-  std::string written() const {
-    std::array<char, 4096> bytes{};
-    const ssize_t count = ::read(terminal_, bytes.data(), bytes.size());
-    return {bytes.data(), static_cast<std::size_t>(std::max<ssize_t>(count, 0))};
+  // As many bytes, which the system may hand over in several parts; fewer if they do not come.
+  std::string written(std::size_t bytes) const {
+    std::string text;
+    pollfd waits{terminal_, POLLIN, 0};
+    while (text.size() < bytes && ::poll(&waits, 1, /*milliseconds=*/10'000) == 1) {
+      std::array<char, 4096> part{};
+      const ssize_t count = ::read(terminal_, part.data(), part.size());
+      if (count <= 0) break;
+      text.append(part.data(), static_cast<std::size_t>(count));
+    }
+    return text;
   }
 
  private:
@@ -146,7 +155,8 @@ TEST(Progress, OnANarrowTerminalItIsCut) {
     wait();
     progress.update(1, 2, 1, 1);
   }
-  EXPECT_EQ(terminal.written(), "epoch 1/3, step 2/2\x1b[K\r\x1b[K\r");
+  const std::string expected = "epoch 1/3, step 2/2\x1b[K\r\x1b[K\r";
+  EXPECT_EQ(terminal.written(expected.size()), expected);
 }
 
 }  // namespace
