@@ -125,17 +125,21 @@ class TerminalAsError {
   TerminalAsError& operator=(const TerminalAsError&) = delete;
 
   bool works() const { return works_; }
-  // As many bytes, which the system may hand over in several parts; fewer if they do not come.
-  std::string written(std::size_t bytes) const {
+  // Returns all that was written. The system may deliver it in several parts, so this writes a mark
+  // and reads until the mark comes.
+  std::string written() const {
+    constexpr char kMark = '|';
     std::string text;
+    if (::write(other_, &kMark, 1) != 1) return text;
     pollfd waits{terminal_, POLLIN, 0};
-    while (text.size() < bytes && ::poll(&waits, 1, /*milliseconds=*/10'000) == 1) {
+    while ((text.empty() || text.back() != kMark) &&
+           ::poll(&waits, 1, /*milliseconds=*/10'000) == 1) {
       std::array<char, 4096> part{};
       const ssize_t count = ::read(terminal_, part.data(), part.size());
       if (count <= 0) break;
       text.append(part.data(), static_cast<std::size_t>(count));
     }
-    return text;
+    return text.substr(0, text.find(kMark));
   }
 
  private:
@@ -155,8 +159,7 @@ TEST(Progress, OnANarrowTerminalItIsCut) {
     wait();
     progress.update(1, 2, 1, 1);
   }
-  const std::string expected = "epoch 1/3, step 2/2\x1b[K\r\x1b[K\r";
-  EXPECT_EQ(terminal.written(expected.size()), expected);
+  EXPECT_EQ(terminal.written(), "epoch 1/3, step 2/2\x1b[K\r\x1b[K\r");
 }
 
 }  // namespace

@@ -22,8 +22,7 @@ inline Status retire(Transport& transport, std::deque<Ticket>& tickets, bool& mo
 }
 
 // Returns the rank, in the world, at the other end of the oldest message under way; nothing if
-// there is none. Skips tickets that are not pending: they belong to empty messages, which are never
-// sent.
+// there is none. An empty message is never sent, so its ticket is not pending and is skipped.
 inline std::optional<int> oldest_peer(const Transport& transport,
                                       const std::deque<Ticket>& tickets) {
   for (const Ticket& ticket : tickets) {
