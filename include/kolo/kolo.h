@@ -1,6 +1,7 @@
 // All of kolo but kolo/mpi.h. See README.md for a tour.
 #pragma once
 
+#include <kolo/agreement.h>
 #include <kolo/checkpoint.h>
 #include <kolo/data/mnist.h>
 #include <kolo/data/sampler.h>
@@ -9,6 +10,7 @@
 #include <kolo/init.h>
 #include <kolo/memory.h>
 #include <kolo/metrics.h>
+#include <kolo/modules.h>
 #include <kolo/objects.h>
 #include <kolo/operations.h>
 #include <kolo/optim/adadelta.h>

@@ -1,6 +1,7 @@
 // DistributedOptimizer: any LibTorch optimizer, with gradients that are reduced over all ranks.
 #pragma once
 
+#include <kolo/modules.h>
 #include <kolo/process_set.h>
 #include <kolo/types.h>
 #include <torch/arg.h>
@@ -10,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -30,8 +32,8 @@ struct DistributedOptimizerOptions {
   // twice.
   using NamedParameters = std::vector<std::pair<std::string, at::Tensor>>;
   TORCH_ARG(NamedParameters, named_parameters) = {};
-  // A gradient is reduced when it was accumulated so many times; step() comes after as many
-  // backward(). Gradients are added up, not averaged, over these.
+  // Number of backward() calls per reduction. The last of them reduces; gradients are added up, not
+  // averaged, over them. The count starts anew at zero_grad(), step() and join().
   TORCH_ARG(int, backward_passes_per_step) = 1;
   // Of an Average: gradients are divided by this before they are added up and by size / this after
   // it, to keep sums small in float16.
@@ -67,7 +69,7 @@ class GradientReducer {
   void synchronize_unless_done();
   void check_no_reduction_in_flight(const char* call) const;
   // Gradients were taken away: the next step() reduces, on every rank.
-  void forget_synchronized();
+  void forget_gradients();
   at::Tensor average_loss(const at::Tensor& loss);
   bool reduces_steps() const;
   at::Tensor step_and_reduce(const std::function<at::Tensor()>& step);
@@ -81,25 +83,46 @@ class GradientReducer {
   std::shared_ptr<State> state_;
 };
 
+template <class T>
+inline constexpr bool is_options = std::is_same_v<std::decay_t<T>, DistributedOptimizerOptions>;
+
+// The options with the module's names, unless they have names already.
+template <class Module>
+DistributedOptimizerOptions with_names_of(const Module& module,
+                                          DistributedOptimizerOptions options) {
+  if (options.named_parameters().empty())
+    options.named_parameters(module_in(module).named_parameters().pairs());
+  return options;
+}
+
 }  // namespace detail
 
 // Is a Base (torch::optim::SGD, Adam, ...): schedulers, torch::save and add_param_group() take it
-// as one. backward() reduces each gradient while it goes on; step() waits for the reductions and
-// then does Base's step, so every rank makes the same step. backward() comes as often as
-// backward_passes_per_step says: a gradient that is accumulated once more before step() is an
-// error.
+// as one. step() does Base's step, with the same gradients on every rank.
 //
-//   kolo::DistributedOptimizer<torch::optim::SGD> optimizer(model->parameters(),
-//   torch::optim::SGDOptions(0.1));
+// When backward() returns, the gradients of this optimizer's parameters are the reduced ones, and
+// the program may read, change, clip or zero them. They are reduced while backward() goes on.
+// backward() is collective if it reaches any of the parameters: it then reduces the gradients of
+// all of them, and one that was not used on some rank counts as zeros there. Where it reaches none
+// of them it does nothing here, and step() reduces what is there.
+//
+// A second backward() before step() adds to the reduced gradients, and what it adds is reduced,
+// too. no_sync() and backward_passes_per_step save these reductions. All ranks call backward() and
+// step() equally often until they call join(); if they do not, backward() throws a MismatchError.
+//
+// A backward() that throws on one rank leaves its gradients in an unspecified state, and is a
+// MismatchError on the others. backward() with create_graph is an InvalidArgumentError if there is
+// more than one rank: a reduced gradient has no graph.
+//
+//   kolo::DistributedOptimizer<torch::optim::SGD> optimizer(model, torch::optim::SGDOptions(0.1));
 //
 // A parameter that is listed twice (its module has two parents) is reduced once. Base makes its
 // step with it as often as it is listed, as it does without kolo.
 //
-// A parameter whose gradient is undefined on some ranks (it was not used there) counts as zeros
-// there; undefined everywhere it stays undefined (in a group: if that holds for all of the group).
-// Parameters may turn trainable or frozen later, on all ranks alike. A gradient that is sparse
-// wherever it is defined in the first step is reduced as sparse_allreduce() does from then on. One
-// that is dense on some rank there, or defined on none, is made dense everywhere.
+// A gradient that is undefined on every rank stays undefined (in a group: if that holds for all of
+// the group). Parameters may turn trainable or frozen later, on all ranks alike. A gradient that is
+// sparse wherever it is defined in the first step is reduced as sparse_allreduce() does from then
+// on. One that is dense on some rank there, or defined on none, is made dense everywhere.
 //
 // With ReduceOp::Adasum, as the paper has it (see kolo/types.h), gradients stay this rank's own:
 // step() makes Base's step with them, and what that changed in each parameter is reduced. So clip
@@ -108,20 +131,46 @@ class GradientReducer {
 // is Base's step.
 //
 // synchronize() and step() are collective; backward() need not reach parameters in the same order.
+// The optimizer keeps its hooks in the parameters, and a wrapper around autograd's default engine
+// in the process, which tells it where backward() ends.
 template <class Base>
 class DistributedOptimizer : public Base {
  public:
+  // The parameters of a module (see kolo/modules.h), which then have the module's names in
+  // messages. Base's options may be left out where Base allows that.
+  template <
+      class Module, class BaseOptions,
+      std::enable_if_t<detail::is_module<Module> && !detail::is_options<BaseOptions>, int> = 0>
+  DistributedOptimizer(const Module& module, BaseOptions&& base_options,
+                       DistributedOptimizerOptions options = {})
+      : DistributedOptimizer(detail::module_in(module).parameters(),
+                             std::forward<BaseOptions>(base_options),
+                             detail::with_names_of(module, std::move(options))) {}
+  template <class Module, std::enable_if_t<detail::is_module<Module>, int> = 0>
+  explicit DistributedOptimizer(const Module& module, DistributedOptimizerOptions options = {})
+      : DistributedOptimizer(detail::module_in(module).parameters(),
+                             detail::with_names_of(module, std::move(options))) {}
+
   // As Base's constructor: parameters (or parameter groups) and Base's options.
-  template <class Parameters, class BaseOptions>
+  template <
+      class Parameters, class BaseOptions,
+      std::enable_if_t<!detail::is_module<Parameters> && !detail::is_options<BaseOptions>, int> = 0>
   DistributedOptimizer(Parameters&& parameters, BaseOptions&& base_options,
                        DistributedOptimizerOptions options = {})
       : Base(std::forward<Parameters>(parameters), std::forward<BaseOptions>(base_options)),
         reducer_(std::move(options)) {
     reducer_.attach(this->param_groups());
   }
+  template <class Parameters, std::enable_if_t<!detail::is_module<Parameters> &&
+                                                   std::is_constructible_v<Base, Parameters>,
+                                               int> = 0>
+  explicit DistributedOptimizer(Parameters&& parameters, DistributedOptimizerOptions options = {})
+      : Base(std::forward<Parameters>(parameters)), reducer_(std::move(options)) {
+    reducer_.attach(this->param_groups());
+  }
 
-  // Collective. Waits for the reductions, so that gradients can be looked at or clipped before
-  // step(), which then does not reduce them again. Throws what went wrong with a reduction.
+  // Collective. Reduces what backward() has not reduced: gradients that came under no_sync(), or in
+  // fewer calls than backward_passes_per_step says. step() does not reduce them again.
   void synchronize() {
     reducer_.attach(this->param_groups());
     reducer_.synchronize();
@@ -136,15 +185,21 @@ class DistributedOptimizer : public Base {
     return loss;
   }
 
-  // Gradients in reduction must not be changed: an error between backward() and step().
+  // Makes the count of backward_passes_per_step start anew. An error during backward().
   void zero_grad(bool set_to_none = true) {
+    reducer_.attach(this->param_groups());
     reducer_.check_no_reduction_in_flight("zero_grad");
     Base::zero_grad(set_to_none);
-    reducer_.forget_synchronized();
+    reducer_.forget_gradients();
   }
 
-  // While the returned object lives, step() does not synchronize, whatever the gradients are. Of
-  // several, until the last one has gone.
+  // As Base's; all ranks add the same parameters.
+  void add_param_group(const torch::optim::OptimizerParamGroup& group) {
+    Base::add_param_group(group);
+    reducer_.attach(this->param_groups());
+  }
+
+  // While one of these objects lives, step() does not reduce anything.
   class [[nodiscard]] SkipSynchronize {
    public:
     // Made by skip_synchronize().
@@ -161,8 +216,8 @@ class DistributedOptimizer : public Base {
   // See SkipSynchronize.
   SkipSynchronize skip_synchronize() { return SkipSynchronize(reducer_); }
 
-  // While the returned object lives, backward() only accumulates; the first one after it reduces
-  // what has come together. Of several, until the last one has gone.
+  // While one of these objects lives, backward() only accumulates; the first one after it reduces
+  // what has come together.
   class [[nodiscard]] NoSync {
    public:
     // Made by no_sync().

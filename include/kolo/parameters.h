@@ -1,6 +1,7 @@
 // Making ranks start from the same state.
 #pragma once
 
+#include <kolo/modules.h>
 #include <kolo/process_set.h>
 #include <torch/nn/module.h>
 #include <torch/optim/optimizer.h>
@@ -13,6 +14,13 @@ namespace kolo {
 // place. The modules must have the same names, shapes and dtypes (MismatchError otherwise).
 void broadcast_parameters(const torch::nn::Module& module, int root_rank = 0,
                           const ProcessSet& process_set = {});
+
+// The same for a module that a holder or a std::shared_ptr refers to.
+template <class Reference, std::enable_if_t<detail::refers_to_module<Reference>, int> = 0>
+void broadcast_parameters(const Reference& module, int root_rank = 0,
+                          const ProcessSet& process_set = {}) {
+  broadcast_parameters(detail::module_in(module), root_rank, process_set);
+}
 
 // The same for tensors by name, and for a list (matched by position).
 void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& tensors,

@@ -35,10 +35,8 @@ constexpr const char* kCpp = R"(#include <kolo/kolo.h>
 kolo::init();
 Net model;
 kolo::DistributedOptimizer<torch::optim::SGD> optimizer(
-    model->parameters(), torch::optim::SGDOptions(0.1 * kolo::size()),
-    kolo::DistributedOptimizerOptions().named_parameters(
-        model->named_parameters().pairs()));
-kolo::broadcast_parameters(*model);
+    model, torch::optim::SGDOptions(0.1 * kolo::size()));
+kolo::broadcast_parameters(model);
 kolo::broadcast_optimizer_state(optimizer);
 kolo::DistributedSampler sampler(size, {kolo::size(), kolo::rank()});
 auto loader = torch::data::make_data_loader(dataset, sampler, 64);
@@ -62,8 +60,9 @@ const std::vector<const char*>& different_on_purpose() {
       "There is no average argument, only `op`.",
       "The options of `DistributedOptimizer` work together; Horovod ignores some with groups and "
       "with Adasum.",
-      "`step()` after `synchronize()` does not reduce again, so `skip_synchronize()` is seldom "
-      "needed.",
+      "When backward() returns, gradients are reduced: they can be clipped, zeroed or added to "
+      "without `synchronize()` or `skip_synchronize()`. A second backward() before `step()` is "
+      "allowed.",
       "After a rank's `join()` the others may call every operation.",
       "Process sets come and go at any time.",
       "backward() through collectives gives the gradient of the sum of the ranks' losses, in every "

@@ -192,50 +192,55 @@ HorovodSection process_sets() {
 }
 
 HorovodSection optimizer() {
-  return {"DistributedOptimizer",
-          "Options are those of `DistributedOptimizerOptions`. New are `no_sync()` and "
-          "`Compression::Bf16`.",
-          {
-              {"call", "DistributedOptimizer",
-               "`DistributedOptimizer<Base>(parameters, base_options, options)`",
-               "A class that is a `Base`, not a wrapper of an object. Parameters may be added, and "
-               "frozen, later."},
-              {"argument", "optimizer of DistributedOptimizer", "`Base`",
-               "The class of the optimizer, such as torch::optim::SGD."},
-              {"argument", "named_parameters of DistributedOptimizer", "`named_parameters`",
-               "What named_parameters().pairs() of the module gives."},
-              {"argument", "compression of DistributedOptimizer", "`compression`",
-               "With Adasum the steps travel compressed."},
-              {"argument", "backward_passes_per_step of DistributedOptimizer",
-               "`backward_passes_per_step`", ""},
-              {"argument", "op of DistributedOptimizer", "`op`",
-               "Adasum: as in Horovod each rank makes a step with its own gradients, and the steps "
-               "are reduced; but in step(), not during backward(), so that gradients can be "
-               "clipped. Also with process sets, groups, and any number of ranks."},
-              {"argument", "gradient_predivide_factor of DistributedOptimizer",
-               "`gradient_predivide_factor`", "With groups too, where Horovod drops it."},
-              {"argument", "groups of DistributedOptimizer", "`groups`, `num_groups`",
-               "Lists of parameters, or their number."},
-              {"argument", "num_groups of DistributedOptimizer", "`num_groups`",
-               "Not deprecated: a number has an option of its own."},
-              {"argument", "sparse_as_dense of DistributedOptimizer", "`sparse_as_dense`",
-               "The gradient stays dense; Horovod makes it sparse again."},
-              {"argument", "process_set of DistributedOptimizer", "`process_set`",
-               "Its members alone make the optimizer."},
-              {"method", "DistributedOptimizer.step", "`step(closure)`",
-               "With a closure its loss is averaged, and gradients (not with Adasum) are reduced "
-               "each time that it has run."},
-              {"method", "DistributedOptimizer.synchronize", "`synchronize()`",
-               "step() does not reduce again then. With Adasum there is nothing to wait for."},
-              {"method", "DistributedOptimizer.skip_synchronize", "`skip_synchronize()`",
-               "Holds while the returned object lives. Not needed after `synchronize()`."},
-              {"method", "DistributedOptimizer.zero_grad", "`zero_grad(set_to_none)`",
-               "An error between backward() and step(), as in Horovod."},
-              {"method", "DistributedOptimizer.set_backward_passes_per_step", "none",
-               "Where the number changes: leave it at 1, and accumulate under `no_sync()`."},
-              {"method", "DistributedOptimizer.load_state_dict", "`torch::load`",
-               "As for any optimizer of LibTorch."},
-          }};
+  return {
+      "DistributedOptimizer",
+      "Options are those of `DistributedOptimizerOptions`. New are `no_sync()` and "
+      "`Compression::Bf16`.",
+      {
+          {"call", "DistributedOptimizer",
+           "`DistributedOptimizer<Base>(parameters, base_options, options)`",
+           "A class that is a `Base`, not a wrapper of an object. Parameters may be added, and "
+           "frozen, later."},
+          {"argument", "optimizer of DistributedOptimizer", "`Base`",
+           "The class of the optimizer, such as torch::optim::SGD."},
+          {"argument", "named_parameters of DistributedOptimizer", "`named_parameters`",
+           "What named_parameters().pairs() of the module gives. Not needed if the optimizer is "
+           "made with the "
+           "module."},
+          {"argument", "compression of DistributedOptimizer", "`compression`",
+           "With Adasum the steps travel compressed."},
+          {"argument", "backward_passes_per_step of DistributedOptimizer",
+           "`backward_passes_per_step`", ""},
+          {"argument", "op of DistributedOptimizer", "`op`",
+           "Adasum: as in Horovod each rank makes a step with its own gradients, and the steps "
+           "are reduced; but in step(), not during backward(), so that gradients can be "
+           "clipped. Also with process sets, groups, and any number of ranks."},
+          {"argument", "gradient_predivide_factor of DistributedOptimizer",
+           "`gradient_predivide_factor`", "With groups too, where Horovod drops it."},
+          {"argument", "groups of DistributedOptimizer", "`groups`, `num_groups`",
+           "Lists of parameters, or their number."},
+          {"argument", "num_groups of DistributedOptimizer", "`num_groups`",
+           "Not deprecated: a number has an option of its own."},
+          {"argument", "sparse_as_dense of DistributedOptimizer", "`sparse_as_dense`",
+           "The gradient stays dense; Horovod makes it sparse again."},
+          {"argument", "process_set of DistributedOptimizer", "`process_set`",
+           "Its members alone make the optimizer."},
+          {"method", "DistributedOptimizer.step", "`step(closure)`",
+           "With a closure its loss is averaged, and gradients (not with Adasum) are reduced "
+           "each time that it has run."},
+          {"method", "DistributedOptimizer.synchronize", "`synchronize()`",
+           "Reduces what backward() has not reduced, as under `no_sync()`. Not needed before "
+           "clipping. With Adasum it does nothing."},
+          {"method", "DistributedOptimizer.skip_synchronize", "`skip_synchronize()`",
+           "Holds while the returned object lives. Seldom needed: `step()` does not reduce what "
+           "is reduced."},
+          {"method", "DistributedOptimizer.zero_grad", "`zero_grad(set_to_none)`",
+           "Allowed between backward() and step(), where Horovod has an error."},
+          {"method", "DistributedOptimizer.set_backward_passes_per_step", "none",
+           "Where the number changes: leave it at 1, and accumulate under `no_sync()`."},
+          {"method", "DistributedOptimizer.load_state_dict", "`torch::load`",
+           "As for any optimizer of LibTorch."},
+      }};
 }
 
 HorovodSection compression() {

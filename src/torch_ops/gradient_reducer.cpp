@@ -2,93 +2,16 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <c10/core/InferenceMode.h>
-#include <torch/csrc/autograd/function_hook.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
-#include <functional>
+#include <map>
 
+#include "core/ranks.hpp"
 #include "kolo/error.h"
 #include "timeline/nvtx.hpp"
 #include "torch_ops/call.hpp"
 
 namespace kolo::detail {
-
-namespace {
-
-using torch::autograd::PostAccumulateGradHook;
-
-// Called by autograd when a parameter's gradient has been accumulated. Runs a hook that was there
-// before it first. Stays with the parameter when its owner is gone, and does nothing then: autograd
-// may be running it.
-class ReduceHook final : public PostAccumulateGradHook {
- public:
-  ReduceHook(const std::shared_ptr<void>& owner, std::function<void()> ready,
-             std::unique_ptr<PostAccumulateGradHook> before)
-      : owner_(owner), ready_(std::move(ready)), before_(std::move(before)) {}
-
-  void operator()(const at::Tensor& parameter) override {
-    if (before_) (*before_)(parameter);
-    if (const auto owner = owner_.lock()) ready_();
-  }
-
-  std::shared_ptr<void> owner() const { return owner_.lock(); }
-  // Not while a backward pass runs.
-  void give_to(const std::shared_ptr<void>& owner, std::function<void()> ready) {
-    owner_ = owner;
-    ready_ = std::move(ready);
-  }
-
- private:
-  std::weak_ptr<void> owner_;
-  std::function<void()> ready_;
-  std::unique_ptr<PostAccumulateGradHook> before_;
-};
-
-// How many tensors refer to the storage of a gradient that is nobody else's, while its hook runs:
-// autograd's own is one of them, or not, as LibTorch likes.
-std::size_t references_in_hook() {
-  static const std::size_t seen = [] {
-    const at::AutoGradMode with_gradients(true);
-    const c10::InferenceMode outside(false);
-    at::Tensor leaf = at::zeros({2}).requires_grad_();
-    std::size_t references = 1;
-    const auto look = [&] { references = leaf.grad().storage().use_count(); };
-    const auto owner = std::make_shared<int>();
-    torch::autograd::impl::set_post_acc_grad_hooks(
-        leaf, std::make_unique<ReduceHook>(owner, look, nullptr));
-    (leaf * 2).sum().backward();
-    return references;
-  }();
-  return seen;
-}
-
-ReduceHook* hook_of(const at::Tensor& parameter) {
-  // A tensor that never needed a gradient has no place for hooks yet.
-  torch::autograd::impl::materialize_autograd_meta(parameter);
-  return dynamic_cast<ReduceHook*>(torch::autograd::impl::post_acc_grad_hooks(parameter).get());
-}
-
-// The optimizer that reduces this parameter's gradient, or null.
-std::shared_ptr<void> owner_of(const at::Tensor& parameter) {
-  const ReduceHook* const hook = hook_of(parameter);
-  return hook == nullptr ? nullptr : hook->owner();
-}
-
-// Not while a backward pass runs.
-void set_hook(const at::Tensor& parameter, const std::shared_ptr<void>& owner,
-              std::function<void()> ready) {
-  if (ReduceHook* const hook = hook_of(parameter)) {
-    hook->give_to(owner, std::move(ready));
-    return;
-  }
-  auto before = std::move(torch::autograd::impl::post_acc_grad_hooks(parameter));
-  torch::autograd::impl::set_post_acc_grad_hooks(
-      parameter, std::make_unique<ReduceHook>(owner, std::move(ready), std::move(before)));
-}
-
-}  // namespace
 
 GradientReducer::GradientReducer(DistributedOptimizerOptions options)
     : state_(std::make_shared<State>()) {
@@ -102,6 +25,7 @@ GradientReducer::GradientReducer(DistributedOptimizerOptions options)
   }
   check_options(options);
   state_->options = std::move(options);
+  BackwardPass::watch();
 }
 
 GradientReducer::~GradientReducer() {
@@ -109,7 +33,7 @@ GradientReducer::~GradientReducer() {
 }
 
 void GradientReducer::attach(const std::vector<torch::optim::OptimizerParamGroup>& groups) {
-  references_in_hook();  // not amid a backward pass
+  references_when_accumulated();  // not amid a backward pass
   MutexLock lock(state_->mutex);
   const std::size_t known = state_->parameters.size();
   std::size_t listed = 0;
@@ -117,8 +41,8 @@ void GradientReducer::attach(const std::vector<torch::optim::OptimizerParamGroup
   for (const auto& group : groups) {
     for (const at::Tensor& tensor : group.params()) {
       if (listed++ < state_->listed) continue;
-      const auto owner = owner_of(tensor);
-      if (owner != nullptr && owner != state_) {
+      const auto listener = listener_of(tensor);
+      if (listener != nullptr && listener != state_) {
         throw InvalidArgumentError(
             "parameter " + std::to_string(listed - 1) + " of " + state_->options.name() +
             " belongs to another DistributedOptimizer already: its gradient would "
@@ -129,35 +53,58 @@ void GradientReducer::attach(const std::vector<torch::optim::OptimizerParamGroup
   }
   state_->listed = listed;
   for (const at::Tensor& tensor : added) {
-    if (owner_of(tensor) == state_) continue;  // listed twice
-    const std::size_t index = state_->parameters.size();
-    state_->parameters.emplace_back().tensor = tensor;
-    set_hook(tensor, state_, [state = state_.get(), index] { state->gradient_ready(index); });
+    if (listener_of(tensor) == state_) continue;  // listed twice
+    State::Parameter& parameter = state_->parameters.emplace_back();
+    parameter.tensor = tensor;
+    set_listener(tensor, state_, state_->parameters.size() - 1);
+    parameter.accumulator = hook_before_accumulation(tensor);
   }
   if (state_->parameters.size() == known) return;
+  state_->synchronized = false;  // the new ones may have gradients already
   state_->name_parameters(known);
   state_->add_units(known);
 }
 
-void GradientReducer::State::gradient_ready(std::size_t index) {
-  if (is_fork_of_rank()) return;
-  MutexLock lock(mutex);
+// --- a pass ---
+
+void GradientReducer::State::before_accumulation(std::size_t index) {
+  if (reduces_steps() || is_fork_of_rank()) return;
+  const MutexLock lock(mutex);
+  enter_pass();
   Parameter& parameter = parameters[index];
-  Unit& unit = units[parameter.unit];
-  if (reduces_steps()) return;
-  if (unit.in_flight()) {
+  if (units[parameter.unit].in_flight()) {
     throw InvalidArgumentError(
         "the gradient of " + parameter.name + ", shape " +
         to_string(parameter.tensor.sizes().vec()) +
-        ", was accumulated once more before step() or synchronize(): its reduction is in "
-        "flight. Call step() after backward(), say how often backward() comes with "
-        "backward_passes_per_step, or accumulate under no_sync()");
+        ", changes while it is being reduced: one backward() reaches the parameter more than once, "
+        "in a backward() that a function calls in turn, which it did not do before. Run it under "
+        "no_sync(); step() then reduces");
+  }
+  set_reduced_part_aside(parameter);
+  parameter.is_new = !parameter.tensor.grad().defined();
+  parameter.prepared = true;
+}
+
+void GradientReducer::State::accumulated(std::size_t index) {
+  if (reduces_steps() || is_fork_of_rank()) return;
+  const MutexLock lock(mutex);
+  enter_pass();
+  Parameter& parameter = parameters[index];
+  if (!std::exchange(parameter.prepared, false)) {  // autograd has made another node
+    parameter.accumulator = hook_before_accumulation(parameter.tensor);
+    parameter.is_new = false;
+  }
+  if (parameter.tensor.grad().requires_grad() && options.process_set().size() > 1) {
+    throw InvalidArgumentError(
+        "the gradient of " + parameter.name +
+        " has a graph, from backward() with create_graph; a reduced gradient has none. Compute a "
+        "penalty from what torch::autograd::grad() returns, and call backward() without "
+        "create_graph");
   }
   synchronized = false;
-  ++parameter.accumulations;
-  if (no_sync > 0) return;
-  ++parameter.passes;
-  if (!is_ready(unit) || !may_be_submitted(unit)) return;
+  parameter.repeats = parameter.repeats || parameter.reached;
+  parameter.reached = true;
+  if (!pass_reduces || !may_leave_early(units[parameter.unit])) return;
   in_hook = &parameter;
   FirstError error;
   error.catch_from([&] { send(parameter.unit, error); });
@@ -165,32 +112,197 @@ void GradientReducer::State::gradient_ready(std::size_t index) {
   error.rethrow();
 }
 
-// In the first step a rank cannot know whether the others' gradients are sparse, or whether they
-// have any: then a dense one goes alone, and all else waits for synchronize().
-bool GradientReducer::State::may_be_submitted(const Unit& unit) const {
-  if (options.sparse_as_dense()) return true;
-  const auto known = [&](std::size_t member) {
-    const Parameter& parameter = parameters[member];
-    return !parameter.tensor.requires_grad() || parameter.layout != Layout::kUnknown;
-  };
-  if (std::all_of(unit.members.begin(), unit.members.end(), known)) return true;
-  return unit.members.size() == 1 && !parameters[unit.members[0]].tensor.grad().is_sparse();
+void GradientReducer::State::enter_pass() {
+  BackwardPass* const current = BackwardPass::current();
+  if (pass != nullptr && pass == current) return;
+  const std::string who = "DistributedOptimizer '" + options.name() + "': ";
+  if (current == nullptr) {
+    throw InvalidArgumentError(
+        who +
+        "this backward() runs on an engine of autograd that another library has set since the "
+        "optimizer was made; load that library first");
+  }
+  if (pass != nullptr) {
+    throw InvalidArgumentError(who +
+                               "two threads are in a backward() that reaches its parameters; let "
+                               "one begin when the other has ended");
+  }
+  if (!current->add(shared_from_this())) throw InvalidArgumentError(who + "backward() has failed");
+  pass = current;
+  notice_join();
+  pass_reduces = no_sync == 0 && ++passes >= options.backward_passes_per_step();
+  pass_submitted = false;
+  if (pass_reduces) submit_place();
 }
 
-// Once for each parameter: sparse where some ranks' gradients are and no rank's is dense. Of one
-// that no rank has a gradient of yet, all that come later are made dense.
-void GradientReducer::State::agree_on_layouts() {
-  if (options.sparse_as_dense()) return;
-  std::vector<Parameter*> unknown;
-  for (Parameter& parameter : parameters) {
-    if (parameter.tensor.requires_grad() && parameter.layout == Layout::kUnknown)
-      unknown.push_back(&parameter);
+// Whether the unit's gradients are complete before the pass ends. Until all have been reached once
+// a rank cannot know whether some are reached more than once, or are sparse on another rank.
+bool GradientReducer::State::may_leave_early(const Unit& unit) const {
+  return std::all_of(unit.members.begin(), unit.members.end(), [&](std::size_t member) {
+    const Parameter& parameter = parameters[member];
+    if (!parameter.tensor.requires_grad()) return true;
+    const bool layout_known =
+        options.sparse_as_dense() || (layouts_agreed && parameter.layout != Layout::kUnknown);
+    return parameter.reached && parameter.known && !parameter.repeats && layout_known;
+  });
+}
+
+void GradientReducer::State::submit() {
+  const MutexLock lock(mutex);
+  if (!pass_reduces) return;
+  FirstError error;
+  submit_rest(error);
+  error.rethrow();
+  pass_submitted = true;
+}
+
+void GradientReducer::State::wait() {
+  const timeline::nvtx::Scope range("waits for gradients");
+  const MutexLock lock(mutex);
+  FirstError error;
+  if (pass_reduces) {
+    error.catch_from([&] { check_place(); });
+    wait_for_all(error);
+    synchronized = pass_submitted && error.none();
   }
+  error.catch_from([&] { leave_pass(); });
+  error.rethrow();
+}
+
+// The other ranks wait for what this one has not submitted.
+void GradientReducer::State::fail(const std::string& why) {
+  const MutexLock lock(mutex);
+  FirstError ignored;
+  if (pass_reduces) {
+    ignored.catch_from([&] { submit_held(ignored); });
+    const std::string message = "backward() ended with an error: " + why;
+    if (without_layout().empty()) {
+      for (const Unit& unit : units) {
+        if (unit.in_flight() || !is_trainable(unit)) continue;
+        ignored.catch_from([&] { give_up(unit, message); });
+      }
+    } else {
+      ignored.catch_from([&] {
+        kolo::give_up(Call("DistributedOptimizer", "allreduce", options.name() + ".layouts",
+                           options.process_set()),
+                      {}, message);
+      });
+    }
+    wait_for_all(ignored);
+    ignored.catch_from([&] {
+      if (auto compared = std::exchange(place, {})) compared->wait();
+    });
+  }
+  synchronized = false;
+  ignored.catch_from([&] { leave_pass(); });
+}
+
+void GradientReducer::State::leave_pass() {
+  pass = nullptr;
+  const at::NoGradGuard no_grad;
+  const double share = share_of_reduced();
+  for (Parameter& parameter : parameters) {
+    parameter.known = parameter.known || parameter.reached;
+    parameter.reached = false;
+    parameter.prepared = false;
+    if (!parameter.reduced_part.defined()) continue;
+    // Not reduced in this pass. Each rank keeps its share, so that a later reduction gives it back.
+    if (share != 1.0) parameter.reduced_part.mul_(share);
+    add_reduced_part(parameter);
+  }
+}
+
+// --- reduction ---
+
+void GradientReducer::State::give_up(const Unit& unit, const std::string& why) const {
+  const auto tell = [&](const std::string& name) {
+    kolo::give_up(Call("DistributedOptimizer", "allreduce", name, options.process_set()), {}, why);
+  };
+  bool dense = false;
+  for (const std::size_t member : unit.members) {
+    const Parameter& parameter = parameters[member];
+    if (!parameter.tensor.requires_grad()) continue;
+    if (parameter.layout == Layout::kSparse) {
+      tell(parameter.name + ".sparse");
+    } else {
+      dense = true;
+    }
+  }
+  if (dense) tell(unit.name);
+}
+
+// A join() of this process set has ended since the last reduction.
+void GradientReducer::State::notice_join() {
+  const auto running = session_or_null();
+  if (running == nullptr) return;
+  const std::uint64_t ended = unnamed_names(*running, options.process_set()).joins();
+  if (ended == joins) return;
+  joins = ended;
+  passes = 0;
+  steps = 0;
+  reductions = 0;
+  layouts_agreed = false;
+}
+
+void GradientReducer::State::submit_place() {
+  if (options.process_set().size() == 1) return;
+  place = allreduce_async_(at::tensor({steps, -steps, reductions, -reductions}, at::kLong),
+                           AllreduceOptions(options.name() + ".place")
+                               .op(ReduceOp::Max)
+                               .process_set(options.process_set()));
+}
+
+// Throws on all ranks or on none.
+void GradientReducer::State::check_place() {
+  auto compared = std::exchange(place, {});
+  if (!compared) return;
+  const at::Tensor last = compared->wait();
+  const auto extremes = last.accessor<std::int64_t, 1>();
+  if (extremes[0] == -extremes[1] && extremes[2] == -extremes[3]) return;
+  const at::Tensor all =
+      allgather(at::tensor({steps, reductions}, at::kLong).view({1, 2}),
+                OperationOptions(options.name() + ".places").process_set(options.process_set()));
+  const auto places = all.accessor<std::int64_t, 2>();
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<int>> ranks_at;
+  const std::vector<int> ranks = options.process_set().ranks();
+  for (std::int64_t i = 0; i < all.size(0); ++i)
+    ranks_at[{places[i][0], places[i][1]}].push_back(ranks[static_cast<std::size_t>(i)]);
+  std::string text;
+  for (const auto& [at, who] : ranks_at) {
+    if (!text.empty()) text += "; ";
+    text += "backward() " + std::to_string(at.second + 1) + " of step " +
+            std::to_string(at.first + 1) + " on " + rank_list(who);
+  }
+  throw MismatchError("DistributedOptimizer '" + options.name() +
+                      "': the ranks reduce gradients of different passes: " + text +
+                      ". All ranks must call backward() and step() equally often. Add losses up "
+                      "before one backward(); a rank with fewer batches calls join()");
+}
+
+// The parameters whose layout the ranks have to agree on before the next reduction.
+std::vector<GradientReducer::State::Parameter*> GradientReducer::State::without_layout() {
+  std::vector<Parameter*> found;
+  if (options.sparse_as_dense()) return found;
+  for (Parameter& parameter : parameters) {
+    const bool known = layouts_agreed && parameter.layout != Layout::kUnknown;
+    if (parameter.tensor.requires_grad() && !known) found.push_back(&parameter);
+  }
+  return found;
+}
+
+// Sparse where some ranks' gradients are and no rank's is dense. Of one that no rank has a gradient
+// of yet, all that come later are made dense.
+void GradientReducer::State::agree_on_layouts() {
+  const std::vector<Parameter*> unknown = without_layout();
   if (unknown.empty()) return;
   at::Tensor seen = at::zeros({static_cast<std::int64_t>(unknown.size()), 2}, at::kBool);
+  auto mine = seen.accessor<bool, 2>();
   for (std::size_t i = 0; i < unknown.size(); ++i) {
-    const at::Tensor gradient = unknown[i]->tensor.grad();
-    if (gradient.defined()) seen[static_cast<std::int64_t>(i)][gradient.is_sparse() ? 1 : 0] = true;
+    const at::Tensor& gradient = unknown[i]->tensor.grad();
+    const bool has_layout = unknown[i]->layout != Layout::kUnknown;
+    if (!has_layout && !gradient.defined()) continue;
+    const bool sparse = has_layout ? unknown[i]->layout == Layout::kSparse : gradient.is_sparse();
+    mine[static_cast<std::int64_t>(i)][sparse ? 1 : 0] = true;
   }
   seen = allreduce(seen, AllreduceOptions(options.name() + ".layouts")
                              .op(ReduceOp::Max)
@@ -200,14 +312,55 @@ void GradientReducer::State::agree_on_layouts() {
     const auto at = static_cast<std::int64_t>(i);
     unknown[i]->layout = has[at][1] && !has[at][0] ? Layout::kSparse : Layout::kDense;
   }
+  layouts_agreed = true;
 }
 
-bool GradientReducer::State::is_ready(const Unit& unit) const {
-  return std::all_of(unit.members.begin(), unit.members.end(), [&](std::size_t member) {
-    const Parameter& parameter = parameters[member];
-    return !parameter.tensor.requires_grad() ||
-           parameter.passes >= options.backward_passes_per_step();
+// What is held goes in any case: other ranks may have sent it, and wait.
+void GradientReducer::State::submit_rest(FirstError& error) {
+  bool agreed = false;
+  error.catch_from([&] {
+    agree_on_layouts();
+    agreed = true;
   });
+  error.catch_from([&] { agreed ? submit_missing(error) : submit_held(error); });
+}
+
+void GradientReducer::State::reduce(FirstError& error) {
+  notice_join();
+  error.catch_from([&] { submit_place(); });
+  submit_rest(error);
+  error.catch_from([&] { check_place(); });
+  wait_for_all(error);
+}
+
+// A gradient that is as it was when it was reduced. In a pass also one that the program has changed
+// since, in place and everywhere alike: it is what the pass adds to. Outside of a pass such a
+// change is the rank's own contribution to the next reduction.
+void GradientReducer::State::set_reduced_part_aside(Parameter& parameter) {
+  at::Tensor& gradient = parameter.tensor.mutable_grad();
+  const SeenTensor reduced = std::exchange(parameter.reduced, {});
+  if (!gradient.defined()) return;
+  if (pass != nullptr ? reduced.is(gradient) : reduced.is_unchanged(gradient))
+    parameter.reduced_part = std::exchange(gradient, {});
+}
+
+// The gradient becomes the reduced part, with what is new added to it.
+void GradientReducer::State::add_reduced_part(Parameter& parameter) const {
+  at::Tensor& gradient = parameter.tensor.mutable_grad();
+  at::Tensor part = std::exchange(parameter.reduced_part, {});
+  if (!part.defined()) return;
+  if (!gradient.defined()) {
+    gradient = part;
+  } else if (part.is_sparse() && !gradient.is_sparse()) {
+    gradient = gradient + part;  // a sparse tensor cannot take a dense one up
+  } else {
+    gradient = part.add_(gradient);
+  }
+}
+
+// What each rank contributes to a reduction, times the number of ranks, so that all get it back.
+double GradientReducer::State::share_of_reduced() const {
+  return options.op() == ReduceOp::Sum ? 1.0 / options.process_set().size() : 1.0;
 }
 
 bool GradientReducer::State::is_trainable(const Unit& unit) const {
@@ -241,8 +394,8 @@ at::Tensor GradientReducer::State::reducible_gradient(Parameter& parameter) cons
 bool GradientReducer::State::shares_storage(const Parameter& parameter,
                                             const at::Tensor& gradient) const {
   if (gradient.is_sparse() || !gradient.has_storage()) return false;
-  const bool just_came = in_hook == &parameter && parameter.accumulations == 1;
-  return gradient.storage().use_count() > (just_came ? references_in_hook() : 1);
+  const bool just_came = in_hook == &parameter && parameter.is_new;
+  return gradient.storage().use_count() > (just_came ? references_when_accumulated() : 1);
 }
 
 at::Tensor GradientReducer::State::in_layout(const Parameter& parameter,
@@ -256,34 +409,32 @@ at::Tensor GradientReducer::State::in_layout(const Parameter& parameter,
 void GradientReducer::synchronize() {
   if (state_->reduces_steps() || is_fork_of_rank()) return;
   const timeline::nvtx::Scope range("waits for gradients");
-  MutexLock lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
+  if (state_->synchronized) return;
   FirstError error;
-  bool agreed = false;
-  error.catch_from([&] {
-    state_->agree_on_layouts();
-    agreed = true;
-  });
-  // What is held goes in any case: other ranks may have sent it, and wait.
-  error.catch_from([&] { agreed ? state_->submit_missing(error) : state_->submit_held(error); });
-  state_->wait_for_all(error);
+  state_->reduce(error);
   error.rethrow();
   state_->synchronized = true;
 }
 
 void GradientReducer::synchronize_unless_done() {
+  bool done = false;
   {
-    MutexLock lock(state_->mutex);
-    const bool done = std::exchange(state_->synchronized, false);
-    if (state_->skip > 0 || done) return;
+    const MutexLock lock(state_->mutex);
+    done = std::exchange(state_->synchronized, false) || state_->skip > 0;
+    if (done) state_->passes = 0;
   }
+  if (done) return;
   synchronize();
-  MutexLock lock(state_->mutex);
+  const MutexLock lock(state_->mutex);
   state_->synchronized = false;
 }
 
-void GradientReducer::forget_synchronized() {
-  MutexLock lock(state_->mutex);
+void GradientReducer::forget_gradients() {
+  const MutexLock lock(state_->mutex);
   state_->synchronized = false;
+  state_->passes = 0;
+  for (State::Parameter& parameter : state_->parameters) parameter.reduced = {};
 }
 
 void GradientReducer::check_no_reduction_in_flight(const char* call) const {
@@ -291,10 +442,9 @@ void GradientReducer::check_no_reduction_in_flight(const char* call) const {
   MutexLock lock(state_->mutex);
   for (const State::Unit& unit : state_->units) {
     if (!unit.in_flight()) continue;
-    throw InvalidArgumentError(std::string(call) +
-                               "() between backward() and step(): the gradient of " +
+    throw InvalidArgumentError(std::string(call) + "() during backward(): the gradient of " +
                                state_->parameters[unit.members[0]].name +
-                               " is being reduced; call it before backward() or after step()");
+                               " is being reduced; call it before backward() or after it");
   }
 }
 
@@ -316,6 +466,11 @@ void GradientReducer::set_skip(bool skip) {
 }
 
 void GradientReducer::end_step() {
+  {
+    const MutexLock lock(state_->mutex);
+    ++state_->steps;
+    state_->reductions = 0;
+  }
   if (const auto running = session_or_null()) running->engine().tracing().end_step(this);
 }
 

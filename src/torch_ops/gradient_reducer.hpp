@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Stream.h>
 
-#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,34 +14,20 @@
 #include "core/thread_annotations.hpp"
 #include "kolo/operations.h"
 #include "kolo/optimizer.h"
+#include "torch_ops/backward_pass.hpp"
+#include "torch_ops/first_error.hpp"
+#include "torch_ops/gradient_hooks.hpp"
 #include "torch_ops/handle_state.hpp"
+#include "torch_ops/seen_tensor.hpp"
 
 namespace kolo::detail {
-
-// Of several things that are done one after the other, all are tried; then the first error is
-// thrown.
-class FirstError {
- public:
-  template <typename Function>
-  void catch_from(Function&& function) {
-    try {
-      function();
-    } catch (...) {
-      if (!first_) first_ = std::current_exception();
-    }
-  }
-  void rethrow() {
-    if (first_) std::rethrow_exception(first_);
-  }
-
- private:
-  std::exception_ptr first_;
-};
 
 // Throws InvalidArgumentError for what cannot be meant.
 void check_options(const DistributedOptimizerOptions& options);
 
-struct GradientReducer::State {
+struct GradientReducer::State final : GradientListener,
+                                      BackwardPass::Member,
+                                      std::enable_shared_from_this<GradientReducer::State> {
   // How all ranks exchange a parameter's gradient; unknown until one of them has had one.
   enum class Layout : std::uint8_t { kUnknown, kDense, kSparse };
 
@@ -50,10 +35,20 @@ struct GradientReducer::State {
     at::Tensor tensor;
     std::string name;
     std::size_t unit = 0;
-    int accumulations = 0;  // since the last reduction
-    int passes = 0;         // of these, those that were not under no_sync()
+    NodePointer accumulator;  // calls before_accumulation()
     Layout layout = Layout::kUnknown;
-    at::Tensor start;  // its values before the step, where steps are reduced
+    SeenTensor reduced;  // the gradient when it was last reduced: equal on all ranks
+    at::Tensor start;    // its values before the step, where steps are reduced
+
+    // The pass under way. What is new in a gradient is reduced alone; the part that was reduced
+    // before waits here and is added to it again.
+    at::Tensor reduced_part;
+    bool prepared = false;  // before_accumulation() was called
+    bool is_new = false;    // there was no gradient to add to
+    bool reached = false;
+
+    bool known = false;    // an earlier pass has reached it
+    bool repeats = false;  // a pass has reached it more than once
   };
 
   // A dense gradient, or a step, on its way.
@@ -62,6 +57,7 @@ struct GradientReducer::State {
     at::Tensor work;  // what is reduced: the gradient, or a copy in another dtype, or zeros
     at::Tensor cast;  // on a device: room for the other dtype, in which that travels; or undefined
     bool was_undefined = false;
+    SeenTensor sent = {};  // the work, if kolo alone may change it until it arrives
   };
 
   // Parameters whose gradients are reduced together.
@@ -106,9 +102,22 @@ struct GradientReducer::State {
   std::size_t listed KOLO_GUARDED_BY(mutex) = 0;             // in the base's groups, some twice
   std::vector<Unit> units KOLO_GUARDED_BY(mutex);
   Held held KOLO_GUARDED_BY(mutex);
-  bool synchronized KOLO_GUARDED_BY(mutex) = false;  // no gradient was accumulated since
+  bool synchronized KOLO_GUARDED_BY(mutex) = false;  // reduced, and nothing was added since
   int skip KOLO_GUARDED_BY(mutex) = 0;               // how many guards live
   int no_sync KOLO_GUARDED_BY(mutex) = 0;            // how many guards live
+  int passes KOLO_GUARDED_BY(mutex) = 0;             // since the last reduction; not under no_sync
+  // join() lets a rank miss what the others learn about layouts; after it they agree anew.
+  std::uint64_t joins KOLO_GUARDED_BY(mutex) = 0;
+  bool layouts_agreed KOLO_GUARDED_BY(mutex) = false;
+  // Where in the program this rank is. Ranks compare it, so that a reduction here is not taken for
+  // another one there.
+  std::int64_t steps KOLO_GUARDED_BY(mutex) = 0;       // step() was called, since join()
+  std::int64_t reductions KOLO_GUARDED_BY(mutex) = 0;  // since the last step()
+  std::optional<Handle> place KOLO_GUARDED_BY(mutex);  // the comparison in flight
+  // The pass under way that has reached a parameter.
+  const BackwardPass* pass KOLO_GUARDED_BY(mutex) = nullptr;
+  bool pass_reduces KOLO_GUARDED_BY(mutex) = false;
+  bool pass_submitted KOLO_GUARDED_BY(mutex) = false;
   // The one whose hook runs, and autograd has its gradient in hand.
   const Parameter* in_hook KOLO_GUARDED_BY(mutex) = nullptr;
 
@@ -116,11 +125,30 @@ struct GradientReducer::State {
   void add_units(std::size_t first) KOLO_REQUIRES(mutex);
   std::vector<std::vector<std::size_t>> groups() const KOLO_REQUIRES(mutex);
   void name_parameters(std::size_t first) KOLO_REQUIRES(mutex);
-  void gradient_ready(std::size_t index) KOLO_EXCLUDES(mutex);
-  bool is_ready(const Unit& unit) const KOLO_REQUIRES(mutex);
-  bool may_be_submitted(const Unit& unit) const KOLO_REQUIRES(mutex);
+
+  // A pass.
+  void before_accumulation(std::size_t index) override KOLO_EXCLUDES(mutex);
+  void accumulated(std::size_t index) override KOLO_EXCLUDES(mutex);
+  const std::string& name() const override { return options.name(); }
+  void submit() override KOLO_EXCLUDES(mutex);
+  void wait() override KOLO_EXCLUDES(mutex);
+  void fail(const std::string& why) override KOLO_EXCLUDES(mutex);
+  void enter_pass() KOLO_REQUIRES(mutex);
+  void leave_pass() KOLO_REQUIRES(mutex);
+  bool may_leave_early(const Unit& unit) const KOLO_REQUIRES(mutex);
+
   bool is_trainable(const Unit& unit) const KOLO_REQUIRES(mutex);
+  void reduce(FirstError& error) KOLO_REQUIRES(mutex);
+  void submit_rest(FirstError& error) KOLO_REQUIRES(mutex);
+  void notice_join() KOLO_REQUIRES(mutex);
+  void submit_place() KOLO_REQUIRES(mutex);
+  void check_place() KOLO_REQUIRES(mutex);
+  std::vector<Parameter*> without_layout() KOLO_REQUIRES(mutex);
   void agree_on_layouts() KOLO_REQUIRES(mutex);
+  void give_up(const Unit& unit, const std::string& why) const KOLO_REQUIRES(mutex);
+  void set_reduced_part_aside(Parameter& parameter) KOLO_REQUIRES(mutex);
+  void add_reduced_part(Parameter& parameter) const KOLO_REQUIRES(mutex);
+  double share_of_reduced() const;
   at::Tensor reducible_gradient(Parameter& parameter) const KOLO_REQUIRES(mutex);
   bool shares_storage(const Parameter& parameter, const at::Tensor& gradient) const
       KOLO_REQUIRES(mutex);
@@ -133,7 +161,7 @@ struct GradientReducer::State {
   void hold(std::size_t unit, c10::Stream stream, FirstError& error) KOLO_REQUIRES(mutex);
   void submit_held(FirstError& error) KOLO_REQUIRES(mutex);
   void submit_missing(FirstError& error) KOLO_REQUIRES(mutex);
-  void submit(std::span<const std::size_t> batch, FirstError& error) KOLO_REQUIRES(mutex);
+  void submit_units(std::span<const std::size_t> batch, FirstError& error) KOLO_REQUIRES(mutex);
   std::vector<Travelling> gradients_of(Unit& unit) KOLO_REQUIRES(mutex);
   void submit_sparse(Unit& unit, std::size_t index, const at::Tensor& gradient)
       KOLO_REQUIRES(mutex);

@@ -57,7 +57,7 @@ void GradientReducer::State::send(std::size_t unit, FirstError& error) {
   if (const std::optional<c10::Stream> stream = stream_to_hold_on(units[unit])) {
     hold(unit, *stream, error);
   } else {
-    submit({&unit, 1}, error);
+    submit_units({&unit, 1}, error);
   }
 }
 
@@ -91,7 +91,7 @@ void GradientReducer::State::submit_held(FirstError& error) {
   if (batch.units.empty()) return;
   for (const std::size_t unit : batch.units) units[unit].held = false;
   const c10::StreamGuard guard(*batch.stream);
-  submit(batch.units, error);
+  submit_units(batch.units, error);
 }
 
 // Parameters that backward() did not reach here, but may have reached on another rank. A unit that
@@ -104,11 +104,19 @@ void GradientReducer::State::submit_missing(FirstError& error) {
   error.catch_from([&] { submit_held(error); });
 }
 
-void GradientReducer::State::submit(std::span<const std::size_t> batch, FirstError& error) {
+// A unit that cannot be submitted is given up, so that other ranks do not wait for it.
+void GradientReducer::State::submit_units(std::span<const std::size_t> batch, FirstError& error) {
   std::vector<Departure> departures;
   departures.reserve(batch.size());
   for (const std::size_t unit : batch) {
-    error.catch_from([&] { departures.push_back({&units[unit], gradients_of(units[unit])}); });
+    error.catch_from([&] {
+      try {
+        departures.push_back({&units[unit], gradients_of(units[unit])});
+      } catch (const std::exception& why) {
+        give_up(units[unit], why.what());
+        throw;
+      }
+    });
   }
   submit_dense(std::move(departures), error);
 }
@@ -119,6 +127,7 @@ std::vector<GradientReducer::State::Travelling> GradientReducer::State::gradient
   for (const std::size_t member : unit.members) {
     Parameter& parameter = parameters[member];
     if (!parameter.tensor.requires_grad()) continue;
+    set_reduced_part_aside(parameter);
     const at::Tensor gradient = reducible_gradient(parameter);
     if (parameter.layout == Layout::kSparse) {
       submit_sparse(unit, member, gradient);
@@ -221,6 +230,10 @@ void GradientReducer::State::submit_one(Departure departure, std::shared_ptr<Dev
       operation->descriptor.tensors[i].name = parameters[dense[i].parameter].name;
   }
   operation->absent = absent;
+  for (Travelling& one : departure.dense) {
+    // The result of another one is copied into it, which counts as a change.
+    if (one.work.is_contiguous()) one.sent = SeenTensor(one.work);
+  }
   unit.dense = std::move(departure.dense);
   unit.reduction = kolo::submit(call.session, std::move(operation));
 }
@@ -236,7 +249,15 @@ void GradientReducer::State::wait_for_all(FirstError& error) {
     finish_sparse(unit, error);
   }
   error.catch_from([&] { landing.copy(); });
-  for (Parameter& parameter : parameters) parameter.accumulations = parameter.passes = 0;
+  const at::NoGradGuard no_grad;
+  for (Parameter& parameter : parameters) {
+    add_reduced_part(parameter);
+    const at::Tensor& gradient = parameter.tensor.grad();
+    if (error.none() && gradient.defined() && parameter.tensor.requires_grad())
+      parameter.reduced = SeenTensor(gradient);
+  }
+  passes = 0;
+  ++reductions;
 }
 
 // Waits, and gives what is reduced: nothing if no rank had any of it.
@@ -255,6 +276,11 @@ void GradientReducer::State::finish_dense(Unit& unit, WaitsOnDevice& results, La
   for (const Travelling& one : arrived(unit, results)) {
     const at::Tensor& parameter = parameters[one.parameter].tensor;
     const at::Tensor gradient = parameter.grad();
+    if (one.sent && !one.sent.is_unchanged(one.work)) {
+      throw InvalidArgumentError("the gradient of " + parameters[one.parameter].name +
+                                 " was changed while it was being reduced, by another thread or a "
+                                 "hook; change it when backward() has returned");
+    }
     if (!one.work.is_same(gradient)) use_on_device(one.work);
     if (!gradient.defined()) {
       parameter.mutable_grad() = one.work.to(parameter.scalar_type());

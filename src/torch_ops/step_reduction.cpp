@@ -38,11 +38,11 @@ void GradientReducer::State::remember_parameters() {
 // of a frozen one, which may still have a gradient of this rank alone, is forgotten.
 void GradientReducer::State::submit_steps(FirstError& error) {
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> steps;
-  steps.reserve(parameters.size());
+  std::vector<at::Tensor> changes;
+  changes.reserve(parameters.size());
   for (Parameter& parameter : parameters) {
     const at::Tensor start = std::exchange(parameter.start, {});
-    steps.push_back(parameter.tensor.detach() - start);
+    changes.push_back(parameter.tensor.detach() - start);
     parameter.tensor.copy_(start);
   }
   std::vector<Departure> departures;
@@ -51,7 +51,7 @@ void GradientReducer::State::submit_steps(FirstError& error) {
     for (const std::size_t member : unit.members) {
       const at::Tensor& parameter = parameters[member].tensor;
       if (!parameter.requires_grad()) continue;
-      departure.dense.push_back({member, steps[member], {}, !parameter.grad().defined()});
+      departure.dense.push_back({member, changes[member], {}, !parameter.grad().defined()});
     }
   }
   submit_dense(std::move(departures), error);

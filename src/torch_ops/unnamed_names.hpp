@@ -26,6 +26,12 @@ class UnnamedNames {
     return name("send", between_[{source, destination}]++);
   }
 
+  // How often start_over() was called: as often on every rank.
+  std::uint64_t joins() KOLO_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return joins_;
+  }
+
   // All ranks have joined.
   void start_over() KOLO_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);

@@ -13,7 +13,7 @@ using Equality = WithKolo;
 constexpr std::int64_t kGlobalBatch = 24;  // divides by 1, 2, 3 and 4
 constexpr int kSteps = 50;
 
-// Towers whose losses are added: their backward passes can run in any order.
+// Towers whose losses are added: backward() begins with the one that came last.
 struct Towers : torch::nn::Module {
   explicit Towers(at::ScalarType dtype) {
     for (int i = 0; i < 5; ++i) {
@@ -90,10 +90,12 @@ std::vector<at::Tensor> train_together(at::ScalarType dtype, unsigned order_seed
     optimizer.zero_grad();
     // Each rank goes through the towers in an order of its own; rank 0 keeps to one order.
     if (rank() != 0) std::shuffle(order.begin(), order.end(), random);
+    at::Tensor loss = torch::zeros({}, dtype);
     for (const std::size_t i : order) {
       const at::Tensor x = data.x.slice(0, rank() * share, (rank() + 1) * share);
-      net.tower_loss(i, x, data.y.slice(0, rank() * share, (rank() + 1) * share)).backward();
+      loss = loss + net.tower_loss(i, x, data.y.slice(0, rank() * share, (rank() + 1) * share));
     }
+    loss.backward();
     optimizer.step();
   }
   return values(net);

@@ -21,13 +21,15 @@ at::Tensor parameter(std::int64_t count = 3) {
   return torch::zeros({count}).requires_grad_();
 }
 
-// Gradients of rank + 1, tensor by tensor in an order of the rank's own.
+// Gradients of rank + 1, which are there in an order of the rank's own.
 void backward(const Tensors& tensors, int step) {
+  at::Tensor loss = torch::zeros({});
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::size_t turn = static_cast<std::size_t>(rank() * (step + 1)) + i;
     const at::Tensor& tensor = tensors[turn % tensors.size()];
-    if (tensor.requires_grad()) (tensor.sum() * (rank() + 1)).backward();
+    if (tensor.requires_grad()) loss = loss + tensor.sum() * (rank() + 1);
   }
+  loss.backward();
 }
 
 bool has(const at::Tensor& tensor, double gradient) {
@@ -68,8 +70,7 @@ TEST_F(GradientGroups, FailAsAWhole) {
     DistributedSgd optimizer(all, torch::optim::SGDOptions(1.0), grouped(grouping, all));
     for (int step = 0; step < 3; ++step) {
       optimizer.zero_grad();
-      backward(all, step);
-      const std::string message = message_of<MismatchError>([&] { optimizer.synchronize(); });
+      const std::string message = message_of<MismatchError>([&] { backward(all, step); });
       EXPECT_THAT(message, AllOf(HasSubstr("o.gradient.1"), HasSubstr("[4] on rank"),
                                  HasSubstr("[5] on rank " + std::to_string(size() - 1))));
       EXPECT_EQ(message.find("'o.group.0'") != std::string::npos, grouping != Grouping::kNone)
@@ -96,9 +97,10 @@ TEST_F(GradientGroups, WithoutGradients) {
       SCOPED_TRACE("grouping " + std::to_string(static_cast<int>(grouping)) + " step " +
                    std::to_string(step));
       optimizer.zero_grad();
-      (all[2].sum() * (rank() + 1)).backward();
+      at::Tensor loss = all[2].sum() * (rank() + 1);
       const bool first_is_used = step % 2 == 1;
-      if (first_is_used && rank() == 0) (all[0].sum() * size()).backward();
+      if (first_is_used && rank() == 0) loss = loss + all[0].sum() * size();
+      loss.backward();
       optimizer.step();
       EXPECT_EQ(all[0].grad().defined(), first_is_used);
       EXPECT_EQ(all[1].grad().defined(), first_is_used && grouping != Grouping::kNone);
@@ -126,8 +128,7 @@ TEST_F(GradientGroups, HalfFrozen) {
     // Frozen on one rank alone, which is an error: the group has fewer tensors there.
     all[1].set_requires_grad(rank() != 0);
     optimizer.zero_grad();
-    backward(all, 0);
-    EXPECT_THAT(message_of<MismatchError>([&] { optimizer.step(); }),
+    EXPECT_THAT(message_of<MismatchError>([&] { backward(all, 0); }),
                 HasSubstr("number of tensors: 1 on rank 0; 2 on rank"));
     EXPECT_TRUE(has(all[0], rank() + 1)) << "not reduced";
     EXPECT_TRUE(has(all[3], mean_of_ranks()));

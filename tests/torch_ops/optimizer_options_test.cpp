@@ -145,17 +145,25 @@ TEST_F(OptimizerOptions, NoSyncAccumulates) {
   }
 }
 
-TEST_F(OptimizerOptions, OnePassMoreThanSaidIsAnError) {
+// A step with fewer passes reduces what is there, and one pass more than said is the first one of
+// the next reduction.
+TEST_F(OptimizerOptions, FewerOrMorePassesThanSaid) {
   const at::Tensor p = torch::zeros({3}).requires_grad_();
-  DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0),
+  DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(0.0),
                            DistributedOptimizerOptions().backward_passes_per_step(2));
-  p.sum().backward();
-  p.sum().backward();
-  EXPECT_THAT(message_of<InvalidArgumentError>([&] { p.sum().backward(); }),
-              HasSubstr("backward_passes_per_step"));
-  optimizer.step();
-  p.sum().backward();  // a step with fewer passes reduces what is there
-  optimizer.step();
+  const auto mean = [](double passes) { return torch::full({3}, passes * (size() + 1) / 2.0); };
+  for (const int passes : {1, 3, 2, 5, 4}) {
+    SCOPED_TRACE(passes);
+    optimizer.zero_grad();
+    for (int pass = 1; pass <= passes; ++pass) {
+      (p.sum() * (rank() + 1)).backward();
+      const double reduced = pass / 2 * 2;
+      const double own = (pass % 2) * (rank() + 1);
+      EXPECT_TRUE(p.grad().allclose(mean(reduced) + own)) << p.grad();
+    }
+    optimizer.step();
+    EXPECT_TRUE(p.grad().allclose(mean(passes))) << p.grad();
+  }
 }
 
 // Ranks have their parameters in different order; names say which is which.
@@ -171,6 +179,46 @@ TEST_F(OptimizerOptions, NamesMatchParametersInAnyOrder) {
   optimizer.step();
   EXPECT_TRUE(a.grad().equal(torch::full({3}, static_cast<float>(size()))));
   EXPECT_TRUE(b.grad().equal(torch::full({3}, 10.0F * static_cast<float>(size()))));
+}
+
+// A module's names are those of messages; Base's options may be left out where Base has defaults.
+TEST_F(OptimizerOptions, OfAModule) {
+  torch::nn::Linear holder(2, 3);
+  const std::shared_ptr<torch::nn::LinearImpl> pointer = holder.ptr();
+  const auto step = [&](auto& optimizer) {
+    optimizer.zero_grad();
+    (holder->weight.sum() * (rank() + 1)).backward();
+    optimizer.step();
+    EXPECT_TRUE(holder->weight.grad().allclose(torch::full({3, 2}, (size() + 1) / 2.0)));
+  };
+  {
+    DistributedSgd optimizer(holder, torch::optim::SGDOptions(0.1));
+    step(optimizer);
+  }
+  {
+    DistributedSgd optimizer(*holder, torch::optim::SGDOptions(0.1),
+                             DistributedOptimizerOptions().name("o"));
+    step(optimizer);
+  }
+  {
+    DistributedOptimizer<torch::optim::Adam> optimizer(pointer);
+    step(optimizer);
+  }
+  {
+    DistributedOptimizer<torch::optim::Adam> optimizer(holder,
+                                                       DistributedOptimizerOptions().name("p"));
+    step(optimizer);
+  }
+  {
+    DistributedOptimizer<torch::optim::Adam> optimizer(holder->parameters());
+    step(optimizer);
+  }
+  if (size() == 1) return;
+  torch::nn::Linear odd(2, rank() == 0 ? 3 : 4);
+  DistributedSgd optimizer(odd, torch::optim::SGDOptions(0.1),
+                           DistributedOptimizerOptions().name("o"));
+  EXPECT_THAT(message_of<MismatchError>([&] { odd->weight.sum().backward(); }),
+              HasSubstr("o.gradient.weight"));
 }
 
 // A module with two parents is among the parameters twice. The gradient is the ranks' average once.

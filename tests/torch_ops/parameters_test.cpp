@@ -40,6 +40,20 @@ TEST_F(Parameters, ParametersAndBuffers) {
   EXPECT_TRUE(net->parameters()[0].requires_grad());
 }
 
+// A holder and a pointer refer to the module.
+TEST_F(Parameters, OfAModuleThatIsReferredTo) {
+  for (const bool by_pointer : {false, true}) {
+    torch::nn::Linear net(2, 2);
+    torch::nn::init::constant_(net->weight, rank());
+    if (by_pointer) {
+      broadcast_parameters(net.ptr(), size() - 1);
+    } else {
+      broadcast_parameters(net, size() - 1);
+    }
+    EXPECT_TRUE(net->weight.equal(torch::full({2, 2}, size() - 1.0))) << net->weight;
+  }
+}
+
 using Tensors = torch::OrderedDict<std::string, at::Tensor>;
 
 // Of rank r: what modules hold, and what they rarely do.

@@ -1,0 +1,26 @@
+// Values and decisions that all ranks have in common.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <kolo/operations.h>
+
+namespace kolo {
+
+// All are collective over the process set of their options, and give every rank the same result.
+
+// The mean of the ranks' values. `weight` is the number of samples, say, that this rank's value
+// stands for: the sum of weight * value over the ranks, divided by the sum of the weights. A weight
+// may be 0; InvalidArgumentError on all ranks if one is negative or not finite, or all are 0.
+double average(double value, double weight = 1.0, const OperationOptions& options = {});
+
+// The same element by element, for a floating-point tensor of the same shape and dtype on every
+// rank. Returns a new tensor of this shape and dtype. It has no gradient; see allreduce() for one.
+at::Tensor average(const at::Tensor& value, double weight = 1.0,
+                   const OperationOptions& options = {});
+
+// Whether the condition is true on all ranks. For decisions that ranks must make together: to stop,
+// to skip a step, to lower the learning rate. (`!agree(!condition)`: whether it is true on any
+// rank.)
+bool agree(bool condition, const OperationOptions& options = {});
+
+}  // namespace kolo
