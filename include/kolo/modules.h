@@ -1,15 +1,20 @@
 // What kolo takes for a module: a torch::nn::Module, a holder of one (torch::nn::Linear, and what
-// TORCH_MODULE makes), or a std::shared_ptr to one.
+// TORCH_MODULE makes), a std::shared_ptr to one, or a torch::jit::Module.
 #pragma once
 
+#include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
 #include <memory>
+#include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace kolo {
 namespace detail {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 // A class with ptr(), which gives a std::shared_ptr to a module.
 template <class T, class = void>
@@ -24,16 +29,32 @@ struct IsModulePointer : std::false_type {};
 template <class M>
 struct IsModulePointer<std::shared_ptr<M>> : std::is_base_of<torch::nn::Module, M> {};
 
-// A holder or a std::shared_ptr.
+// torch::jit::Module, whose header is large: known by what its named_parameters() lists.
+template <class T, class = void>
+struct IsScriptModule : std::false_type {};
+template <class T>
+struct IsScriptModule<
+    T, std::void_t<decltype((*std::declval<const T&>().named_parameters().begin()).name)>>
+    : std::is_convertible<decltype((*std::declval<const T&>().named_parameters().begin()).value),
+                          at::Tensor> {};
+
 template <class T>
 inline constexpr bool refers_to_module =
     IsModuleHolder<std::decay_t<T>>::value || IsModulePointer<std::decay_t<T>>::value;
 template <class T>
-inline constexpr bool is_module =
-    std::is_base_of_v<torch::nn::Module, std::decay_t<T>> || refers_to_module<T>;
+inline constexpr bool is_module = std::is_base_of_v<torch::nn::Module, std::decay_t<T>> ||
+                                  refers_to_module<T> || IsScriptModule<std::decay_t<T>>::value;
 
+template <class List>
+NamedTensors named(const List& list) {
+  NamedTensors tensors;
+  for (const auto& entry : list) tensors.emplace_back(entry.name, entry.value);
+  return tensors;
+}
+
+// A torch::nn::Module, or a torch::jit::Module.
 template <class T>
-const torch::nn::Module& module_in(const T& module) {
+const auto& module_in(const T& module) {
   if constexpr (IsModuleHolder<T>::value) {
     return *module.ptr();
   } else if constexpr (IsModulePointer<T>::value) {
@@ -41,6 +62,32 @@ const torch::nn::Module& module_in(const T& module) {
   } else {
     return module;
   }
+}
+
+template <class T>
+NamedTensors named_parameters_of(const T& module) {
+  if constexpr (IsScriptModule<T>::value) {
+    return named(module.named_parameters());
+  } else {
+    return module_in(module).named_parameters().pairs();
+  }
+}
+
+template <class T>
+NamedTensors named_buffers_of(const T& module) {
+  if constexpr (IsScriptModule<T>::value) {
+    return named(module.named_buffers());
+  } else {
+    return module_in(module).named_buffers().pairs();
+  }
+}
+
+// In the order of LibTorch's parameters(); one that has two names is listed twice.
+template <class T>
+std::vector<at::Tensor> parameters_of(const T& module) {
+  std::vector<at::Tensor> tensors;
+  for (auto& [name, tensor] : named_parameters_of(module)) tensors.push_back(tensor);
+  return tensors;
 }
 
 }  // namespace detail

@@ -1,6 +1,7 @@
 // DistributedOptimizer: any LibTorch optimizer, with gradients that are reduced over all ranks.
 #pragma once
 
+#include <kolo/agreement.h>
 #include <kolo/modules.h>
 #include <kolo/process_set.h>
 #include <kolo/types.h>
@@ -46,6 +47,12 @@ struct DistributedOptimizerOptions {
   TORCH_ARG(int, num_groups) = 0;
   // Makes sparse gradients dense instead of exchanging what they have.
   TORCH_ARG(bool, sparse_as_dense) = false;
+  // Tensors that get the values of the process set's first rank after each step(): net->buffers(),
+  // as DistributedDataParallel does it.
+  TORCH_ARG(std::vector<at::Tensor>, broadcast_buffers) = {};
+  // After so many step() the ranks compare parameters, the optimizer's options and its state, as
+  // check_in_sync() does, and throw a MismatchError if they differ. 0: as KOLO_CHECK_IN_SYNC says.
+  TORCH_ARG(std::int64_t, check_in_sync_every) = 0;
   // Over whose ranks gradients are reduced; only its members make the optimizer.
   TORCH_ARG(ProcessSet, process_set) = ProcessSet();
 };
@@ -73,8 +80,8 @@ class GradientReducer {
   at::Tensor average_loss(const at::Tensor& loss);
   bool reduces_steps() const;
   at::Tensor step_and_reduce(const std::function<at::Tensor()>& step);
-  // A step of training is over, as mark_step() of kolo/timeline.h says.
-  void end_step();
+  // A step of training is over, as mark_step() of kolo/timeline.h says. `base` has made it.
+  void end_step(torch::optim::Optimizer& base);
   void set_skip(bool skip);
   void set_no_sync(bool no_sync);
 
@@ -90,8 +97,7 @@ inline constexpr bool is_options = std::is_same_v<std::decay_t<T>, DistributedOp
 template <class Module>
 DistributedOptimizerOptions with_names_of(const Module& module,
                                           DistributedOptimizerOptions options) {
-  if (options.named_parameters().empty())
-    options.named_parameters(module_in(module).named_parameters().pairs());
+  if (options.named_parameters().empty()) options.named_parameters(named_parameters_of(module));
   return options;
 }
 
@@ -137,18 +143,18 @@ template <class Base>
 class DistributedOptimizer : public Base {
  public:
   // The parameters of a module (see kolo/modules.h), which then have the module's names in
-  // messages. Base's options may be left out where Base allows that.
+  // messages.
   template <
       class Module, class BaseOptions,
       std::enable_if_t<detail::is_module<Module> && !detail::is_options<BaseOptions>, int> = 0>
   DistributedOptimizer(const Module& module, BaseOptions&& base_options,
                        DistributedOptimizerOptions options = {})
-      : DistributedOptimizer(detail::module_in(module).parameters(),
-                             std::forward<BaseOptions>(base_options),
+      : DistributedOptimizer(detail::parameters_of(module), std::forward<BaseOptions>(base_options),
                              detail::with_names_of(module, std::move(options))) {}
+  // The same, with Base's default options.
   template <class Module, std::enable_if_t<detail::is_module<Module>, int> = 0>
   explicit DistributedOptimizer(const Module& module, DistributedOptimizerOptions options = {})
-      : DistributedOptimizer(detail::module_in(module).parameters(),
+      : DistributedOptimizer(detail::parameters_of(module),
                              detail::with_names_of(module, std::move(options))) {}
 
   // As Base's constructor: parameters (or parameter groups) and Base's options.
@@ -161,6 +167,7 @@ class DistributedOptimizer : public Base {
         reducer_(std::move(options)) {
     reducer_.attach(this->param_groups());
   }
+  // The same, with Base's default options.
   template <class Parameters, std::enable_if_t<!detail::is_module<Parameters> &&
                                                    std::is_constructible_v<Base, Parameters>,
                                                int> = 0>
@@ -181,7 +188,7 @@ class DistributedOptimizer : public Base {
   at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override {
     reducer_.attach(this->param_groups());
     at::Tensor loss = reduce_and_step(std::move(closure));
-    reducer_.end_step();
+    reducer_.end_step(*this);
     return loss;
   }
 

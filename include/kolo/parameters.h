@@ -15,18 +15,30 @@ namespace kolo {
 void broadcast_parameters(const torch::nn::Module& module, int root_rank = 0,
                           const ProcessSet& process_set = {});
 
-// The same for a module that a holder or a std::shared_ptr refers to.
-template <class Reference, std::enable_if_t<detail::refers_to_module<Reference>, int> = 0>
-void broadcast_parameters(const Reference& module, int root_rank = 0,
-                          const ProcessSet& process_set = {}) {
-  broadcast_parameters(detail::module_in(module), root_rank, process_set);
-}
-
 // The same for tensors by name, and for a list (matched by position).
 void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& tensors,
                           int root_rank = 0, const ProcessSet& process_set = {});
 void broadcast_parameters(const std::vector<at::Tensor>& tensors, int root_rank = 0,
                           const ProcessSet& process_set = {});
+
+// The same for what else is a module (see kolo/modules.h).
+template <class Module,
+          std::enable_if_t<detail::is_module<Module> &&
+                               !std::is_base_of_v<torch::nn::Module, std::decay_t<Module>>,
+                           int> = 0>
+void broadcast_parameters(const Module& module, int root_rank = 0,
+                          const ProcessSet& process_set = {}) {
+  if constexpr (detail::refers_to_module<Module>) {
+    broadcast_parameters(detail::module_in(module), root_rank, process_set);
+  } else {
+    torch::OrderedDict<std::string, at::Tensor> tensors;
+    for (const auto& [name, tensor] : detail::named_parameters_of(module))
+      tensors.insert(name, tensor);
+    for (const auto& [name, tensor] : detail::named_buffers_of(module))
+      tensors.insert(name, tensor);
+    broadcast_parameters(tensors, root_rank, process_set);
+  }
+}
 
 // State (momentum, step counts, ...) and options (learning rate, ...) of `root_rank`'s
 // optimizer replace those of the other ranks. The optimizers must be of the same class with

@@ -39,6 +39,8 @@ struct Config {
   std::int64_t arena_bytes = 0;
   LogLevel log_level = LogLevel::kWarning;
   bool log_timestamp = false;
+  bool backtrace = false;
+  std::int64_t check_in_sync = 0;
   std::int64_t metrics_port = 0;
   std::string metrics_address = "127.0.0.1";
   std::string timeline;

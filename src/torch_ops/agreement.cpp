@@ -17,11 +17,15 @@ AllreduceOptions reduced_by(ReduceOp op, const OperationOptions& options) {
   return AllreduceOptions(op).name(options.name()).process_set(options.process_set());
 }
 
-// A weight that is wrong on one rank is negative on all, in the sum of what is not allowed.
+// The weighted value, and two numbers: the weight, and whether it is wrong. A value without weight
+// may be anything.
 std::vector<at::Tensor> weighted(const at::Tensor& value, double weight) {
   const bool allowed = std::isfinite(weight) && weight >= 0;
   const double given = allowed ? weight : 0.0;
-  return {value.to(at::kDouble) * given, at::tensor({given, allowed ? 0.0 : 1.0}, at::kDouble)};
+  const at::TensorOptions type = value.options().dtype(at::kDouble);
+  const at::Tensor product =
+      given == 0 ? at::zeros(value.sizes(), type) : value.to(at::kDouble) * given;
+  return {product, at::tensor({given, allowed ? 0.0 : 1.0}, type)};
 }
 
 }  // namespace
@@ -39,9 +43,10 @@ at::Tensor average(const at::Tensor& value, double weight, const OperationOption
     }
     return weighted(value.detach(), weight);
   });
-  const std::vector<at::Tensor> sums = grouped_allreduce(
-      mine,
-      reduced_by(ReduceOp::Sum, OperationOptions(call.name).process_set(options.process_set())));
+  const Engine::WaitsAtOnce waits;
+  const std::vector<at::Tensor> sums =
+      submit(call.session, make_allreduce(call, mine, reduced_by(ReduceOp::Sum, options)), mine)
+          .wait();
   const double total = sums[1][0].item<double>();
   if (sums[1][1].item<double>() > 0 || total == 0) {
     throw InvalidArgumentError(call.what() + ": the weight here is " + std::to_string(weight) +
@@ -52,6 +57,22 @@ at::Tensor average(const at::Tensor& value, double weight, const OperationOption
 
 double average(double value, double weight, const OperationOptions& options) {
   return average(at::scalar_tensor(value, at::kDouble), weight, options).item<double>();
+}
+
+void detail::average_buffers(const NamedTensors& buffers, const ProcessSet& process_set) {
+  std::vector<at::Tensor> averaged;
+  std::vector<at::Tensor> others;
+  for (const auto& [name, buffer] : buffers) {
+    if (!buffer.defined()) continue;
+    (buffer.is_floating_point() ? averaged : others).push_back(buffer);
+  }
+  if (!averaged.empty()) {
+    grouped_allreduce_(averaged, AllreduceOptions("kolo.average_buffers").process_set(process_set));
+  }
+  if (!others.empty()) {
+    grouped_broadcast_(others, process_set.ranks()[0],
+                       OperationOptions("kolo.average_buffers.others").process_set(process_set));
+  }
 }
 
 bool agree(bool condition, const OperationOptions& options) {

@@ -8,6 +8,7 @@
 
 #include "core/ranks.hpp"
 #include "kolo/error.h"
+#include "kolo/init.h"
 #include "timeline/nvtx.hpp"
 #include "torch_ops/call.hpp"
 
@@ -60,7 +61,9 @@ void GradientReducer::attach(const std::vector<torch::optim::OptimizerParamGroup
     parameter.accumulator = hook_before_accumulation(tensor);
   }
   if (state_->parameters.size() == known) return;
-  state_->synchronized = false;  // the new ones may have gradients already
+  // The new ones may have gradients already.
+  if (state_->synchronized) state_->remember_reduced();
+  state_->synchronized = false;
   state_->name_parameters(known);
   state_->add_units(known);
 }
@@ -70,9 +73,10 @@ void GradientReducer::attach(const std::vector<torch::optim::OptimizerParamGroup
 void GradientReducer::State::before_accumulation(std::size_t index) {
   if (reduces_steps() || is_fork_of_rank()) return;
   const MutexLock lock(mutex);
-  enter_pass();
+  if (enter_pass() && synchronized) remember_reduced();
   Parameter& parameter = parameters[index];
   if (units[parameter.unit].in_flight()) {
+    parameter.repeats = true;
     throw InvalidArgumentError(
         "the gradient of " + parameter.name + ", shape " +
         to_string(parameter.tensor.sizes().vec()) +
@@ -88,11 +92,17 @@ void GradientReducer::State::before_accumulation(std::size_t index) {
 void GradientReducer::State::accumulated(std::size_t index) {
   if (reduces_steps() || is_fork_of_rank()) return;
   const MutexLock lock(mutex);
-  enter_pass();
+  const bool entered = enter_pass();
   Parameter& parameter = parameters[index];
   if (!std::exchange(parameter.prepared, false)) {  // autograd has made another node
     parameter.accumulator = hook_before_accumulation(parameter.tensor);
     parameter.is_new = false;
+    if (entered && synchronized) {
+      throw InvalidArgumentError(
+          parameter.name +
+          ": the parameter has turned trainable, or has got data of another dtype or device, since "
+          "gradients were reduced; call zero_grad() or step() before the next backward()");
+    }
   }
   if (parameter.tensor.grad().requires_grad() && options.process_set().size() > 1) {
     throw InvalidArgumentError(
@@ -112,9 +122,10 @@ void GradientReducer::State::accumulated(std::size_t index) {
   error.rethrow();
 }
 
-void GradientReducer::State::enter_pass() {
+// Returns whether this is the first hook of the pass.
+bool GradientReducer::State::enter_pass() {
   BackwardPass* const current = BackwardPass::current();
-  if (pass != nullptr && pass == current) return;
+  if (pass != nullptr && pass == current) return false;
   const std::string who = "DistributedOptimizer '" + options.name() + "': ";
   if (current == nullptr) {
     throw InvalidArgumentError(
@@ -133,18 +144,18 @@ void GradientReducer::State::enter_pass() {
   pass_reduces = no_sync == 0 && ++passes >= options.backward_passes_per_step();
   pass_submitted = false;
   if (pass_reduces) submit_place();
+  return true;
 }
 
 // Whether the unit's gradients are complete before the pass ends. Until all have been reached once
 // a rank cannot know whether some are reached more than once, or are sparse on another rank.
 bool GradientReducer::State::may_leave_early(const Unit& unit) const {
-  return std::all_of(unit.members.begin(), unit.members.end(), [&](std::size_t member) {
-    const Parameter& parameter = parameters[member];
-    if (!parameter.tensor.requires_grad()) return true;
-    const bool layout_known =
-        options.sparse_as_dense() || (layouts_agreed && parameter.layout != Layout::kUnknown);
-    return parameter.reached && parameter.known && !parameter.repeats && layout_known;
-  });
+  return has_layouts(unit) &&
+         std::all_of(unit.members.begin(), unit.members.end(), [&](std::size_t member) {
+           const Parameter& parameter = parameters[member];
+           return !parameter.tensor.requires_grad() ||
+                  (parameter.reached && parameter.known && !parameter.repeats);
+         });
 }
 
 void GradientReducer::State::submit() {
@@ -162,10 +173,10 @@ void GradientReducer::State::wait() {
   FirstError error;
   if (pass_reduces) {
     error.catch_from([&] { check_place(); });
-    wait_for_all(error);
+    error.catch_from([&] { wait_for_all(error); });
     synchronized = pass_submitted && error.none();
   }
-  error.catch_from([&] { leave_pass(); });
+  leave_pass(error);
   error.rethrow();
 }
 
@@ -176,39 +187,39 @@ void GradientReducer::State::fail(const std::string& why) {
   if (pass_reduces) {
     ignored.catch_from([&] { submit_held(ignored); });
     const std::string message = "backward() ended with an error: " + why;
-    if (without_layout().empty()) {
-      for (const Unit& unit : units) {
-        if (unit.in_flight() || !is_trainable(unit)) continue;
-        ignored.catch_from([&] { give_up(unit, message); });
-      }
-    } else {
+    if (!without_layout().empty()) {
       ignored.catch_from([&] {
         kolo::give_up(Call("DistributedOptimizer", "allreduce", options.name() + ".layouts",
                            options.process_set()),
                       {}, message);
       });
     }
-    wait_for_all(ignored);
-    ignored.catch_from([&] {
-      if (auto compared = std::exchange(place, {})) compared->wait();
-    });
+    for (const Unit& unit : units) {
+      if (unit.in_flight() || !is_trainable(unit)) continue;
+      ignored.catch_from([&] { give_up(unit, message); });
+    }
+    ignored.catch_from([&] { check_place(); });
+    ignored.catch_from([&] { wait_for_all(ignored); });
   }
   synchronized = false;
-  ignored.catch_from([&] { leave_pass(); });
+  leave_pass(ignored);
 }
 
-void GradientReducer::State::leave_pass() {
+void GradientReducer::State::leave_pass(FirstError& error) {
   pass = nullptr;
   const at::NoGradGuard no_grad;
-  const double share = share_of_reduced();
   for (Parameter& parameter : parameters) {
     parameter.known = parameter.known || parameter.reached;
     parameter.reached = false;
     parameter.prepared = false;
     if (!parameter.reduced_part.defined()) continue;
     // Not reduced in this pass. Each rank keeps its share, so that a later reduction gives it back.
-    if (share != 1.0) parameter.reduced_part.mul_(share);
-    add_reduced_part(parameter);
+    error.catch_from([&] {
+      const double share = share_of_reduced();
+      if (share != 1.0) parameter.reduced_part.mul_(share);
+      add_reduced_part(parameter);
+    });
+    parameter.reduced_part = at::Tensor();
   }
 }
 
@@ -260,13 +271,12 @@ void GradientReducer::State::check_place() {
   const auto extremes = last.accessor<std::int64_t, 1>();
   if (extremes[0] == -extremes[1] && extremes[2] == -extremes[3]) return;
   const at::Tensor all =
-      allgather(at::tensor({steps, reductions}, at::kLong).view({1, 2}),
+      allgather(at::tensor({std::int64_t{rank()}, steps, reductions}, at::kLong).view({1, 3}),
                 OperationOptions(options.name() + ".places").process_set(options.process_set()));
   const auto places = all.accessor<std::int64_t, 2>();
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<int>> ranks_at;
-  const std::vector<int> ranks = options.process_set().ranks();
   for (std::int64_t i = 0; i < all.size(0); ++i)
-    ranks_at[{places[i][0], places[i][1]}].push_back(ranks[static_cast<std::size_t>(i)]);
+    ranks_at[{places[i][1], places[i][2]}].push_back(static_cast<int>(places[i][0]));
   std::string text;
   for (const auto& [at, who] : ranks_at) {
     if (!text.empty()) text += "; ";
@@ -315,14 +325,22 @@ void GradientReducer::State::agree_on_layouts() {
   layouts_agreed = true;
 }
 
-// What is held goes in any case: other ranks may have sent it, and wait.
+// Without an agreement on layouts what has a layout goes all the same: other ranks may have sent
+// it, and wait. All ranks give the rest up.
 void GradientReducer::State::submit_rest(FirstError& error) {
   bool agreed = false;
   error.catch_from([&] {
+    // A rank in another pass may know other layouts.
+    if (!without_layout().empty()) check_place();
     agree_on_layouts();
     agreed = true;
   });
-  error.catch_from([&] { agreed ? submit_missing(error) : submit_held(error); });
+  error.catch_from([&] { submit_missing(error); });
+  if (agreed) return;
+  for (const Unit& unit : units) {
+    if (unit.in_flight() || !is_trainable(unit)) continue;
+    error.catch_from([&] { give_up(unit, "the ranks have not agreed on its layout"); });
+  }
 }
 
 void GradientReducer::State::reduce(FirstError& error) {
@@ -330,17 +348,27 @@ void GradientReducer::State::reduce(FirstError& error) {
   error.catch_from([&] { submit_place(); });
   submit_rest(error);
   error.catch_from([&] { check_place(); });
-  wait_for_all(error);
+  error.catch_from([&] { wait_for_all(error); });
 }
 
-// A gradient that is as it was when it was reduced. In a pass also one that the program has changed
-// since, in place and everywhere alike: it is what the pass adds to. Outside of a pass such a
-// change is the rank's own contribution to the next reduction.
+// Gradients are reduced, and equal on all ranks, whatever the program has made of them since. What
+// is added to one from now on will be set apart, so all parameters need a hook that is called
+// before.
+void GradientReducer::State::remember_reduced() {
+  for (Parameter& parameter : parameters) {
+    const at::Tensor& tensor = parameter.tensor;
+    if (!tensor.requires_grad() || !tensor.grad().defined()) continue;
+    parameter.reduced = SeenTensor(tensor.grad());
+    if (parameter.accumulator != torch::autograd::impl::grad_accumulator(tensor))
+      parameter.accumulator = hook_before_accumulation(tensor);
+  }
+}
+
+// A gradient that has changed since is the rank's own contribution to the next reduction.
 void GradientReducer::State::set_reduced_part_aside(Parameter& parameter) {
   at::Tensor& gradient = parameter.tensor.mutable_grad();
   const SeenTensor reduced = std::exchange(parameter.reduced, {});
-  if (!gradient.defined()) return;
-  if (pass != nullptr ? reduced.is(gradient) : reduced.is_unchanged(gradient))
+  if (gradient.defined() && reduced.is_unchanged(gradient))
     parameter.reduced_part = std::exchange(gradient, {});
 }
 
@@ -349,6 +377,7 @@ void GradientReducer::State::add_reduced_part(Parameter& parameter) const {
   at::Tensor& gradient = parameter.tensor.mutable_grad();
   at::Tensor part = std::exchange(parameter.reduced_part, {});
   if (!part.defined()) return;
+  if (gradient.defined()) use_on_device(gradient);  // it may be freed before the device has read it
   if (!gradient.defined()) {
     gradient = part;
   } else if (part.is_sparse() && !gradient.is_sparse()) {
@@ -361,6 +390,15 @@ void GradientReducer::State::add_reduced_part(Parameter& parameter) const {
 // What each rank contributes to a reduction, times the number of ranks, so that all get it back.
 double GradientReducer::State::share_of_reduced() const {
   return options.op() == ReduceOp::Sum ? 1.0 / options.process_set().size() : 1.0;
+}
+
+bool GradientReducer::State::has_layouts(const Unit& unit) const {
+  return options.sparse_as_dense() ||
+         std::all_of(unit.members.begin(), unit.members.end(), [&](std::size_t member) {
+           const Parameter& parameter = parameters[member];
+           return !parameter.tensor.requires_grad() ||
+                  (layouts_agreed && parameter.layout != Layout::kUnknown);
+         });
 }
 
 bool GradientReducer::State::is_trainable(const Unit& unit) const {
@@ -418,15 +456,15 @@ void GradientReducer::synchronize() {
 }
 
 void GradientReducer::synchronize_unless_done() {
-  bool done = false;
   {
     const MutexLock lock(state_->mutex);
-    done = std::exchange(state_->synchronized, false) || state_->skip > 0;
-    if (done) state_->passes = 0;
+    state_->passes = 0;
+    if (!state_->synchronized && state_->skip > 0) return;
   }
-  if (done) return;
   synchronize();
   const MutexLock lock(state_->mutex);
+  // Of equal gradients that are reduced once more only a sum is another one.
+  if (state_->share_of_reduced() != 1.0) state_->remember_reduced();
   state_->synchronized = false;
 }
 
@@ -465,13 +503,43 @@ void GradientReducer::set_skip(bool skip) {
   state_->skip += skip ? 1 : -1;
 }
 
-void GradientReducer::end_step() {
+void GradientReducer::end_step(torch::optim::Optimizer& base) {
+  const auto running = session_or_null();
+  NamedTensors compared;
   {
     const MutexLock lock(state_->mutex);
     ++state_->steps;
     state_->reductions = 0;
+    if (state_->compares_after_step()) {
+      const std::size_t prefix = (state_->options.name() + ".gradient.").size();
+      for (const State::Parameter& parameter : state_->parameters)
+        compared.emplace_back(parameter.name.substr(prefix), parameter.tensor);
+    }
   }
-  if (const auto running = session_or_null()) running->engine().tracing().end_step(this);
+  if (running != nullptr) running->engine().tracing().end_step(this);
+  state_->broadcast_buffers();
+  if (compared.empty()) return;
+  // With Adasum each rank has made steps of its own, and has a state of its own.
+  const std::string& name = state_->options.name();
+  check_in_sync("DistributedOptimizer '" + name + "'", compared, {},
+                reduces_steps() ? nullptr : &base,
+                OperationOptions(name + ".in_sync").process_set(state_->options.process_set()));
+}
+
+void GradientReducer::State::broadcast_buffers() const {
+  const ProcessSet& set = options.process_set();
+  if (options.broadcast_buffers().empty() || is_fork_of_rank() || set.size() == 1) return;
+  grouped_broadcast_(options.broadcast_buffers(), set.ranks()[0],
+                     OperationOptions(options.name() + ".buffers").process_set(set));
+}
+
+// Whether the ranks compare their parameters now.
+bool GradientReducer::State::compares_after_step() const {
+  const auto running = session_or_null();
+  if (running == nullptr || options.process_set().size() == 1) return false;
+  const std::int64_t every = options.check_in_sync_every() > 0 ? options.check_in_sync_every()
+                                                               : running->config().check_in_sync;
+  return every > 0 && steps % every == 0;
 }
 
 void GradientReducer::set_no_sync(bool no_sync) {

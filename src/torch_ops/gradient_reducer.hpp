@@ -37,7 +37,7 @@ struct GradientReducer::State final : GradientListener,
     std::size_t unit = 0;
     NodePointer accumulator;  // calls before_accumulation()
     Layout layout = Layout::kUnknown;
-    SeenTensor reduced;  // the gradient when it was last reduced: equal on all ranks
+    SeenTensor reduced;  // a gradient that is equal on all ranks, and not to be added up again
     at::Tensor start;    // its values before the step, where steps are reduced
 
     // The pass under way. What is new in a gradient is reduced alone; the part that was reduced
@@ -57,7 +57,8 @@ struct GradientReducer::State final : GradientListener,
     at::Tensor work;  // what is reduced: the gradient, or a copy in another dtype, or zeros
     at::Tensor cast;  // on a device: room for the other dtype, in which that travels; or undefined
     bool was_undefined = false;
-    SeenTensor sent = {};  // the work, if kolo alone may change it until it arrives
+    // The work's version when it was sent, if nobody may change it until it arrives.
+    std::optional<std::uint32_t> version = {};
   };
 
   // Parameters whose gradients are reduced together.
@@ -133,19 +134,23 @@ struct GradientReducer::State final : GradientListener,
   void submit() override KOLO_EXCLUDES(mutex);
   void wait() override KOLO_EXCLUDES(mutex);
   void fail(const std::string& why) override KOLO_EXCLUDES(mutex);
-  void enter_pass() KOLO_REQUIRES(mutex);
-  void leave_pass() KOLO_REQUIRES(mutex);
+  bool enter_pass() KOLO_REQUIRES(mutex);
+  void leave_pass(FirstError& error) KOLO_REQUIRES(mutex);
   bool may_leave_early(const Unit& unit) const KOLO_REQUIRES(mutex);
 
+  bool has_layouts(const Unit& unit) const KOLO_REQUIRES(mutex);
   bool is_trainable(const Unit& unit) const KOLO_REQUIRES(mutex);
   void reduce(FirstError& error) KOLO_REQUIRES(mutex);
   void submit_rest(FirstError& error) KOLO_REQUIRES(mutex);
   void notice_join() KOLO_REQUIRES(mutex);
   void submit_place() KOLO_REQUIRES(mutex);
   void check_place() KOLO_REQUIRES(mutex);
+  void broadcast_buffers() const;
+  bool compares_after_step() const KOLO_REQUIRES(mutex);
   std::vector<Parameter*> without_layout() KOLO_REQUIRES(mutex);
   void agree_on_layouts() KOLO_REQUIRES(mutex);
   void give_up(const Unit& unit, const std::string& why) const KOLO_REQUIRES(mutex);
+  void remember_reduced() KOLO_REQUIRES(mutex);
   void set_reduced_part_aside(Parameter& parameter) KOLO_REQUIRES(mutex);
   void add_reduced_part(Parameter& parameter) const KOLO_REQUIRES(mutex);
   double share_of_reduced() const;

@@ -49,6 +49,10 @@ void copy_together(const std::vector<at::Tensor>& to, const std::vector<at::Tens
   for (const auto& [key, list] : lists) at::_foreach_copy_(list.to, list.from);
 }
 
+std::uint32_t version_of(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->version_counter().current_version();
+}
+
 }  // namespace
 
 // --- out ---
@@ -94,11 +98,12 @@ void GradientReducer::State::submit_held(FirstError& error) {
   submit_units(batch.units, error);
 }
 
-// Parameters that backward() did not reach here, but may have reached on another rank. A unit that
-// cannot be submitted does not keep the others from it.
+// Parameters that backward() did not reach here, but may have reached on another rank; not those
+// whose layout is unknown. A unit that cannot be submitted does not keep the others from it.
 void GradientReducer::State::submit_missing(FirstError& error) {
   for (std::size_t unit = 0; unit < units.size(); ++unit) {
-    if (units[unit].in_flight() || !is_trainable(units[unit])) continue;
+    if (units[unit].in_flight() || !is_trainable(units[unit]) || !has_layouts(units[unit]))
+      continue;
     error.catch_from([&] { send(unit, error); });
   }
   error.catch_from([&] { submit_held(error); });
@@ -231,8 +236,10 @@ void GradientReducer::State::submit_one(Departure departure, std::shared_ptr<Dev
   }
   operation->absent = absent;
   for (Travelling& one : departure.dense) {
-    // The result of another one is copied into it, which counts as a change.
-    if (one.work.is_contiguous()) one.sent = SeenTensor(one.work);
+    // The result is copied into another one, which counts as a change.
+    const bool in_place =
+        one.work.is_contiguous() && !one.work.is_neg() && !one.work.is_inference();
+    if (in_place) one.version = version_of(one.work);
   }
   unit.dense = std::move(departure.dense);
   unit.reduction = kolo::submit(call.session, std::move(operation));
@@ -251,10 +258,8 @@ void GradientReducer::State::wait_for_all(FirstError& error) {
   error.catch_from([&] { landing.copy(); });
   const at::NoGradGuard no_grad;
   for (Parameter& parameter : parameters) {
-    add_reduced_part(parameter);
-    const at::Tensor& gradient = parameter.tensor.grad();
-    if (error.none() && gradient.defined() && parameter.tensor.requires_grad())
-      parameter.reduced = SeenTensor(gradient);
+    error.catch_from([&] { add_reduced_part(parameter); });
+    parameter.reduced_part = at::Tensor();
   }
   passes = 0;
   ++reductions;
@@ -276,7 +281,7 @@ void GradientReducer::State::finish_dense(Unit& unit, WaitsOnDevice& results, La
   for (const Travelling& one : arrived(unit, results)) {
     const at::Tensor& parameter = parameters[one.parameter].tensor;
     const at::Tensor gradient = parameter.grad();
-    if (one.sent && !one.sent.is_unchanged(one.work)) {
+    if (one.version && *one.version != version_of(one.work)) {
       throw InvalidArgumentError("the gradient of " + parameters[one.parameter].name +
                                  " was changed while it was being reduced, by another thread or a "
                                  "hook; change it when backward() has returned");

@@ -23,6 +23,7 @@
 #include "kolo/mpi_detail.h"
 #include "kolo/timeline.h"
 #include "torch_ops/arena.hpp"
+#include "torch_ops/uncaught.hpp"
 
 namespace kolo {
 namespace {
@@ -180,6 +181,7 @@ Status start_session(MpiParent parent, std::shared_ptr<Session>& made) {
   Config config;
   Status agreed = agree_on_settings(parent, config);
   log::configure(config.log_level, config.log_timestamp, topology.rank);
+  report_uncaught_errors(config.backtrace);
   if (!agreed.is_ok()) return agreed;
   if (topology.rank == 0) warn_of_unknown_variables();
   AllreduceTable allreduce;

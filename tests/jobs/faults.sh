@@ -98,4 +98,11 @@ check "a job that was suspended goes on" grep -q "all work was done" "$work/out"
 kolo_run -np 3 "$bin/../tests/bin/faulty_job" throw 1
 check "an exception on rank 1: the job fails" test "$code" -ne 0
 check "an exception on rank 1: rank 1 is named" grep -q "rank 1 .*SIGABRT" "$work/err"
+kolo_run -np 2 "$bin/../tests/bin/faulty_job" uncaught 1
+check "an uncaught exception of kolo: the job fails" test "$code" -eq 1
+check "an uncaught exception of kolo: the message is one line" \
+  test "$(grep -c "rank 1\] error: uncaught exception: broadcast of 'weights' on rank 1: root rank 99" "$work/err")" -eq 1
+check "an uncaught exception of kolo: no stack" test "$(grep -cE "SIGABRT|Signal|terminate called" "$work/err")" -eq 0
+KOLO_BACKTRACE=1 kolo_run -np 2 "$bin/../tests/bin/faulty_job" uncaught 1
+check "KOLO_BACKTRACE=1: it ends by abort()" grep -q "rank 1 .*SIGABRT" "$work/err"
 finish

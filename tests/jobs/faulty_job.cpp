@@ -1,6 +1,7 @@
 // A job in which one rank misbehaves: faulty_job WHAT RANK [SECONDS].
 //   leave     the rank returns from main early        throw     ends by an exception
 //   exit      calls exit(3) in the middle             kill      gets SIGKILL in the middle
+//   uncaught  all ranks: does not catch an exception of kolo
 //   stop, die                       is stopped (SIGSTOP), or killed, amid an allreduce
 //   stop-broadcast, die-broadcast   likewise, amid a broadcast
 //   stop-cuda, die-cuda             likewise, amid an allreduce of CUDA tensors, which the others
@@ -120,6 +121,7 @@ void misbehave(const std::string& what) {
     leaf.sum().backward();
   }
   if (what == "kill" || what == "kill-caught") std::raise(SIGKILL);
+  if (what == "uncaught") kolo::broadcast(at::ones({3}), 99, "weights");
   if (what == "throw") throw std::runtime_error("this rank has a bug");
 }
 
@@ -154,7 +156,7 @@ int run(const std::string& what, int who, std::chrono::seconds pause) {
     }
     for (int step = 3; step < 1000; ++step) kolo::allreduce_(data, "data");
   } catch (const kolo::Error& error) {
-    if (what == "skip-unhandled") std::terminate();
+    if (what == "skip-unhandled" || what == "uncaught") std::terminate();
     if (what == "kill-caught") return 0;
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

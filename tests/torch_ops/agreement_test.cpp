@@ -26,6 +26,8 @@ TEST_F(Agreement, AverageOfNumbers) {
   EXPECT_DOUBLE_EQ(average(rank(), rank() + 1.0), sum / weights);
   EXPECT_DOUBLE_EQ(average(rank() + 3.0, rank() == 0 ? 1.0 : 0.0), 3.0) << "only rank 0 counts";
   EXPECT_DOUBLE_EQ(average(rank(), 1.0, "by name"), mean);
+  EXPECT_DOUBLE_EQ(average(rank() == 0 ? 2.0 : std::nan(""), rank() == 0 ? 5.0 : 0.0), 2.0)
+      << "a rank without samples";
 }
 
 TEST_F(Agreement, AverageOfTensors) {

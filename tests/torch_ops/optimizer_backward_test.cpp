@@ -119,10 +119,15 @@ TEST_F(Backward, PassesAddUp) {
       EXPECT_TRUE(has(all[0].grad(), once));
       EXPECT_TRUE(has(all[1].grad(), once));
       EXPECT_TRUE(has(all[2].grad(), once));
+      // Another tensor in its place, which the program has computed from it.
+      all[0].mutable_grad() = all[0].grad() * 0.5;
+      (loss(all[0]) + loss(all[2])).backward();
+      EXPECT_TRUE(has(all[0].grad(), 1.5 * once)) << all[0].grad();
+      EXPECT_TRUE(has(all[1].grad(), once));
       optimizer.synchronize();
       optimizer.step();
-      EXPECT_TRUE(has(all[0].grad(), once));
-      EXPECT_TRUE(has(all[2].grad(), once));
+      EXPECT_TRUE(has(all[0].grad(), 1.5 * once));
+      EXPECT_TRUE(has(all[2].grad(), 2 * once));
     }
   }
 }
@@ -137,6 +142,7 @@ TEST_F(Backward, AnUnreducedPassAfterAReducedOne) {
     for (int step = 0; step < 3; ++step) {
       optimizer.zero_grad();
       (loss(all[0]) + loss(all[1])).backward();
+      all[1].mutable_grad().mul_(0.5);
       {
         const auto own = optimizer.no_sync();
         for (int i = 0; i < 2; ++i) (loss(all[0]) + loss(all[2])).backward();
@@ -147,7 +153,7 @@ TEST_F(Backward, AnUnreducedPassAfterAReducedOne) {
         loss(all[0]).backward();
       }
       EXPECT_TRUE(has(all[0].grad(), (step == 1 ? 3 : 4) * once)) << all[0].grad();
-      EXPECT_TRUE(has(all[1].grad(), once));
+      EXPECT_TRUE(has(all[1].grad(), 0.5 * once)) << all[1].grad();
       EXPECT_TRUE(has(all[2].grad(), 2 * once));
       optimizer.step();
     }
@@ -533,6 +539,37 @@ TEST_F(Backward, GradientsOfTheProgramsOwn) {
     }
     optimizer.step();  // the same gradient once more
     EXPECT_TRUE(has(p.grad(), once)) << p.grad();
+  }
+}
+
+// Written to where autograd does not count changes.
+TEST_F(Backward, GradientsThatAreFilledUnnoticed) {
+  const at::Tensor p = parameter();
+  DistributedSgd optimizer(Tensors{p}, torch::optim::SGDOptions(0.0));
+  p.mutable_grad() = torch::zeros({3});
+  for (int step = 1; step <= 3; ++step) {
+    p.mutable_grad().data().fill_(step * (rank() + 1.0));
+    optimizer.step();
+    EXPECT_TRUE(has(p.grad(), step * mean_of_ranks())) << p.grad();
+  }
+}
+
+// A parameter that turns trainable is reached on one rank first.
+TEST_F(Backward, AParameterThatTurnsTrainable) {
+  const at::Tensor p = parameter();
+  const at::Tensor later = torch::zeros({3});
+  DistributedSgd optimizer(Tensors{p, later}, torch::optim::SGDOptions(0.0));
+  loss(p).backward();
+  optimizer.step();
+  later.set_requires_grad(true);
+  for (int step = 0; step < 3; ++step) {
+    optimizer.zero_grad(false);
+    (rank() == 0 ? loss(p) + later.sum() * size() : loss(p)).backward();
+    EXPECT_TRUE(has(later.grad(), 1));
+    (loss(p) + loss(later)).backward();
+    EXPECT_TRUE(has(later.grad(), 1 + mean_of_ranks())) << later.grad();
+    EXPECT_TRUE(has(p.grad(), 2 * mean_of_ranks()));
+    optimizer.step();
   }
 }
 
