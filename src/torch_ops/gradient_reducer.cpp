@@ -446,9 +446,9 @@ at::Tensor GradientReducer::State::in_layout(const Parameter& parameter,
 
 void GradientReducer::synchronize() {
   if (state_->reduces_steps() || is_fork_of_rank()) return;
-  const timeline::nvtx::Scope range("waits for gradients");
   const MutexLock lock(state_->mutex);
   if (state_->synchronized) return;
+  const timeline::nvtx::Scope range("waits for gradients");
   FirstError error;
   state_->reduce(error);
   error.rethrow();

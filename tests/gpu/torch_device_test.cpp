@@ -235,13 +235,15 @@ TEST_F(CudaTensors, GradientsFromSeveralStreams) {
       std::vector<at::Tensor> before;
       for (const at::Tensor& parameter : parameters) before.push_back(parameter.detach().clone());
       optimizer.zero_grad();
-      const auto backward = [&](const c10::Stream& stream, torch::nn::Linear& layer, double value) {
+      std::vector<at::Tensor> losses;
+      const auto forward = [&](const c10::Stream& stream, torch::nn::Linear& layer, double value) {
         const c10::StreamGuard guard(stream);
-        layer(at::full({1, 4}, value, on_device())).sum().backward();
+        losses.push_back(layer(at::full({1, 4}, value, on_device())).sum());
       };
-      backward(first, left, rank() + 1);
-      backward(second, right, 2 * rank() + 1);
-      if (rank() == step % size()) backward(first, seldom, 4);
+      forward(first, left, rank() + 1);
+      forward(second, right, 2 * rank() + 1);
+      if (rank() == step % size()) forward(first, seldom, 4);
+      torch::autograd::backward(losses, {});
       optimizer.step();
       const double values[] = {sum_of_ranks() + size(), 2 * sum_of_ranks() + size(), 4};
       for (std::size_t i = 0; i < parameters.size(); ++i) {
