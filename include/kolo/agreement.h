@@ -39,9 +39,9 @@ void average_buffers(const NamedTensors& buffers, const ProcessSet& process_set)
 }  // namespace detail
 
 // Throws a MismatchError on all ranks unless the module's parameters and buffers have the same bits
-// everywhere. The message names the first one that differs and the ranks. Costs a hash of all
-// values on each rank (a copy to the host, of CUDA tensors) and an allreduce of two numbers. For
-// modules see kolo/modules.h.
+// everywhere. The message names the first one that differs and the ranks. Each rank hashes
+// all values (CUDA tensors are copied to the host for that), and an allreduce of two numbers
+// compares the hashes. For modules see kolo/modules.h.
 template <class Module, std::enable_if_t<detail::is_module<Module>, int> = 0>
 void check_in_sync(const Module& module, const OperationOptions& options = {}) {
   detail::check_in_sync("check_in_sync()", detail::named_parameters_of(module),

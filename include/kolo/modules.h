@@ -1,5 +1,5 @@
-// What kolo takes for a module: a torch::nn::Module, a holder of one (torch::nn::Linear, and what
-// TORCH_MODULE makes), a std::shared_ptr to one, or a torch::jit::Module.
+// Defines what kolo accepts as a module: a torch::nn::Module, a holder of one (torch::nn::Linear,
+// and what TORCH_MODULE makes), a std::shared_ptr to one, or a torch::jit::Module.
 #pragma once
 
 #include <ATen/core/Tensor.h>

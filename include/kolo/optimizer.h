@@ -48,10 +48,10 @@ struct DistributedOptimizerOptions {
   // Makes sparse gradients dense instead of exchanging what they have.
   TORCH_ARG(bool, sparse_as_dense) = false;
   // Tensors that get the values of the process set's first rank after each step(): net->buffers(),
-  // as DistributedDataParallel does it.
+  // as DistributedDataParallel does it. That rank must not be the first one to call join().
   TORCH_ARG(std::vector<at::Tensor>, broadcast_buffers) = {};
-  // After so many step() the ranks compare parameters, the optimizer's options and its state, as
-  // check_in_sync() does, and throw a MismatchError if they differ. 0: as KOLO_CHECK_IN_SYNC says.
+  // Number of step() calls after which the ranks compare parameters, optimizer options and state,
+  // as check_in_sync() does; a difference is a MismatchError. 0: the value of KOLO_CHECK_IN_SYNC.
   TORCH_ARG(std::int64_t, check_in_sync_every) = 0;
   // Over whose ranks gradients are reduced; only its members make the optimizer.
   TORCH_ARG(ProcessSet, process_set) = ProcessSet();
@@ -59,12 +59,12 @@ struct DistributedOptimizerOptions {
 
 namespace detail {
 
-// The part of DistributedOptimizer that does not depend on the base class. Installs a hook on each
-// parameter that submits the gradient as soon as it is accumulated.
+// The part of DistributedOptimizer that does not depend on the base class. Submits gradients from
+// hooks while backward() goes on, and waits for them at its end.
 class GradientReducer {
  public:
   explicit GradientReducer(DistributedOptimizerOptions options);
-  // Removes the hooks. Reductions in flight go on, into the gradients' memory.
+  // The hooks stay in the parameters and do nothing any more.
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
@@ -107,18 +107,21 @@ DistributedOptimizerOptions with_names_of(const Module& module,
 // as one. step() does Base's step, with the same gradients on every rank.
 //
 // When backward() returns, the gradients of this optimizer's parameters are the reduced ones, and
-// the program may read, change, clip or zero them. They are reduced while backward() goes on.
+// the program may read, change, clip or zero them, on all ranks alike. They are reduced while
+// backward() goes on.
 // backward() is collective if it reaches any of the parameters: it then reduces the gradients of
 // all of them, and one that was not used on some rank counts as zeros there. Where it reaches none
-// of them it does nothing here, and step() reduces what is there.
+// of them it does nothing here, and step() reduces what is there, such as gradients that the
+// program has computed itself.
 //
 // A second backward() before step() adds to the reduced gradients, and what it adds is reduced,
 // too. no_sync() and backward_passes_per_step save these reductions. All ranks call backward() and
 // step() equally often until they call join(); if they do not, backward() throws a MismatchError.
 //
-// A backward() that throws on one rank leaves its gradients in an unspecified state, and is a
-// MismatchError on the others. backward() with create_graph is an InvalidArgumentError if there is
-// more than one rank: a reduced gradient has no graph.
+// A backward() that throws on one rank leaves its gradients in an unspecified state. If it has
+// reached a parameter before, it is a MismatchError on the others; otherwise they wait for the
+// rank's next backward() or step(). backward() with create_graph is an InvalidArgumentError if
+// there is more than one rank: a reduced gradient has no graph.
 //
 //   kolo::DistributedOptimizer<torch::optim::SGD> optimizer(model, torch::optim::SGDOptions(0.1));
 //
@@ -127,8 +130,8 @@ DistributedOptimizerOptions with_names_of(const Module& module,
 //
 // A gradient that is undefined on every rank stays undefined (in a group: if that holds for all of
 // the group). Parameters may turn trainable or frozen later, on all ranks alike. A gradient that is
-// sparse wherever it is defined in the first step is reduced as sparse_allreduce() does from then
-// on. One that is dense on some rank there, or defined on none, is made dense everywhere.
+// sparse wherever it is defined in the first reduction is reduced as sparse_allreduce() does from
+// then on. One that is dense on some rank there, or defined on none, is made dense everywhere.
 //
 // With ReduceOp::Adasum, as the paper has it (see kolo/types.h), gradients stay this rank's own:
 // step() makes Base's step with them, and what that changed in each parameter is reduced. So clip
@@ -192,7 +195,8 @@ class DistributedOptimizer : public Base {
     return loss;
   }
 
-  // Makes the count of backward_passes_per_step start anew. An error during backward().
+  // Makes the count of backward_passes_per_step start anew. InvalidArgumentError while a gradient
+  // is being reduced, in a hook that backward() calls.
   void zero_grad(bool set_to_none = true) {
     reducer_.attach(this->param_groups());
     reducer_.check_no_reduction_in_flight("zero_grad");

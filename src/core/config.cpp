@@ -228,12 +228,11 @@ void add_recording(std::vector<Row>& rows) {
                   [](const std::string& t, Config& c) { return parse_level(t, c.log_level); }});
   rows.push_back(bool_row("KOLO_LOG_TIMESTAMP", "", &Config::log_timestamp, "0",
                           "Begin each log line with the time."));
-  rows.push_back(equal(number_row(
-      "KOLO_CHECK_IN_SYNC", "", "steps", &Config::check_in_sync, std::int64_t{0}, std::int64_t{0},
-      std::int64_t{1} << 40,
-      "After so many steps of each DistributedOptimizer the ranks compare parameters, learning "
-      "rates and the optimizer's state; a difference is a MismatchError that names it. 0: "
-      "never.")));
+  rows.push_back(equal(number_row("KOLO_CHECK_IN_SYNC", "", "steps", &Config::check_in_sync,
+                                  std::int64_t{0}, std::int64_t{0}, std::int64_t{1} << 40,
+                                  "Number of steps of a DistributedOptimizer after which the ranks "
+                                  "compare parameters, learning rates and optimizer state. A "
+                                  "difference is a MismatchError that names it. 0: never.")));
   rows.push_back(bool_row("KOLO_BACKTRACE", "", &Config::backtrace, "0",
                           "An exception of kolo that the program does not catch ends the rank by "
                           "abort(), for which MPI prints a stack; 0: with the message in one line "

@@ -12,14 +12,14 @@ namespace kolo::detail {
 // of its nodes calls in turn, as activation checkpointing does, on whatever thread.
 class BackwardPass {
  public:
-  // Does something at the end of each pass that reaches it. All functions are called on the thread
-  // that has called backward().
+  // Acts at the end of each pass that has reached it. All functions are called on the thread that
+  // has called backward().
   class Member {
    public:
     virtual ~Member() = default;
     // Members are called in the order of their names, which ranks have in common.
     virtual const std::string& name() const = 0;
-    // The pass has gone well so far. All members submit before the first one waits.
+    // Called if autograd has succeeded. All members submit before the first one waits.
     virtual void submit() = 0;
     // Called after submit(), even if a submit() has thrown.
     virtual void wait() = 0;

@@ -15,8 +15,8 @@ using torch::autograd::FunctionPreHook;
 using torch::autograd::PostAccumulateGradHook;
 using torch::autograd::variable_list;
 
-// Who listens to a parameter, for both of its hooks. The hooks stay with the parameter when the
-// listener is gone, and then do nothing: autograd may be running them.
+// The listener that both hooks of a parameter call. The hooks stay with the parameter when the
+// listener is destroyed, because autograd may be running them; then they do nothing.
 struct Listening {
   std::weak_ptr<GradientListener> listener;
   std::size_t index = 0;

@@ -15,7 +15,8 @@ namespace kolo::detail {
 using NodePointer =
     decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
 
-// Is called by autograd's threads, several at once, whenever a parameter's gradient changes.
+// Notified whenever a parameter's gradient changes. Autograd may call it from several threads at
+// once.
 class GradientListener {
  public:
   virtual ~GradientListener() = default;

@@ -147,8 +147,8 @@ bool GradientReducer::State::enter_pass() {
   return true;
 }
 
-// Whether the unit's gradients are complete before the pass ends. Until all have been reached once
-// a rank cannot know whether some are reached more than once, or are sparse on another rank.
+// Returns whether the unit can be submitted before the pass ends: all of its gradients are there,
+// and earlier passes have shown that none of them is reached twice and which are sparse.
 bool GradientReducer::State::may_leave_early(const Unit& unit) const {
   return has_layouts(unit) &&
          std::all_of(unit.members.begin(), unit.members.end(), [&](std::size_t member) {
@@ -180,7 +180,7 @@ void GradientReducer::State::wait() {
   error.rethrow();
 }
 
-// The other ranks wait for what this one has not submitted.
+// Gives up what this rank has not submitted, because the other ranks wait for it.
 void GradientReducer::State::fail(const std::string& why) {
   const MutexLock lock(mutex);
   FirstError ignored;
@@ -300,8 +300,8 @@ std::vector<GradientReducer::State::Parameter*> GradientReducer::State::without_
   return found;
 }
 
-// Sparse where some ranks' gradients are and no rank's is dense. Of one that no rank has a gradient
-// of yet, all that come later are made dense.
+// A gradient is exchanged as sparse if it is sparse on some ranks and dense on none. If no rank has
+// one yet, later ones are made dense.
 void GradientReducer::State::agree_on_layouts() {
   const std::vector<Parameter*> unknown = without_layout();
   if (unknown.empty()) return;
@@ -325,8 +325,8 @@ void GradientReducer::State::agree_on_layouts() {
   layouts_agreed = true;
 }
 
-// Without an agreement on layouts what has a layout goes all the same: other ranks may have sent
-// it, and wait. All ranks give the rest up.
+// If the ranks cannot agree on layouts, units with a known layout are submitted all the same,
+// because other ranks may have sent theirs already. All ranks give the other units up.
 void GradientReducer::State::submit_rest(FirstError& error) {
   bool agreed = false;
   error.catch_from([&] {
@@ -351,9 +351,9 @@ void GradientReducer::State::reduce(FirstError& error) {
   error.catch_from([&] { wait_for_all(error); });
 }
 
-// Gradients are reduced, and equal on all ranks, whatever the program has made of them since. What
-// is added to one from now on will be set apart, so all parameters need a hook that is called
-// before.
+// Marks all gradients as reduced: they are equal on all ranks, whatever the program has done to
+// them since. A later addition is reduced alone, so every parameter needs the hook before
+// accumulation.
 void GradientReducer::State::remember_reduced() {
   for (Parameter& parameter : parameters) {
     const at::Tensor& tensor = parameter.tensor;
@@ -364,7 +364,8 @@ void GradientReducer::State::remember_reduced() {
   }
 }
 
-// A gradient that has changed since is the rank's own contribution to the next reduction.
+// Leaves a gradient in place that has changed since it was marked: it is the rank's own
+// contribution to the next reduction.
 void GradientReducer::State::set_reduced_part_aside(Parameter& parameter) {
   at::Tensor& gradient = parameter.tensor.mutable_grad();
   const SeenTensor reduced = std::exchange(parameter.reduced, {});
@@ -372,7 +373,7 @@ void GradientReducer::State::set_reduced_part_aside(Parameter& parameter) {
     parameter.reduced_part = std::exchange(gradient, {});
 }
 
-// The gradient becomes the reduced part, with what is new added to it.
+// Adds the new part to the reduced part, which becomes the gradient.
 void GradientReducer::State::add_reduced_part(Parameter& parameter) const {
   at::Tensor& gradient = parameter.tensor.mutable_grad();
   at::Tensor part = std::exchange(parameter.reduced_part, {});
@@ -381,13 +382,14 @@ void GradientReducer::State::add_reduced_part(Parameter& parameter) const {
   if (!gradient.defined()) {
     gradient = part;
   } else if (part.is_sparse() && !gradient.is_sparse()) {
-    gradient = gradient + part;  // a sparse tensor cannot take a dense one up
+    gradient = gradient + part;  // a dense tensor cannot be added to a sparse one in place
   } else {
     gradient = part.add_(gradient);
   }
 }
 
-// What each rank contributes to a reduction, times the number of ranks, so that all get it back.
+// The factor by which a rank scales a reduced gradient that it contributes to another reduction, so
+// that the result contains the gradient once.
 double GradientReducer::State::share_of_reduced() const {
   return options.op() == ReduceOp::Sum ? 1.0 / options.process_set().size() : 1.0;
 }
@@ -463,7 +465,7 @@ void GradientReducer::synchronize_unless_done() {
   }
   synchronize();
   const MutexLock lock(state_->mutex);
-  // Of equal gradients that are reduced once more only a sum is another one.
+  // Reducing equal gradients again changes nothing, except for Sum.
   if (state_->share_of_reduced() != 1.0) state_->remember_reduced();
   state_->synchronized = false;
 }
@@ -519,7 +521,7 @@ void GradientReducer::end_step(torch::optim::Optimizer& base) {
   if (running != nullptr) running->engine().tracing().end_step(this);
   state_->broadcast_buffers();
   if (compared.empty()) return;
-  // With Adasum each rank has made steps of its own, and has a state of its own.
+  // With Adasum each rank makes its own steps, so the states differ.
   const std::string& name = state_->options.name();
   check_in_sync("DistributedOptimizer '" + name + "'", compared, {},
                 reduces_steps() ? nullptr : &base,
@@ -533,7 +535,7 @@ void GradientReducer::State::broadcast_buffers() const {
                      OperationOptions(options.name() + ".buffers").process_set(set));
 }
 
-// Whether the ranks compare their parameters now.
+// Returns whether the ranks compare their parameters after this step.
 bool GradientReducer::State::compares_after_step() const {
   const auto running = session_or_null();
   if (running == nullptr || options.process_set().size() == 1) return false;

@@ -40,8 +40,8 @@ struct GradientReducer::State final : GradientListener,
     SeenTensor reduced;  // a gradient that is equal on all ranks, and not to be added up again
     at::Tensor start;    // its values before the step, where steps are reduced
 
-    // The pass under way. What is new in a gradient is reduced alone; the part that was reduced
-    // before waits here and is added to it again.
+    // For the current pass. The part of the gradient that was reduced before waits here while the
+    // new part is reduced alone.
     at::Tensor reduced_part;
     bool prepared = false;  // before_accumulation() was called
     bool is_new = false;    // there was no gradient to add to
@@ -110,12 +110,12 @@ struct GradientReducer::State final : GradientListener,
   // join() lets a rank miss what the others learn about layouts; after it they agree anew.
   std::uint64_t joins KOLO_GUARDED_BY(mutex) = 0;
   bool layouts_agreed KOLO_GUARDED_BY(mutex) = false;
-  // Where in the program this rank is. Ranks compare it, so that a reduction here is not taken for
-  // another one there.
+  // This rank's place in the program. Ranks compare it in each reduction, so that gradients of
+  // different passes are not mixed.
   std::int64_t steps KOLO_GUARDED_BY(mutex) = 0;       // step() was called, since join()
   std::int64_t reductions KOLO_GUARDED_BY(mutex) = 0;  // since the last step()
   std::optional<Handle> place KOLO_GUARDED_BY(mutex);  // the comparison in flight
-  // The pass under way that has reached a parameter.
+  // The current pass; null if there is none, or it has not reached a parameter yet.
   const BackwardPass* pass KOLO_GUARDED_BY(mutex) = nullptr;
   bool pass_reduces KOLO_GUARDED_BY(mutex) = false;
   bool pass_submitted KOLO_GUARDED_BY(mutex) = false;
@@ -127,13 +127,15 @@ struct GradientReducer::State final : GradientListener,
   std::vector<std::vector<std::size_t>> groups() const KOLO_REQUIRES(mutex);
   void name_parameters(std::size_t first) KOLO_REQUIRES(mutex);
 
-  // A pass.
+  // From GradientListener and BackwardPass::Member.
   void before_accumulation(std::size_t index) override KOLO_EXCLUDES(mutex);
   void accumulated(std::size_t index) override KOLO_EXCLUDES(mutex);
   const std::string& name() const override { return options.name(); }
   void submit() override KOLO_EXCLUDES(mutex);
   void wait() override KOLO_EXCLUDES(mutex);
   void fail(const std::string& why) override KOLO_EXCLUDES(mutex);
+
+  // The current pass.
   bool enter_pass() KOLO_REQUIRES(mutex);
   void leave_pass(FirstError& error) KOLO_REQUIRES(mutex);
   bool may_leave_early(const Unit& unit) const KOLO_REQUIRES(mutex);

@@ -17,8 +17,8 @@
 namespace kolo {
 namespace {
 
-// What ranks compare: names with the hashes of what they name, in an order that puts causes before
-// their consequences.
+// Names of compared values, with their hashes. Causes come before their consequences: options
+// before parameters, parameters before state.
 using Parts = std::vector<std::pair<std::string, std::uint64_t>>;
 using RankParts = std::pair<int, Parts>;  // with the rank that has them
 
@@ -26,7 +26,7 @@ std::uint64_t hash_of(const std::string& bytes) {
   return checkpoint::checksum(bytes.data(), bytes.size());
 }
 
-// Of the values, the shape and the dtype; where the tensor lies does not matter.
+// Hashes values, shape and dtype. Strides and device do not matter.
 std::uint64_t hash_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return 0;
   at::Tensor values = tensor.detach();
@@ -67,8 +67,7 @@ void append(Parts& parts, Parts more) {
                std::make_move_iterator(more.end()));
 }
 
-// Names the first part that is not on all ranks as on the first one, and how many such parts there
-// are.
+// Names the first part that differs from the first rank's, and counts such parts.
 std::string describe(const std::vector<RankParts>& of_ranks) {
   std::vector<std::string> names;  // each once, in the order of the first rank that has it
   std::set<std::string> known;
@@ -117,8 +116,8 @@ void compare(const std::string& what, const Parts& parts, const OperationOptions
   const std::vector<RankParts> of_ranks = allgather_object(
       RankParts(rank(), parts), OperationOptions(name).process_set(options.process_set()));
   throw MismatchError(what + ": the ranks are not in sync: " + describe(of_ranks) +
-                      ". A rank has decided or computed by values of its own; see \"What to think "
-                      "of\" in docs/one-to-many.md");
+                      ". A rank has used a value of its own, such as a local loss, where all ranks "
+                      "need the same; see docs/one-to-many.md");
 }
 
 }  // namespace
