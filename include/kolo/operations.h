@@ -7,8 +7,8 @@
 // starts again after join(). A name may be used again when its operation has ended on this rank.
 //
 // Tensors are dense CPU tensors of any strides, of dtype uint8, int8, int16, int32, int64, float16,
-// bfloat16, float32, float64 or bool; of the same shape and dtype on every rank, but for dimension
-// 0 where a function says so.
+// bfloat16, float32, float64, complex64, complex128 or bool; of the same shape and dtype on every
+// rank, but for dimension 0 where a function says so.
 //
 // The plain and in-place forms wait for the result. Errors (kolo/error.h): NotInitializedError,
 // InvalidArgumentError (a tensor or option that is wrong here; the other ranks, which would wait,
@@ -74,8 +74,9 @@ struct AllreduceOptions {
 // The same ones.
 using ReducescatterOptions = AllreduceOptions;
 
-// The reduction of all ranks' tensors, as a new tensor or in place. bool has Min, Max and Product;
-// Adasum is for floating point. Sum and Average are differentiable.
+// The reduction of all ranks' tensors, as a new tensor or in place. bool has Min, Max and Product,
+// complex dtypes have Sum and Average; Adasum is for floating point. Sum and Average are
+// differentiable.
 at::Tensor allreduce(const at::Tensor& tensor, const AllreduceOptions& options = {});
 at::Tensor allreduce_(at::Tensor tensor, const AllreduceOptions& options = {});
 Handle allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options = {});

@@ -45,6 +45,11 @@ Descriptor describe_reduction(const Call& call, OpKind kind, at::TensorList tens
       refuse(call, std::string("Adasum is for floating point, not for ") +
                        c10::toString(tensor.scalar_type()));
     }
+    const bool adds = options.op() == ReduceOp::Sum || options.op() == ReduceOp::Average;
+    if (tensor.is_complex() && !adds) {
+      refuse(call, std::string("a complex tensor has no ") + name_of(options.op()) +
+                       "; use Sum or Average");
+    }
     if (tensor.scalar_type() == at::kBool &&
         (options.prescale_factor() != 1.0 || options.postscale_factor() != 1.0)) {
       refuse(call, "a bool tensor cannot be scaled");

@@ -23,7 +23,7 @@ void check_sparse(const Call& call, const at::Tensor& tensor, const AllreduceOpt
 // As a dense reduction does it: integers are rounded towards zero.
 at::Tensor scaled(const at::Tensor& values, double factor) {
   if (factor == 1.0) return values;
-  if (values.is_floating_point()) return values * factor;
+  if (values.is_floating_point() || values.is_complex()) return values * factor;
   return (values.to(at::kDouble) * factor).trunc().to(values.scalar_type());
 }
 

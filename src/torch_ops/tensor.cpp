@@ -36,8 +36,10 @@ DType dtype_of(const Argument& argument, at::ScalarType type) {
     case at::kBFloat16:
       return DType::kBfloat16;
     case at::kFloat:
+    case at::kComplexFloat:
       return DType::kFloat32;
     case at::kDouble:
+    case at::kComplexDouble:
       return DType::kFloat64;
     case at::kBool:
       return DType::kBool;
@@ -46,8 +48,23 @@ DType dtype_of(const Argument& argument, at::ScalarType type) {
   }
   refuse(argument,
          std::string("dtype ") + c10::toString(type) +
-             " is not supported; convert the tensor to a real floating point or integer dtype "
-             "(complex: at::view_as_real)");
+             " is not supported; convert the tensor to another floating-point, complex or integer "
+             "dtype");
+}
+
+// A complex number travels as two real ones, its parts: in the last dimension of the shape that
+// other ranks get to know.
+void describe(const Argument& argument, const at::Tensor& tensor, at::IntArrayRef shape,
+              Descriptor& descriptor, TensorSpec& spec) {
+  spec.dtype = dtype_of(argument, tensor.scalar_type());
+  spec.shape.assign(shape.begin(), shape.end());
+  if (!tensor.is_complex()) return;
+  spec.shape.push_back(2);
+  // No rank may take them for a real tensor of that shape.
+  descriptor.content += descriptor.content.empty() ? "complex tensors (real and imaginary parts in "
+                                                     "the last dimension): number "
+                                                   : ", ";
+  descriptor.content += std::to_string(argument.index);
 }
 
 class Kept final : public Holder {
@@ -77,11 +94,12 @@ Kept& kept_by(Operation& operation) {
 }
 
 // The tensor, or a contiguous copy without history, so that writing does not meet autograd's
-// checks. Of a view that LibTorch negates when it is read, as imag(conj(z)), a copy, too.
+// checks. Of a view that LibTorch negates or conjugates when it is read, as imag(conj(z)), a copy,
+// too.
 at::Tensor to_work_on(const at::Tensor& tensor, Kept& kept) {
-  if (tensor.is_contiguous() && !tensor.is_neg()) return tensor;
+  if (tensor.is_contiguous() && !tensor.is_neg() && !tensor.is_conj()) return tensor;
   const at::Tensor target = tensor.detach();
-  at::Tensor work = target.resolve_neg().contiguous();
+  at::Tensor work = target.resolve_conj().resolve_neg().contiguous();
   kept.copy_back.emplace_back(target, work);
   return work;
 }
@@ -146,8 +164,7 @@ std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tenso
              "use tensor.contiguous()");
     }
     TensorSpec& spec = descriptor.tensors[i];
-    spec.dtype = dtype_of(here, tensor.scalar_type());
-    spec.shape.assign(tensor.sizes().begin(), tensor.sizes().end());
+    describe(here, tensor, tensor.sizes(), descriptor, spec);
     spec.name.clear();
   }
   check_same_device(call, tensors);
@@ -186,9 +203,9 @@ std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::T
     if (tensors[i].dim() == 0) {
       refuse(here, "the tensor has no dimension 0 to gather along; use tensor.reshape({1})");
     }
-    const DType dtype = dtype_of(here, tensors[i].scalar_type());
-    operation->descriptor.tensors.push_back({dtype, tensors[i].sizes().slice(1).vec()});
-    const at::Tensor work = tensors[i].detach().resolve_neg().contiguous();
+    describe(here, tensors[i], tensors[i].sizes().slice(1), operation->descriptor,
+             operation->descriptor.tensors.emplace_back());
+    const at::Tensor work = tensors[i].detach().resolve_conj().resolve_neg().contiguous();
     operation->tensors.push_back({work.data_ptr(), work.size(0)});
     kept.works.push_back(work);
   }

@@ -233,8 +233,8 @@ TEST_F(Operations, WrongTensors) {
   EXPECT_THAT(message_of<InvalidArgumentError>([] { allreduce(at::Tensor(), "u"); }),
               HasSubstr("undefined"));
   EXPECT_THAT(
-      message_of<InvalidArgumentError>([] { allreduce(at::ones({2}, at::kComplexFloat), "c"); }),
-      HasSubstr("ComplexFloat"));
+      message_of<InvalidArgumentError>([] { allreduce(at::ones({2}, at::kComplexHalf), "c"); }),
+      HasSubstr("ComplexHalf"));
   EXPECT_THAT(message_of<InvalidArgumentError>([] { allreduce(at::eye(3).to_sparse(), "s"); }),
               HasSubstr("to_dense"));
   EXPECT_THAT(message_of<InvalidArgumentError>([] { allreduce_(at::ones({1}).expand({4}), "e"); }),

@@ -306,14 +306,14 @@ TEST_F(Optimizer, WithoutItParametersAreFreeAgain) {
 // same.
 TEST_F(Optimizer, AGradientThatCannotBeReducedLeavesNoOtherInFlight) {
   const at::Tensor first = parameter();
-  const at::Tensor odd = torch::zeros({3}, torch::kComplexFloat).requires_grad_();
+  const at::Tensor odd = torch::zeros({3}, torch::kComplexHalf).requires_grad_();
   const at::Tensor last = parameter();
   DistributedSgd optimizer(std::vector<at::Tensor>{first, odd, last},
                            torch::optim::SGDOptions(1.0));
-  odd.mutable_grad() = torch::ones({3}, torch::kComplexFloat);
+  odd.mutable_grad() = torch::ones({3}, torch::kComplexHalf);
   last.mutable_grad() = torch::full({3}, static_cast<float>(rank() + 1));
   EXPECT_THAT(message_of<InvalidArgumentError>([&] { (first.sum() * (rank() + 1)).backward(); }),
-              HasSubstr("ComplexFloat"));
+              HasSubstr("ComplexHalf"));
   EXPECT_TRUE(first.grad().allclose(torch::full({3}, mean_of_ranks())));
   EXPECT_TRUE(last.grad().allclose(torch::full({3}, mean_of_ranks())));
   odd.set_requires_grad(false);

@@ -117,7 +117,7 @@ std::vector<Bad> bad_tensors_for(const Kind& kind) {
       {at::Tensor(), "the tensor is undefined"},
       {at::ones({2}, at::device(at::kMeta)), "the tensor is on meta"},
       {at::ones({2}).to_sparse(), "only dense tensors are supported"},
-      {at::ones({2}, at::kComplexFloat), "ComplexFloat is not supported"},
+      {at::ones({2}, at::kComplexHalf), "ComplexHalf is not supported"},
   };
   if (kind.reduces) all.push_back({at::ones({2}, at::kBool), "a bool tensor has no Average"});
   if (kind.has_rows) all.push_back({at::ones({}), "dimension"});
@@ -246,7 +246,7 @@ TEST_F(Refusal, OfMessagesBetweenTwo) {
 
 // Autograd has seen no change.
 TEST_F(Refusal, LeavesTheTensorsVersion) {
-  const at::Tensor t = at::ones({2}, at::kComplexFloat);
+  const at::Tensor t = at::ones({2}, at::kComplexHalf);
   const auto before = t._version();
   EXPECT_THROW(allreduce_(t, "x"), InvalidArgumentError);
   EXPECT_THROW(grouped_broadcast_({t}, 0, "x"), InvalidArgumentError);
