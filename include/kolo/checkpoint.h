@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <kolo/modules.h>
 #include <kolo/objects.h>
 #include <torch/arg.h>
 #include <torch/nn/module.h>
@@ -99,7 +100,7 @@ struct SavesAndLoads<T, std::void_t<decltype(std::declval<const T&>().save(
 // Saves and restores what was added, under its names, in HDF5 files: docs/checkpoint-format.md.
 //
 //   kolo::Checkpoint checkpoint("runs/mnist");
-//   checkpoint.add("model", *net).add("optimizer", optimizer).add("scheduler", scheduler);
+//   checkpoint.add("model", net).add("optimizer", optimizer).add("scheduler", scheduler);
 //   checkpoint.add("sampler", sampler).add("epoch", epoch);
 //   checkpoint.restore();  // goes on, if there is something to go on from
 //   for (; epoch < 9; ++epoch) {
@@ -130,7 +131,8 @@ class Checkpoint {
   // Names are not empty and not "kolo" or "random"; none twice (InvalidArgumentError).
 
   // Parameters and buffers: rank 0's, as all have the same parameters, and buffers that differ are
-  // rank 0's in what is tested and deployed.
+  // rank 0's in what is tested and deployed. A holder or a std::shared_ptr stands for the module
+  // that it refers to in this call.
   Checkpoint& add(const std::string& name, torch::nn::Module& module);
   // Options and state, under the names that the parameters have in the modules which were added,
   // else by position. Where each rank has a state of its own (Adasum): add_per_rank().
@@ -141,8 +143,9 @@ class Checkpoint {
   Checkpoint& add(const std::string& name, const at::Tensor& tensor);
   // A value that all ranks have; a text (a configuration, say) may be of any length.
   Checkpoint& add(const std::string& name, std::string& text);
-  // A number or bool, or a type with LibTorch's save(OutputArchive&) and load(InputArchive&), such
-  // as DistributedSampler.
+  // A number or bool; a module's holder or std::shared_ptr; a torch::jit::Module (its parameters
+  // and buffers); or a type with LibTorch's save(OutputArchive&) and load(InputArchive&), such as
+  // DistributedSampler.
   template <typename T, std::enable_if_t<!detail::kHasOwnAdd<T>, bool> = true>
   Checkpoint& add(const std::string& name, T& object);
 
@@ -190,6 +193,8 @@ class Checkpoint {
     std::function<void(const c10::IValue&)> set;
   };
   Checkpoint& add_number(const std::string& name, Number number);
+  Checkpoint& add_tensors(const std::string& name, detail::NamedTensors parameters,
+                          detail::NamedTensors buffers);
   Checkpoint& add_archive(const std::string& name, detail::Save save, detail::Load load);
 
   struct State;
@@ -209,10 +214,14 @@ Checkpoint& Checkpoint::add(const std::string& name, T& object) {
     return add_number(
         name, {[&object] { return c10::IValue(static_cast<std::int64_t>(object)); },
                [&object](const c10::IValue& value) { object = static_cast<T>(value.toInt()); }});
+  } else if constexpr (detail::IsScriptModule<T>::value) {
+    return add_tensors(name, detail::named_parameters_of(object), detail::named_buffers_of(object));
+  } else if constexpr (detail::refers_to_module<T>) {
+    return add(name, static_cast<torch::nn::Module&>(detail::module_in(object)));
   } else {
     static_assert(detail::SavesAndLoads<T>::value,
-                  "Checkpoint::add() takes modules (not their holders: write *net), optimizers, "
-                  "schedulers, tensors, numbers, std::string, and types with LibTorch's "
+                  "Checkpoint::add() takes modules, their holders, optimizers, schedulers, "
+                  "tensors, numbers, std::string, and types with LibTorch's "
                   "save(OutputArchive&) const and load(InputArchive&)");
     return add_archive(
         name, [&object](torch::serialize::OutputArchive& archive) { object.save(archive); },

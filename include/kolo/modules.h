@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <kolo/error.h>
 #include <torch/nn/module.h>
 
 #include <memory>
@@ -52,12 +53,15 @@ NamedTensors named(const List& list) {
   return tensors;
 }
 
-// A torch::nn::Module, or a torch::jit::Module.
+// The torch::nn::Module that a holder or pointer refers to, or the module itself. Throws
+// InvalidArgumentError for a null pointer; an empty holder throws c10::Error.
 template <class T>
-const auto& module_in(const T& module) {
+auto& module_in(const T& module) {
   if constexpr (IsModuleHolder<T>::value) {
     return *module.ptr();
   } else if constexpr (IsModulePointer<T>::value) {
+    if (module == nullptr)
+      throw InvalidArgumentError("the pointer to a module is null; make the module first");
     return *module;
   } else {
     return module;

@@ -6,9 +6,11 @@
 // unnamed calls, which then must be the same everywhere (a call that throws counts, too). The count
 // starts again after join(). A name may be used again when its operation has ended on this rank.
 //
-// Tensors are dense CPU tensors of any strides, of dtype uint8, int8, int16, int32, int64, float16,
-// bfloat16, float32, float64, complex64, complex128 or bool; of the same shape and dtype on every
-// rank, but for dimension 0 where a function says so.
+// Tensors are on the CPU or a CUDA device, of layout kStrided and any strides, of dtype uint8,
+// int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128 or bool; of
+// the same shape and dtype on every rank, but for dimension 0 where a function says so. In place,
+// an allreduce of a tensor that is dense but not contiguous (channels last) needs no copy; there
+// the strides must be the same on every rank.
 //
 // The plain and in-place forms wait for the result. Errors (kolo/error.h): NotInitializedError,
 // InvalidArgumentError (a tensor or option that is wrong here; the other ranks, which would wait,
@@ -63,7 +65,8 @@ struct AllreduceOptions {
   TORCH_ARG(std::string, name) = "";
   // What is computed, element by element.
   TORCH_ARG(ReduceOp, op) = ReduceOp::Average;
-  // Multiplied in before and after the reduction; see scale() in docs/architecture.md for integers.
+  // Multiplied in before and after the reduction. Integers are scaled in float64, rounded towards
+  // zero and held within the range of their dtype; factors for them are finite.
   TORCH_ARG(double, prescale_factor) = 1.0;
   TORCH_ARG(double, postscale_factor) = 1.0;
 

@@ -230,6 +230,14 @@ Checkpoint& Checkpoint::add_number(const std::string& name, Number number) {
   state_->add(checkpoint::number_component(name, std::move(number.get), std::move(number.set)));
   return *this;
 }
+Checkpoint& Checkpoint::add_tensors(const std::string& name, detail::NamedTensors parameters,
+                                    detail::NamedTensors buffers) {
+  checkpoint::name_parameters(parameters, state_->parameter_names);
+  detail::NamedTensors tensors = std::move(parameters);
+  tensors.insert(tensors.end(), buffers.begin(), buffers.end());
+  state_->add(checkpoint::tensors_component(name, std::move(tensors)));
+  return *this;
+}
 Checkpoint& Checkpoint::add_archive(const std::string& name, detail::Save save, detail::Load load) {
   state_->add(checkpoint::archive_component(name, std::move(save), std::move(load)));
   return *this;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "checkpoint/component.hpp"
+#include "kolo/modules.h"
 #include "kolo/objects.h"
 
 namespace kolo::checkpoint {
@@ -24,8 +25,11 @@ using Added = std::unique_ptr<Component>;
 // What the parameters of the modules that were added are called.
 using ParameterNames = std::map<const at::TensorImpl*, std::string>;
 void name_parameters(const torch::nn::Module& module, ParameterNames& names);
+void name_parameters(const kolo::detail::NamedTensors& parameters, ParameterNames& names);
 
 Added module_component(const std::string& name, torch::nn::Module& module);
+// Each tensor under its own name. One that is undefined is left out.
+Added tensors_component(const std::string& name, kolo::detail::NamedTensors tensors);
 // `names` outlives the component; later modules may still be added to it. `kind`: kTensor or, where
 // each rank has a state of its own, kPerRank.
 Added optimizer_component(const std::string& name, torch::optim::Optimizer& optimizer,

@@ -45,6 +45,24 @@ class ModuleComponent : public Component {
   torch::nn::Module& module_;  // the program's, which outlives the checkpoint
 };
 
+class TensorsComponent : public Component {
+ public:
+  TensorsComponent(const std::string& name, kolo::detail::NamedTensors tensors)
+      : Component(name), tensors_(std::move(tensors)) {}
+
+  void capture(Capture& capture) const override {
+    for (const auto& [name, tensor] : tensors_)
+      if (tensor.defined()) capture.tensor(inside({name}), tensor);
+  }
+  void restore(Request& request) override {
+    for (const auto& [name, tensor] : tensors_)
+      if (tensor.defined()) request.tensor(inside({name}), tensor);
+  }
+
+ private:
+  const kolo::detail::NamedTensors tensors_;
+};
+
 class TensorComponent : public Component {
  public:
   TensorComponent(const std::string& name, at::Tensor tensor, Spread spread)
@@ -113,8 +131,16 @@ void name_parameters(const torch::nn::Module& module, ParameterNames& names) {
     names.emplace(parameter->unsafeGetTensorImpl(), parameter.key());
 }
 
+void name_parameters(const kolo::detail::NamedTensors& parameters, ParameterNames& names) {
+  for (const auto& [name, parameter] : parameters)
+    names.emplace(parameter.unsafeGetTensorImpl(), name);
+}
+
 Added module_component(const std::string& name, torch::nn::Module& module) {
   return std::make_unique<ModuleComponent>(name, module);
+}
+Added tensors_component(const std::string& name, kolo::detail::NamedTensors tensors) {
+  return std::make_unique<TensorsComponent>(name, std::move(tensors));
 }
 Added tensor_component(const std::string& name, const at::Tensor& tensor, const Spread& spread) {
   return std::make_unique<TensorComponent>(name, tensor, spread);

@@ -105,7 +105,8 @@ HorovodSection arguments() {
       "",
       {
           {"argument", "tensor", "`tensor`",
-           "On the CPU. Of any strides, where Horovod wants contiguous ones; bool, bfloat16 and "
+           "Of any strides, where Horovod wants contiguous ones; bool, bfloat16, complex numbers "
+           "and "
            "the small integers too, in every operation where they have a meaning."},
           {"argument", "tensors", "`tensors`", "A std::vector of such."},
           {"argument", "name", "`name`", "Empty: a number, as in Horovod."},

@@ -10,6 +10,7 @@
 
 #include "collectives/algorithms/algorithms.hpp"
 #include "collectives/memory.hpp"
+#include "collectives/scaling.hpp"
 #include "collectives/work.hpp"
 #include "timeline/event.hpp"
 
@@ -62,9 +63,11 @@ class Backend {
   virtual std::unique_ptr<Work> transfer(Turn turn, void* data, std::size_t bytes, int source,
                                          int destination) = 0;
 
-  // What allreduce() and reducescatter() of such a reduction want their values multiplied by
-  // before: memory() does that on the way.
-  virtual double factor_before(OpKind /*kind*/, const Reduction& /*reduction*/) const { return 1; }
+  // How an allreduce or reducescatter scales: the caller multiplies the values by `before`, with
+  // memory(), and passes on the reduction that it gets here.
+  virtual Scaling scaling_of(OpKind /*kind*/, const Reduction& reduction) const {
+    return scaled_before(reduction);
+  }
 
   // Whether works of such an operation, parts of one decision, may be started by start_all(), which
   // carries them out as one.

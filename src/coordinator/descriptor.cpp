@@ -23,10 +23,22 @@ struct Field {
   bool of_a_tensor = false;
 };
 
+std::string show_dtype(const Descriptor& d, std::size_t at) {
+  const TensorSpec& tensor = d.tensors[at];
+  return tensor.element.empty() ? name_of(tensor.dtype) : tensor.element;
+}
+
 std::string show_shape(const Descriptor& d, std::size_t at) {
-  std::string text = to_string(d.tensors[at].shape);
-  if (d.has_own_rows()) text.insert(1, d.tensors[at].shape.empty() ? "*" : "*, ");
+  std::vector<std::int64_t> shape = d.tensors[at].shape;
+  if (!d.tensors[at].element.empty() && !shape.empty()) shape.pop_back();
+  std::string text = to_string(shape);
+  if (d.has_own_rows()) text.insert(1, shape.empty() ? "*" : "*, ");
   return text;
+}
+
+std::string show_order(const Descriptor& d, std::size_t at) {
+  const std::vector<std::int64_t>& order = d.tensors[at].order;
+  return order.empty() ? "contiguous" : "dimensions in the order " + to_string(order);
 }
 
 // In the order in which a difference is reported; the first that differs says most.
@@ -47,10 +59,9 @@ constexpr Field kFieldsOfAll[] = {
 constexpr Field kFieldsOfATensor[] = {
     {"name", [](const Descriptor& d, std::size_t at) { return "'" + d.tensors[at].name + "'"; },
      true},
-    {"dtype",
-     [](const Descriptor& d, std::size_t at) { return std::string(name_of(d.tensors[at].dtype)); },
-     true},
+    {"dtype", show_dtype, true},
     {"shape", show_shape, true},
+    {"memory", show_order, true},
 };
 
 // "shape: a on rank 0; b on ranks 1, 2", or nothing if the field is equal everywhere. What is shown

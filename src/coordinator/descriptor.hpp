@@ -11,9 +11,14 @@
 namespace kolo {
 
 struct TensorSpec {
-  DType dtype = DType::kFloat32;
+  DType dtype = DType::kFloat32;    // of the numbers that are sent
   std::vector<std::int64_t> shape;  // see has_own_rows()
   std::string name = {};            // for messages; may be empty
+  // The tensor's own dtype where each element is sent as two numbers of `dtype`, which are the last
+  // dimension of `shape`: "complex64". Otherwise empty.
+  std::string element = {};
+  // The dimensions in the order in which they lie in memory; empty where that is their own order.
+  std::vector<std::int64_t> order = {};
 
   bool operator==(const TensorSpec&) const = default;
 

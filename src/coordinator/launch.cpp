@@ -13,19 +13,19 @@
 namespace kolo {
 namespace {
 
-Reduction reduction_of(const Descriptor& descriptor, DType dtype, int size) {
+// An average of integers is only added up here. Whoever submits it has scaled the values, and
+// divides.
+Scaling scaling_of(const Backend& backend, const Descriptor& descriptor, DType dtype) {
   Reduction reduction;
   reduction.dtype = dtype;
   reduction.op = descriptor.op;
-  reduction.divisor = descriptor.op == ReduceOp::Average ? size : 1;
-  reduction.postscale = descriptor.postscale;
-  return reduction;
-}
-
-// What each value is multiplied by before it is reduced.
-double factor_of(const Backend& backend, const Descriptor& descriptor, DType dtype) {
-  return descriptor.prescale *
-         backend.factor_before(descriptor.kind, reduction_of(descriptor, dtype, backend.size()));
+  const bool averages = descriptor.op == ReduceOp::Average;
+  if (!averages || is_floating(dtype)) {
+    reduction.divisor = averages ? backend.size() : 1;
+    reduction.prescale = descriptor.prescale;
+    reduction.postscale = descriptor.postscale;
+  }
+  return backend.scaling_of(descriptor.kind, reduction);
 }
 
 // How a tensor of an operation comes to the place where it is worked on, and back.
@@ -63,14 +63,13 @@ class AllreduceLaunch final : public Work {
       : memory_(backend.memory()),
         region_(std::move(region)),
         dtype_(dtype),
-        op_(first.operation->descriptor.op),
-        factor_(factor_of(backend, first.operation->descriptor, dtype)),
-        inner_(
-            backend.allreduce(turn, region_.data, region_.bytes / size_of(dtype),
-                              reduction_of(first.operation->descriptor, dtype, backend.size()))) {}
+        scaling_(scaling_of(backend, first.operation->descriptor, dtype)),
+        inner_(backend.allreduce(turn, region_.data, region_.bytes / size_of(dtype),
+                                 scaling_.reduction)) {}
 
   Status start() override {
-    if (Status s = memory_.put(region_.pieces, dtype_, op_, factor_); !s.is_ok()) return s;
+    const ReduceOp op = scaling_.reduction.op;
+    if (Status s = memory_.put(region_.pieces, dtype_, op, scaling_.before); !s.is_ok()) return s;
     if (region_.buffer != nullptr) times_.filled = Clock::now();
     return inner_->start();
   }
@@ -90,8 +89,7 @@ class AllreduceLaunch final : public Work {
   Memory& memory_;  // the backend's
   const Region region_;
   const DType dtype_;
-  const ReduceOp op_;
-  const double factor_;
+  const Scaling scaling_;
   std::unique_ptr<Work> inner_;
   BufferTimes times_;
 };
@@ -382,8 +380,9 @@ std::unique_ptr<Work> launch_reducescatter(Backend& backend, Turn turn,
       const TensorSpec& spec = operation.descriptor.tensors[i];
       auto* const data = static_cast<std::byte*>(operation.tensors[i].data);
       const Piece piece{data, operation.absent ? nullptr : data, data, spec.bytes()};
-      throw_if_error(backend.memory().put({&piece, 1}, spec.dtype, operation.descriptor.op,
-                                          factor_of(backend, operation.descriptor, spec.dtype)));
+      const Scaling scaling = scaling_of(backend, operation.descriptor, spec.dtype);
+      throw_if_error(
+          backend.memory().put({&piece, 1}, spec.dtype, operation.descriptor.op, scaling.before));
       const std::int64_t rows = spec.shape[0];
       const std::size_t row = rows == 0 ? 0 : spec.count() / static_cast<std::size_t>(rows);
       std::vector<std::size_t> boundaries = {0};
@@ -391,8 +390,7 @@ std::unique_ptr<Work> launch_reducescatter(Backend& backend, Turn turn,
         const auto share = static_cast<std::size_t>(rows_of(rows, rank, backend.size()));
         boundaries.push_back(boundaries.back() + share * row);
       }
-      return backend.reducescatter(one, data, std::move(boundaries),
-                                   reduction_of(operation.descriptor, spec.dtype, backend.size()));
+      return backend.reducescatter(one, data, std::move(boundaries), scaling.reduction);
     });
   }
   return in_parts(backend, turn, member.operation->descriptor, std::move(makers));

@@ -115,6 +115,8 @@ void write(Writer& w, const Descriptor& d) {
     w.u8(static_cast<std::uint8_t>(tensor.dtype));
     w.numbers(tensor.shape);
     w.text(tensor.name);
+    w.text(tensor.element);
+    w.numbers(tensor.order);
   }
 }
 
@@ -134,6 +136,8 @@ Descriptor read_descriptor(Reader& r) {
     tensor.dtype = static_cast<DType>(r.u8_below(kDTypeCount));
     tensor.shape = r.numbers<std::int64_t>();
     tensor.name = r.text();
+    tensor.element = r.text();
+    tensor.order = r.numbers<std::int64_t>();
   }
   return d;
 }

@@ -18,7 +18,7 @@
 //   measures  = 8 numbers                       in the order of timeline::to_numbers()
 //   descriptor = kind:u8 op:u8 device:u8 root:number destination:number prescale:real
 //                postscale:real content:text refusal:text
-//                count:number (dtype:u8 shape:numbers name:text){count}
+//                count:number (dtype:u8 shape:numbers name:text element:text order:numbers){count}
 // Decisions, from the coordinator to every rank, in one order:
 //   assign    = 1 id:number name:text descriptor transient:u8
 //   bucket    = 2 id:number count:number (tensor:number base:number){count}

@@ -39,7 +39,7 @@ Saved& saved_in(AutogradContext* ctx) {
 }
 
 bool may_have_gradient(const at::Tensor& tensor) {
-  return at::isFloatingType(tensor.scalar_type());
+  return at::isFloatingType(tensor.scalar_type()) || tensor.is_complex();
 }
 
 // A group may have members that no gradient goes through.

@@ -3,11 +3,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "collectives/reduce/reduce.hpp"
 #include "core/ranks.hpp"
 #include "kolo/error.h"
+#include "torch_ops/integers.hpp"
 
 namespace kolo {
 namespace {
@@ -50,10 +52,7 @@ Descriptor describe_reduction(const Call& call, OpKind kind, at::TensorList tens
       refuse(call, std::string("a complex tensor has no ") + name_of(options.op()) +
                        "; use Sum or Average");
     }
-    if (tensor.scalar_type() == at::kBool &&
-        (options.prescale_factor() != 1.0 || options.postscale_factor() != 1.0)) {
-      refuse(call, "a bool tensor cannot be scaled");
-    }
+    check_scales(call, tensor.scalar_type(), options);
   }
   Descriptor descriptor;
   descriptor.kind = kind;
@@ -105,6 +104,18 @@ Call Call::gradient() const {
   call.name += ".gradient";
   call.operation_ = "backward()";
   return call;
+}
+
+void check_scales(const Call& call, at::ScalarType dtype, const AllreduceOptions& options) {
+  const double before = options.prescale_factor();
+  const double after = options.postscale_factor();
+  if (dtype == at::kBool && (before != 1.0 || after != 1.0))
+    refuse(call, "a bool tensor cannot be scaled");
+  if (is_integer(dtype) && !(std::isfinite(before) && std::isfinite(after))) {
+    refuse(call, std::string("a tensor of ") + c10::toString(dtype) + " cannot be scaled by " +
+                     std::to_string(std::isfinite(before) ? after : before) +
+                     "; give a finite factor");
+  }
 }
 
 void give_up(const Call& call, Descriptor meant, const std::string& why) {
@@ -217,7 +228,8 @@ std::shared_ptr<Operation> checked_reducescatter(const Call& call,
     shares.emplace_back(results.back(), part);
   }
   std::shared_ptr<Operation> operation = make_operation(call, works, std::move(descriptor));
-  operation->finish = [shares = std::move(shares)] {
+  operation->finish = [copy_back = std::move(operation->finish), shares = std::move(shares)] {
+    if (copy_back) copy_back();
     for (const auto& [result, part] : shares) result.copy_(part);
   };
   return operation;

@@ -49,6 +49,9 @@ void check_alive(const Session& session, const ProcessSet& set, const char* func
 // Those of the process set.
 UnnamedNames& unnamed_names(Session& session, const ProcessSet& set);
 
+// Refuses factors that the dtype cannot be scaled by.
+void check_scales(const Call& call, at::ScalarType dtype, const AllreduceOptions& options);
+
 // Tells the other ranks of the set that this one cannot take part in the call, and why, instead of
 // letting them wait. `meant` says which two ranks a send is between. Its name stays usable.
 void give_up(const Call& call, Descriptor meant, const std::string& why);

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/utils/grad_layout_contract.h>
 
 #include <algorithm>
 #include <map>
@@ -422,6 +423,11 @@ at::Tensor GradientReducer::State::reducible_gradient(Parameter& parameter) cons
   at::Tensor gradient = parameter.tensor.grad();
   if (!gradient.defined()) return gradient;
   gradient = in_layout(parameter, gradient);
+  // Autograd makes gradients that lie in memory like their parameter, so on all ranks alike. A
+  // gradient that the program has set may not.
+  if (!gradient.is_sparse() &&
+      !torch::autograd::utils::obeys_layout_contract(gradient, parameter.tensor))
+    gradient = torch::autograd::utils::clone_obey_contract(gradient.detach(), parameter.tensor);
   if (!gradient.is_same(parameter.tensor.grad())) parameter.tensor.mutable_grad() = gradient;
   if (shares_storage(parameter, gradient))
     return parameter.tensor.mutable_grad() = gradient.clone();

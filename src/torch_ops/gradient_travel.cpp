@@ -27,6 +27,13 @@ std::vector<std::int64_t> rows_of_nothing(const at::Tensor& parameter) {
   return shape;
 }
 
+// A gradient of zeros that lies in memory as autograd's would.
+at::Tensor zeros_for(const at::Tensor& parameter) {
+  const bool is_dense = parameter.is_non_overlapping_and_dense();
+  return at::zeros_like(parameter,
+                        is_dense ? at::MemoryFormat::Preserve : at::MemoryFormat::Contiguous);
+}
+
 bool is_wide(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble;
 }
@@ -138,9 +145,7 @@ std::vector<GradientReducer::State::Travelling> GradientReducer::State::gradient
       submit_sparse(unit, member, gradient);
       continue;
     }
-    const at::Tensor values = gradient.defined()
-                                  ? gradient
-                                  : at::zeros_like(parameter.tensor, at::MemoryFormat::Contiguous);
+    const at::Tensor values = gradient.defined() ? gradient : zeros_for(parameter.tensor);
     dense.push_back({member, values, {}, !gradient.defined()});
   }
   return dense;
@@ -198,7 +203,10 @@ void GradientReducer::State::compress(std::vector<Departure>& departures) const 
   std::vector<at::Tensor> to;
   count = 0;
   for (Travelling* one : wide) {
-    const at::Tensor cast = buffer.narrow(0, count, one->work.numel()).view(one->work.sizes());
+    const at::Tensor room_for_one = buffer.narrow(0, count, one->work.numel());
+    const at::Tensor cast = one->work.is_non_overlapping_and_dense()
+                                ? room_for_one.as_strided(one->work.sizes(), one->work.strides())
+                                : room_for_one.view(one->work.sizes());
     count += room(*one);
     if (one->work.is_cuda() && one->work.is_contiguous()) {
       one->cast = cast;

@@ -7,8 +7,31 @@
 #include "core/types.hpp"
 #include "kolo/error.h"
 #include "torch_ops/gradient_reducer.hpp"
+#include "torch_ops/tensor.hpp"
 
 namespace kolo::detail {
+namespace {
+
+// Refuses a parameter whose gradients cannot be reduced.
+void check_dtype(const DistributedOptimizerOptions& options, const at::Tensor& parameter,
+                 const std::string& name) {
+  if (!parameter.requires_grad()) return;
+  const auto refuse = [&](const std::string& why) {
+    throw InvalidArgumentError("DistributedOptimizer '" + options.name() + "': parameter '" + name +
+                               "' is of dtype " + c10::toString(parameter.scalar_type()) + ", " +
+                               why);
+  };
+  if (!dtype_sent(parameter.scalar_type())) {
+    refuse(
+        "which kolo cannot reduce; use float16, bfloat16, float32, float64, complex64 or "
+        "complex128, or requires_grad_(false)");
+  }
+  if (options.op() == ReduceOp::Adasum && parameter.is_complex())
+    refuse("but Adasum is for real numbers; use Average");
+}
+
+}  // namespace
+
 void check_options(const DistributedOptimizerOptions& options) {
   const auto refuse = [&](const std::string& why) {
     throw InvalidArgumentError("DistributedOptimizer '" + options.name() + "': " + why);
@@ -45,8 +68,9 @@ void GradientReducer::State::name_parameters(std::size_t first) {
                                  to_string(parameters[i].tensor.sizes().vec()) +
                                  ", is not in named_parameters; name all or none");
     }
-    parameters[i].name =
-        options.name() + ".gradient." + (has_name ? named->first : std::to_string(i));
+    const std::string name = has_name ? named->first : std::to_string(i);
+    check_dtype(options, parameters[i].tensor, name);
+    parameters[i].name = options.name() + ".gradient." + name;
   }
 }
 

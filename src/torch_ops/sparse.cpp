@@ -3,6 +3,7 @@
 #include "kolo/error.h"
 #include "kolo/operations.h"
 #include "torch_ops/call.hpp"
+#include "torch_ops/integers.hpp"
 
 namespace kolo {
 namespace {
@@ -18,24 +19,55 @@ void check_sparse(const Call& call, const at::Tensor& tensor, const AllreduceOpt
            ", for what is not there counts as 0; use Sum or Average, or tensor.to_dense()");
   }
   if (tensor.scalar_type() == at::kBool) refuse("a sparse bool tensor cannot be added up");
+  check_scales(call, tensor.scalar_type(), options);
 }
 
-// As a dense reduction does it: integers are rounded towards zero.
-at::Tensor scaled(const at::Tensor& values, double factor) {
-  if (factor == 1.0) return values;
-  if (values.is_floating_point() || values.is_complex()) return values * factor;
-  return (values.to(at::kDouble) * factor).trunc().to(values.scalar_type());
-}
+// How the values of sparse tensors are added up: what each rank sends of its own, and what the
+// result is made of, whose indices may meet on any number of ranks. As a dense reduction does it.
+class SparseSum {
+ public:
+  SparseSum(const Call& call, at::ScalarType dtype, const AllreduceOptions& options)
+      : dtype_(dtype),
+        averages_(options.op() == ReduceOp::Average),
+        scales_{options.prescale_factor(), options.postscale_factor(), call.size()} {}
+
+  at::Tensor to_send(const at::Tensor& values) const {
+    if (!is_integer(dtype_)) return scales_.prescale == 1.0 ? values : values * scales_.prescale;
+    return averages_ ? scales_.to_numbers(values) : scaled_integers(values, scales_.prescale);
+  }
+
+  // The 16-bit dtypes are added in float32, which is rounded once and does not overflow.
+  at::Tensor to_add(const at::Tensor& values) const {
+    return at::isReducedFloatingType(dtype_) ? values.to(at::kFloat) : values;
+  }
+
+  at::Tensor result(const at::Tensor& sums) const {
+    if (is_integer(dtype_)) {
+      return averages_ ? scales_.from_sums(sums, dtype_) : scaled_integers(sums, scales_.postscale);
+    }
+    const double factor = averages_ ? scales_.postscale / scales_.ranks : scales_.postscale;
+    return (factor == 1.0 ? sums : sums * factor).to(dtype_);
+  }
+
+ private:
+  const at::ScalarType dtype_;
+  const bool averages_;
+  const IntegerAverage scales_;
+};
 
 // What all ranks have, added up where indices meet.
-at::Tensor combine(const Gathered& gathered, const std::vector<std::int64_t>& size, double factor) {
+at::Tensor combine(const Gathered& gathered, const std::vector<std::int64_t>& size,
+                   const SparseSum& sum) {
   for (const at::Tensor& tensor : gathered.tensors) use_on_device(tensor);
   const at::Tensor indices = gathered.tensors[0].t();
-  const at::Tensor& values = gathered.tensors[1];
-  const at::Tensor sum =
-      at::sparse_coo_tensor(indices, values, size, values.options().layout(at::kSparse)).coalesce();
-  return at::sparse_coo_tensor(sum.indices(), scaled(sum.values(), factor), size,
-                               values.options().layout(at::kSparse))
+  const at::Tensor values = sum.to_add(gathered.tensors[1]);
+  std::vector<std::int64_t> sums_size(size.begin(), size.begin() + indices.size(0));
+  sums_size.insert(sums_size.end(), values.sizes().begin() + 1, values.sizes().end());
+  const at::Tensor sums =
+      at::sparse_coo_tensor(indices, values, sums_size, values.options().layout(at::kSparse))
+          .coalesce();
+  const at::Tensor results = sum.result(sums.values());
+  return at::sparse_coo_tensor(sums.indices(), results, size, results.options().layout(at::kSparse))
       ._coalesced_(true);
 }
 
@@ -54,18 +86,18 @@ Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& 
     return tensor.detach().coalesce();
   });
   const auto gathered = std::make_shared<Gathered>();
-  std::shared_ptr<Operation> operation = make_allgather(
-      call, {mine.indices().t().contiguous(), scaled(mine.values(), options.prescale_factor())},
-      gathered);
-  operation->descriptor.content = "a sparse tensor of size " + to_string(mine.sizes().vec());
+  const SparseSum sum(call, mine.scalar_type(), options);
+  std::shared_ptr<Operation> operation =
+      make_allgather(call, {mine.indices().t().contiguous(), sum.to_send(mine.values())}, gathered);
+  operation->descriptor.content = "a sparse tensor of " +
+                                  std::string(c10::toString(mine.scalar_type())) + " and size " +
+                                  to_string(mine.sizes().vec());
   operation->descriptor.op = options.op();
   operation->descriptor.prescale = options.prescale_factor();
   operation->descriptor.postscale = options.postscale_factor();
-  double factor = options.postscale_factor();
-  if (options.op() == ReduceOp::Average) factor /= call.size();
   return handle_of<at::Tensor>(
       submit(call.session, std::move(operation)),
-      [gathered, size = mine.sizes().vec(), factor] { return combine(*gathered, size, factor); });
+      [gathered, size = mine.sizes().vec(), sum] { return combine(*gathered, size, sum); });
 }
 
 }  // namespace kolo

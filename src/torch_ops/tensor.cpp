@@ -3,12 +3,15 @@
 #include <ATen/ATen.h>
 #include <ATen/MemoryOverlap.h>
 
+#include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "collectives/nccl/nccl.hpp"
 #include "kolo/error.h"
 #include "torch_ops/call.hpp"
+#include "torch_ops/integers.hpp"
 
 namespace kolo {
 namespace {
@@ -19,52 +22,44 @@ namespace {
   throw InvalidArgumentError(which + argument.call.what() + ": " + why);
 }
 
-DType dtype_of(const Argument& argument, at::ScalarType type) {
-  switch (type) {
-    case at::kByte:
-      return DType::kUint8;
-    case at::kChar:
-      return DType::kInt8;
-    case at::kShort:
-      return DType::kInt16;
-    case at::kInt:
-      return DType::kInt32;
-    case at::kLong:
-      return DType::kInt64;
-    case at::kHalf:
-      return DType::kFloat16;
-    case at::kBFloat16:
-      return DType::kBfloat16;
-    case at::kFloat:
-    case at::kComplexFloat:
-      return DType::kFloat32;
-    case at::kDouble:
-    case at::kComplexDouble:
-      return DType::kFloat64;
-    case at::kBool:
-      return DType::kBool;
-    default:
-      break;
-  }
+DType checked_dtype(const Argument& argument, at::ScalarType type) {
+  if (const std::optional<DType> dtype = dtype_sent(type)) return *dtype;
   refuse(argument,
          std::string("dtype ") + c10::toString(type) +
-             " is not supported; convert the tensor to another floating-point, complex or integer "
-             "dtype");
+             " is not supported; convert the tensor to another floating-point, complex or "
+             "integer dtype");
 }
 
-// A complex number travels as two real ones, its parts: in the last dimension of the shape that
-// other ranks get to know.
+// "int32", or as LibTorch calls it.
+std::string name_of(at::ScalarType type) {
+  if (type == at::kComplexFloat) return "complex64";
+  if (type == at::kComplexDouble) return "complex128";
+  return name_of(*dtype_sent(type));
+}
+
+// A spec may be one that has been used before.
 void describe(const Argument& argument, const at::Tensor& tensor, at::IntArrayRef shape,
-              Descriptor& descriptor, TensorSpec& spec) {
-  spec.dtype = dtype_of(argument, tensor.scalar_type());
+              TensorSpec& spec) {
+  spec.dtype = checked_dtype(argument, tensor.scalar_type());
   spec.shape.assign(shape.begin(), shape.end());
+  spec.name.clear();
+  spec.element.clear();
+  spec.order.clear();
   if (!tensor.is_complex()) return;
-  spec.shape.push_back(2);
-  // No rank may take them for a real tensor of that shape.
-  descriptor.content += descriptor.content.empty() ? "complex tensors (real and imaginary parts in "
-                                                     "the last dimension): number "
-                                                   : ", ";
-  descriptor.content += std::to_string(argument.index);
+  spec.shape.push_back(2);  // real and imaginary part
+  spec.element = name_of(tensor.scalar_type());
+}
+
+// The dimensions of a dense tensor in the order in which they lie in memory. Those with one element
+// are left out, because their strides mean nothing.
+std::vector<std::int64_t> order_in_memory(const at::Tensor& tensor) {
+  std::vector<std::int64_t> order;
+  for (std::int64_t i = 0; i < tensor.dim(); ++i) {
+    if (tensor.size(i) != 1) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(),
+            [&](std::int64_t a, std::int64_t b) { return tensor.stride(a) > tensor.stride(b); });
+  return order;
 }
 
 class Kept final : public Holder {
@@ -75,13 +70,19 @@ class Kept final : public Holder {
   }
   void let_go_behind_results() override {
     for (const at::Tensor& work : works) use_on_device(work);
-    for (const auto& [to, from] : copy_back) use_on_device(to), use_on_device(from);
+    for (const Copy& copy : copy_back) use_on_device(copy.to), use_on_device(copy.from);
     let_go();
   }
 
+  struct Copy {
+    at::Tensor to;
+    at::Tensor from;  // of `average`: its sums
+    std::optional<IntegerAverage> average = std::nullopt;
+  };
+
   // The tensors themselves: whoever asks whether a gradient shares its storage finds no other.
   c10::SmallVector<at::Tensor, 1> works;
-  std::vector<std::pair<at::Tensor, at::Tensor>> copy_back;  // to, from
+  std::vector<Copy> copy_back;
 };
 
 // Empty; that of the operation's last use, if it had one.
@@ -93,15 +94,47 @@ Kept& kept_by(Operation& operation) {
   return kept;
 }
 
-// The tensor, or a contiguous copy without history, so that writing does not meet autograd's
-// checks. Of a view that LibTorch negates or conjugates when it is read, as imag(conj(z)), a copy,
-// too.
-at::Tensor to_work_on(const at::Tensor& tensor, Kept& kept) {
-  if (tensor.is_contiguous() && !tensor.is_neg() && !tensor.is_conj()) return tensor;
+// Whether the tensor's memory holds its values as they are, one after the other. A view that
+// LibTorch negates or conjugates when it is read, such as imag(conj(z)), holds others.
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.is_non_overlapping_and_dense() && !tensor.is_neg() && !tensor.is_conj();
+}
+
+// Copies are without history, so that writing does not meet autograd's checks.
+at::Tensor contiguous_copy(const at::Tensor& tensor, Kept& kept) {
   const at::Tensor target = tensor.detach();
   at::Tensor work = target.resolve_conj().resolve_neg().contiguous();
-  kept.copy_back.emplace_back(target, work);
+  kept.copy_back.push_back({target, work});
   return work;
+}
+
+at::Tensor numbers_to_average(const Argument& argument, const at::Tensor& tensor,
+                              const Descriptor& descriptor, Kept& kept) {
+  const IntegerAverage average{descriptor.prescale, descriptor.postscale, argument.call.size()};
+  const at::Tensor target = tensor.detach();
+  at::Tensor work = average.to_numbers(target);
+  kept.copy_back.push_back({target, work, average});
+  return work;
+}
+
+// The memory that the operation works on: the tensor's own, or a copy's. Fills `spec`.
+at::Tensor to_work_on(const Argument& argument, const at::Tensor& tensor,
+                      const Descriptor& descriptor, TensorSpec& spec, Kept& kept) {
+  if (descriptor.op == ReduceOp::Average && is_integer(tensor.scalar_type())) {
+    const at::Tensor work = numbers_to_average(argument, tensor, descriptor, kept);
+    describe(argument, work, work.sizes(), spec);
+    spec.element = name_of(tensor.scalar_type());
+    return work;
+  }
+  describe(argument, tensor, tensor.sizes(), spec);
+  if (is_plain(tensor)) {
+    if (tensor.is_contiguous()) return tensor;
+    if (descriptor.kind == OpKind::kAllreduce) {
+      spec.order = order_in_memory(tensor);
+      return tensor;
+    }
+  }
+  return contiguous_copy(tensor, kept);
 }
 
 // All are on one device, if any of them is on one. When all that prepares them has been put on this
@@ -126,6 +159,35 @@ void check_same_device(const Call& call, at::TensorList tensors) {
 
 }  // namespace
 
+std::optional<DType> dtype_sent(at::ScalarType type) {
+  switch (type) {
+    case at::kByte:
+      return DType::kUint8;
+    case at::kChar:
+      return DType::kInt8;
+    case at::kShort:
+      return DType::kInt16;
+    case at::kInt:
+      return DType::kInt32;
+    case at::kLong:
+      return DType::kInt64;
+    case at::kHalf:
+      return DType::kFloat16;
+    case at::kBFloat16:
+      return DType::kBfloat16;
+    case at::kFloat:
+    case at::kComplexFloat:
+      return DType::kFloat32;
+    case at::kDouble:
+    case at::kComplexDouble:
+      return DType::kFloat64;
+    case at::kBool:
+      return DType::kBool;
+    default:
+      return std::nullopt;
+  }
+}
+
 std::shared_ptr<Operation> operation_of(const Call& call) {
   std::shared_ptr<Operation> operation = Operation::make();
   operation->name = call.name;
@@ -146,6 +208,7 @@ void check(const Argument& argument, const at::Tensor& tensor) {
   const Status cuda = tensor.is_cpu() ? Status::ok() : nccl::available();
   if (!cuda.is_ok())
     refuse(argument, "the tensor is on " + tensor.device().str() + ", but " + cuda.message());
+  checked_dtype(argument, tensor.scalar_type());
 }
 
 std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tensors,
@@ -163,21 +226,22 @@ std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tenso
              "elements of the tensor share memory (expand()), so it cannot be written in place; "
              "use tensor.contiguous()");
     }
-    TensorSpec& spec = descriptor.tensors[i];
-    describe(here, tensor, tensor.sizes(), descriptor, spec);
-    spec.name.clear();
   }
   check_same_device(call, tensors);
   Kept& kept = kept_by(*operation);
-  for (const at::Tensor& tensor : tensors) {
-    const at::Tensor work = to_work_on(tensor, kept);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Argument here{call, i, tensors.size()};
+    const at::Tensor work = to_work_on(here, tensors[i], descriptor, descriptor.tensors[i], kept);
     operation->tensors.push_back({work.data_ptr(), 0});
     kept.works.push_back(work);
   }
   operation->descriptor = std::move(descriptor);
   if (!kept.copy_back.empty()) {
     operation->finish = [&kept] {
-      for (const auto& [to, from] : kept.copy_back) to.copy_(from);
+      for (const Kept::Copy& copy : kept.copy_back) {
+        copy.to.copy_(copy.average ? copy.average->from_sums(copy.from, copy.to.scalar_type())
+                                   : copy.from);
+      }
     };
   }
   note_device(call, tensors, *operation);
@@ -203,7 +267,7 @@ std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::T
     if (tensors[i].dim() == 0) {
       refuse(here, "the tensor has no dimension 0 to gather along; use tensor.reshape({1})");
     }
-    describe(here, tensors[i], tensors[i].sizes().slice(1), operation->descriptor,
+    describe(here, tensors[i], tensors[i].sizes().slice(1),
              operation->descriptor.tensors.emplace_back());
     const at::Tensor work = tensors[i].detach().resolve_conj().resolve_neg().contiguous();
     operation->tensors.push_back({work.data_ptr(), work.size(0)});

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,12 +21,17 @@ struct Argument {
   std::size_t of = 1;     // so many
 };
 
+// The dtype by which a tensor's values are sent, or nothing where kolo cannot send them. A complex
+// number is sent as two real ones.
+std::optional<DType> dtype_sent(at::ScalarType type);
+
 // The call's operation, with nothing to do yet.
 std::shared_ptr<Operation> operation_of(const Call& call);
 
-// Makes the operation that works on `tensors` in place; descriptor.tensors is filled in. Where a
-// tensor is not contiguous the engine works on a copy, which is copied back at the end. Throws
-// InvalidArgumentError, naming the call, for tensors that kolo cannot take.
+// Makes the operation that works on `tensors` in place; descriptor.tensors is filled in. An
+// allreduce works on any dense tensor where it lies. Otherwise, and for averages of integers, the
+// engine works on a copy, which is copied back at the end. Throws InvalidArgumentError, naming the
+// call, for tensors that kolo cannot take.
 std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tensors,
                                           Descriptor descriptor);
 

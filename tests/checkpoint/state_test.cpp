@@ -1,4 +1,6 @@
 // What can be saved, and that it comes back.
+#include <torch/csrc/jit/api/module.h>
+
 #include <filesystem>
 
 #include "checkpoint/trained.hpp"
@@ -296,6 +298,31 @@ TEST_F(CheckpointState, NewestIsTakenOldOnesGo) {
   ASSERT_TRUE(older);
   EXPECT_EQ(older->step, 3);
   EXPECT_EQ(number, 3);
+}
+
+using ModuleForms = WithKolo;
+
+// Saved by one of its forms, a module is restored by any other.
+TEST_F(ModuleForms, ModulesAreTakenInEveryForm) {
+  const SharedFolder folder;
+  torch::nn::Linear net(2, 3);
+  const std::shared_ptr<torch::nn::LinearImpl> pointer = torch::nn::Linear(2, 3).ptr();
+  torch::jit::Module script("net");
+  script.register_parameter("weight", torch::zeros({3, 2}), false);
+  script.register_buffer("bias", torch::zeros({3}));
+  Checkpoint(folder.path()).add("net", net).save(1);
+  Checkpoint(folder.path()).add("net", pointer).restore();
+  EXPECT_TRUE(pointer->weight.equal(net->weight)) << "on every rank rank 0's, also here";
+  Checkpoint(folder.path()).add("net", script).restore();
+  EXPECT_TRUE(script.attr("weight").toTensor().equal(pointer->weight));
+  EXPECT_TRUE(script.attr("bias").toTensor().equal(pointer->bias));
+  script.attr("bias").toTensor().fill_(7);
+  Checkpoint(folder.path()).add("net", script).save(2);
+  Checkpoint(folder.path()).add("net", *net).restore();
+  EXPECT_TRUE(net->bias.equal(torch::full({3}, 7.0F)));
+  std::shared_ptr<torch::nn::LinearImpl> none;
+  Checkpoint checkpoint(folder.path());
+  EXPECT_THROW(checkpoint.add("net", none), InvalidArgumentError);
 }
 
 }  // namespace

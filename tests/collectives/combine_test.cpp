@@ -90,7 +90,6 @@ void expect_integers(const std::vector<Bytes>& sources, std::size_t i, const Red
   Bytes sum = element(0);
   for (std::size_t s = 1; s < sources.size(); ++s)
     reduce_integers(sum.data(), element(s).data(), 1, dtype, reduction.op);
-  divide(sum.data(), 1, dtype, reduction.divisor);
   scale(sum.data(), 1, dtype, reduction.postscale);
   ASSERT_EQ(std::memcmp(result, sum.data(), width), 0) << "element " << i;
 }

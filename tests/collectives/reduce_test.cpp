@@ -136,18 +136,6 @@ TEST(Reduce, HalvesAreComputedInFloat32) {
             3.0F);
 }
 
-TEST(Divide, IntegersExactlyTowardsZero) {
-  for (std::int64_t n = 1; n < 200; ++n) {
-    std::vector<std::int32_t> values;
-    for (std::int32_t k = -20; k <= 20; ++k) values.push_back(k * static_cast<std::int32_t>(n));
-    divide(values.data(), values.size(), DType::kInt32, n);
-    for (std::int32_t k = -20; k <= 20; ++k) EXPECT_EQ(values[k + 20], k) << "divisor " << n;
-  }
-  std::vector<std::int8_t> odd = {7, -7};
-  divide(odd.data(), odd.size(), DType::kInt8, 2);
-  EXPECT_EQ(odd, (std::vector<std::int8_t>{3, -3}));
-}
-
 TEST(Scale, IntegersAreClampedAndTruncated) {
   std::vector<std::int8_t> values = {100, -100, 3, -3};
   scale(values.data(), values.size(), DType::kInt8, 1.5);

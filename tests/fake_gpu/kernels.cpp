@@ -56,10 +56,6 @@ T argument(void** arguments, int index) {
 
 using Task = std::function<void()>;
 
-template <typename T>
-Task divide_task(const MoveTable& table, std::int64_t divisor, dim3 grid, dim3 block) {
-  return [=] { run([&](Place place) { divide_elements<T>(table, divisor, place); }, grid, block); };
-}
 template <typename From, typename To>
 Task convert_task(const MoveTable& table, double factor, dim3 grid, dim3 block) {
   return [=] {
@@ -104,14 +100,6 @@ Task task_of(const std::string& name, void** arguments, dim3 grid, dim3 block) {
   if (is("convert_kernel")) {
     const Convert task = convert_task_of(name.substr(types, name.find('>') + 1 - types));
     return task(table, argument<double>(arguments, 1), grid, block);
-  }
-  if (is("divide_kernel")) {
-    const auto divisor = argument<std::int64_t>(arguments, 1);
-    if (is("<unsigned char>")) return divide_task<std::uint8_t>(table, divisor, grid, block);
-    if (is("<signed char>")) return divide_task<std::int8_t>(table, divisor, grid, block);
-    if (is("<short>")) return divide_task<std::int16_t>(table, divisor, grid, block);
-    if (is("<int>")) return divide_task<std::int32_t>(table, divisor, grid, block);
-    if (is("<long>")) return divide_task<std::int64_t>(table, divisor, grid, block);
   }
   throw std::runtime_error("fake GPU: does not know the kernel " + name);
 }

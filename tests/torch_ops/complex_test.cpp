@@ -65,6 +65,15 @@ TEST_P(Complex, OtherOperations) {
   EXPECT_TRUE(sparse_allreduce(sparse).to_dense()[1].allclose(sum({1})[0] / size()));
 }
 
+TEST_P(Complex, Autograd) {
+  const at::Tensor x = values(rank(), {3}).requires_grad_();
+  const at::Tensor weights = values(rank() + 1, {3});
+  torch::real(allreduce(x, ReduceOp::Sum) * weights).sum().backward();
+  at::Tensor all_weights = torch::zeros({3}, GetParam());
+  for (int r = 0; r < size(); ++r) all_weights += values(r + 1, {3});
+  EXPECT_TRUE(x.grad().allclose(all_weights.conj()));
+}
+
 TEST_P(Complex, Gradients) {
   const at::Tensor p = torch::zeros({3}, GetParam()).requires_grad_();
   const at::Tensor large = torch::zeros({50000}, GetParam()).requires_grad_();
@@ -89,7 +98,8 @@ TEST_P(Complex, Disagreement) {
   const at::Tensor complex = values(rank(), {3});
   const at::Tensor pairs = at::view_as_real(complex);
   EXPECT_THAT(message_of<MismatchError>([&] { allreduce(rank() == 0 ? complex : pairs, "pairs"); }),
-              HasSubstr("complex"));
+              HasSubstr(std::string("dtype: ") +
+                        (GetParam() == torch::kComplexFloat ? "complex64" : "complex128")));
   EXPECT_TRUE(allreduce(complex, ReduceOp::Sum).allclose(sum({3})));
 }
 

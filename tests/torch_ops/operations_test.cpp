@@ -118,10 +118,33 @@ TEST_F(Operations, StridesAreKept) {
   allreduce_(channels_last, ReduceOp::Sum);
   EXPECT_EQ(channels_last.strides().vec(), strides);
   EXPECT_TRUE(channels_last.equal(sum_of_all({2, 3, 4, 5}, at::kFloat)));
-  // Ranks may have different strides of the same shape.
+}
+
+// A result of its own may come of tensors whose strides differ; in place a dense tensor is reduced
+// where it lies.
+TEST_F(Operations, StridesThatDifferBetweenRanks) {
   at::Tensor mixed = mine({6, 4}, at::kFloat);
   if (rank() % 2 == 1) mixed = mixed.t().contiguous().t();
-  EXPECT_TRUE(allreduce_(mixed, ReduceOp::Sum).equal(sum_of_all({6, 4}, at::kFloat)));
+  EXPECT_TRUE(allreduce(mixed, ReduceOp::Sum).equal(sum_of_all({6, 4}, at::kFloat)));
+  if (size() > 1) {
+    EXPECT_THAT(message_of<MismatchError>([&] { allreduce_(mixed, ReduceOp::Sum); }),
+                HasSubstr("memory: contiguous on rank"));
+  }
+  const at::Tensor from = mine({6, 4}, at::kFloat);
+  at::Tensor everywhere = broadcast(from, 0);
+  broadcast_(mixed, 0);
+  EXPECT_TRUE(mixed.equal(everywhere));
+}
+
+TEST_F(Operations, DenseTensorsAreReducedWhereTheyLie) {
+  const at::Tensor tensor = at::empty_strided({1 << 16, 16, 2, 2}, {64, 1, 32, 16});
+  const std::size_t bytes = tensor.nbytes();
+  tensor.fill_(rank() + 1);
+  const std::size_t before = arena_statistics().peak;
+  allreduce_(tensor);
+  grouped_allreduce_({tensor, at::ones({3, 2}).t()});
+  EXPECT_LT(arena_statistics().peak, before + bytes / 2) << "there was no copy";
+  EXPECT_TRUE(tensor.equal(at::full_like(tensor, (size() + 1) / 2.0)));
 }
 
 TEST_F(Operations, AsyncInAnyOrder) {

@@ -306,10 +306,11 @@ TEST_F(Optimizer, WithoutItParametersAreFreeAgain) {
 // same.
 TEST_F(Optimizer, AGradientThatCannotBeReducedLeavesNoOtherInFlight) {
   const at::Tensor first = parameter();
-  const at::Tensor odd = torch::zeros({3}, torch::kComplexHalf).requires_grad_();
+  const at::Tensor odd = torch::zeros({3}, torch::kComplexHalf);
   const at::Tensor last = parameter();
   DistributedSgd optimizer(std::vector<at::Tensor>{first, odd, last},
                            torch::optim::SGDOptions(1.0));
+  odd.set_requires_grad(true);
   odd.mutable_grad() = torch::ones({3}, torch::kComplexHalf);
   last.mutable_grad() = torch::full({3}, static_cast<float>(rank() + 1));
   EXPECT_THAT(message_of<InvalidArgumentError>([&] { (first.sum() * (rank() + 1)).backward(); }),
@@ -319,6 +320,63 @@ TEST_F(Optimizer, AGradientThatCannotBeReducedLeavesNoOtherInFlight) {
   odd.set_requires_grad(false);
   optimizer.zero_grad();
   (first.sum() + last.sum()).backward();
+  optimizer.step();
+}
+
+TEST_F(Optimizer, RefusesDtypesThatCannotBeReduced) {
+  const auto refused = [](at::ScalarType dtype, ReduceOp op) {
+    return message_of<InvalidArgumentError>([&] {
+      const std::vector<at::Tensor> parameters = {parameter(),
+                                                  torch::zeros({3}, dtype).requires_grad_()};
+      DistributedSgd(parameters, torch::optim::SGDOptions(1.0),
+                     DistributedOptimizerOptions().op(op).named_parameters(
+                         {{"first", parameters[0]}, {"odd", parameters[1]}}));
+    });
+  };
+  EXPECT_THAT(refused(torch::kComplexHalf, ReduceOp::Average),
+              HasSubstr("parameter 'odd' is of dtype ComplexHalf, which kolo cannot reduce"));
+  EXPECT_THAT(refused(torch::kComplexFloat, ReduceOp::Adasum), HasSubstr("parameter 'odd'"));
+}
+
+// The gradients of a channels_last parameter, of ranks that have one, have none, or have set one
+// with other strides.
+TEST_F(Optimizer, GradientsLieInMemoryLikeTheirParameters) {
+  for (const Compression compression : {Compression::None, Compression::Fp16}) {
+    const at::Tensor p =
+        torch::zeros({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
+    const at::Tensor other = parameter();
+    DistributedSgd optimizer(std::vector<at::Tensor>{p, other}, torch::optim::SGDOptions(1.0),
+                             DistributedOptimizerOptions().compression(compression));
+    const at::Tensor weights = torch::arange(120, torch::kFloat).reshape({2, 3, 4, 5});
+    for (int step = 0; step < 3; ++step) {
+      optimizer.zero_grad();
+      const at::Tensor loss = other.sum();
+      if (rank() == 1) {
+        p.mutable_grad() = weights.clone();
+        loss.backward();
+      } else if (rank() == 2) {
+        loss.backward();
+      } else {
+        (loss + (p * weights).sum()).backward();
+      }
+      const int with_gradient = size() - (size() > 2 ? 1 : 0);
+      EXPECT_TRUE(p.grad().allclose(weights * with_gradient / size(), 1e-3)) << "step " << step;
+      EXPECT_EQ(p.grad().strides(), p.strides());
+      optimizer.step();
+    }
+  }
+}
+
+TEST_F(Optimizer, ChannelsLastGradientsAreReducedWhereTheyLie) {
+  const at::Tensor p = torch::zeros({1 << 16, 16, 2, 2});
+  const at::Tensor channels_last = p.as_strided(p.sizes(), {64, 1, 32, 16}).requires_grad_();
+  DistributedSgd optimizer(std::vector<at::Tensor>{channels_last}, torch::optim::SGDOptions(0.1));
+  channels_last.mutable_grad() = torch::empty_strided(p.sizes(), {64, 1, 32, 16});
+  channels_last.grad().fill_(rank() + 1);
+  const std::size_t before = arena_statistics().peak;
+  optimizer.synchronize();
+  EXPECT_LT(arena_statistics().peak, before + p.nbytes() / 2) << "there was no copy";
+  EXPECT_TRUE(channels_last.grad().equal(torch::full(p.sizes(), mean_of_ranks())));
   optimizer.step();
 }
 

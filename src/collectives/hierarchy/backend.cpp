@@ -79,10 +79,8 @@ class HierarchicalAllreduce final : public Work {
         ++crossed_;
         return Progress::kAdvanced;
       }
-      Reduction reduction = reduction_;
-      reduction.prescale = 1.0;
-      cross_ =
-          levels_.cross->allreduce(turn_, at(crossed_) + slices[mine] * element_, count, reduction);
+      cross_ = levels_.cross->allreduce(turn_, at(crossed_) + slices[mine] * element_, count,
+                                        reduction_);
       status = cross_->start();
       if (!status.is_ok()) return Progress::kFailed;
     }
@@ -169,6 +167,9 @@ class HierarchicalBackend final : public Backend {
                                   const Reduction& reduction) override {
     if (reduction.op == ReduceOp::Adasum) return messages_->allreduce(turn, data, count, reduction);
     return make_hierarchical_allreduce(levels_, turn, data, count, reduction);
+  }
+  Scaling scaling_of(OpKind kind, const Reduction& reduction) const override {
+    return messages_->scaling_of(kind, reduction);
   }
   const Levels* levels() const override { return &levels_; }
   std::unique_ptr<Work> broadcast(Turn turn, void* data, std::size_t bytes, int root) override {

@@ -18,6 +18,9 @@ class MessageBackend final : public Backend {
                                   const Reduction& reduction) override {
     return make_allreduce(transport_, tag(turn), data, count, reduction, tuning_);
   }
+  Scaling scaling_of(OpKind /*kind*/, const Reduction& reduction) const override {
+    return scaled_for_partial_sums(reduction, size());
+  }
   std::unique_ptr<Work> broadcast(Turn turn, void* data, std::size_t bytes, int root) override {
     return make_broadcast(transport_, tag(turn), data, bytes, root,
                           piece_bytes(bytes, tuning_.chunk_bytes));

@@ -222,11 +222,15 @@ class NcclBackend final : public DeviceBackend {
         Enqueue::Call{});
   }
 
-  // NCCL itself would average with 1 / size in the values' dtype, of a half type wrong by up to
-  // 0.4 % for all alike, and not over NVLS or CollNet, which only add.
-  double factor_before(OpKind kind, const Reduction& reduction) const override {
-    const bool averages = reduction.op == ReduceOp::Average && is_floating(reduction.dtype);
-    return averages && size() > 1 && is_nccl_alone(kind, reduction.op) ? 1.0 / size() : 1.0;
+  // An average is divided before. NCCL's own average multiplies by 1 / size in the values' dtype,
+  // which is off by up to 0.4 % in a half type, and does not use NVLS or CollNet, which only add.
+  Scaling scaling_of(OpKind kind, const Reduction& reduction) const override {
+    if (is_over_host(kind, reduction.op)) return scaled_before(host_.scaling_of(kind, reduction));
+    if (!is_nccl_alone(kind, reduction.op)) return scaled_for_partial_sums(reduction, size());
+    Scaling scaling = scaled_before(reduction);
+    scaling.before /= static_cast<double>(reduction.divisor);
+    scaling.reduction.divisor = 1;
+    return scaling;
   }
 
   bool starts_together(OpKind kind, ReduceOp op) const override { return is_nccl_alone(kind, op); }
@@ -366,11 +370,6 @@ class NcclBackend final : public DeviceBackend {
 
   // After NCCL: what it has not done itself.
   Status scale_result(void* data, std::size_t count, const Reduction& reduction) const {
-    const bool divides = reduction.divisor != 1 && !is_floating(reduction.dtype);
-    if (divides && reduction.dtype != DType::kBool) {
-      Status status = enqueue_division(data, count, reduction.dtype, reduction.divisor, stream());
-      if (!status.is_ok()) return status;
-    }
     if (reduction.postscale == 1.0 || reduction.dtype == DType::kBool) return Status::ok();
     auto* const bytes = static_cast<std::byte*>(data);
     const Transfer in_place{bytes, bytes, count};

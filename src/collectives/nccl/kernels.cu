@@ -24,11 +24,6 @@ __global__ void convert_kernel(const __grid_constant__ MoveTable table, double f
   convert_elements<From, To>(table, factor, here());
 }
 
-template <typename T>
-__global__ void divide_kernel(const __grid_constant__ MoveTable table, std::int64_t divisor) {
-  divide_elements<T>(table, divisor, here());
-}
-
 // <<<>>> tells of an error through cudaGetLastError(), which may have one of somebody else's call.
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), unsigned blocks, cudaStream_t stream,
@@ -92,11 +87,6 @@ ConvertKernel convert_kernel_of(DType from, DType to) {
 Status load_kernels() {
   cudaError_t code = load(&move_kernel);
   for (int from = 0; from < kDTypeCount; ++from) {
-    visit<__half, __nv_bfloat16>(static_cast<DType>(from), [&](auto type) {
-      if constexpr (std::is_integral_v<decltype(type)>) {
-        if (code == cudaSuccess) code = load(&divide_kernel<decltype(type)>);
-      }
-    });
     for (int to = 0; to < kDTypeCount; ++to) {
       const ConvertKernel kernel =
           convert_kernel_of(static_cast<DType>(from), static_cast<DType>(to));
@@ -120,20 +110,6 @@ Status enqueue_conversion(const std::vector<Transfer>& transfers, DType from, DT
     return Status::internal(std::string("no kernel makes ") + name_of(to) + " of " + name_of(from));
   return in_tables(transfers, 1, kElementsABlock, {}, [&](const MoveTable& table) {
     return launch(kernel, table.blocks, stream, table, factor);
-  });
-}
-
-Status enqueue_division(void* data, std::size_t count, DType dtype, std::int64_t divisor,
-                        cudaStream_t stream) {
-  auto* const bytes = static_cast<std::byte*>(data);
-  const Transfer all{bytes, bytes, count};
-  return in_tables({all}, 1, kElementsABlock, {}, [&](const MoveTable& table) {
-    cudaError_t code = cudaErrorInvalidValue;
-    visit<__half, __nv_bfloat16>(dtype, [&](auto type) {
-      if constexpr (std::is_integral_v<decltype(type)>)
-        code = launch(&divide_kernel<decltype(type)>, table.blocks, stream, table, divisor);
-    });
-    return code;
   });
 }
 

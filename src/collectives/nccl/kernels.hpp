@@ -36,8 +36,5 @@ Status enqueue_moves(const std::vector<Transfer>& transfers, DType dtype, const 
 // are. None without a source.
 Status enqueue_conversion(const std::vector<Transfer>& transfers, DType from, DType to,
                           double factor, cudaStream_t stream);
-// In place. As kolo::divide(), of integers.
-Status enqueue_division(void* data, std::size_t count, DType dtype, std::int64_t divisor,
-                        cudaStream_t stream);
 
 }  // namespace kolo::nccl

@@ -205,15 +205,4 @@ KOLO_HOST_DEVICE inline void convert_elements(const MoveTable& table, double fac
     to[i] = converted<To>(from[i], factor);
 }
 
-// Integers, divided and rounded towards zero.
-template <typename T>
-KOLO_HOST_DEVICE inline void divide_elements(const MoveTable& table, std::int64_t divisor,
-                                             Place place) {
-  const Move& move = move_of(table, place.block);
-  const Range range = range_of(move, place.block, kElementsABlock);
-  T* const to = reinterpret_cast<T*>(move.to);
-  for (std::size_t i = range.begin + place.thread; i < range.end; i += place.threads)
-    to[i] = static_cast<T>(static_cast<std::int64_t>(to[i]) / divisor);
-}
-
 }  // namespace kolo::nccl

@@ -39,8 +39,7 @@ inline ncclDataType_t type_of(DType dtype) {
   return ncclUint8;
 }
 
-// For an average floating-point values are divided before, integers afterwards, rounding towards
-// zero. A bool is 0 or 1.
+// An average is divided before. A bool is 0 or 1.
 inline ncclRedOp_t operator_of(const Reduction& reduction) {
   switch (reduction.op) {
     case ReduceOp::Min:

@@ -320,12 +320,10 @@ namespace {
 
 HWY_EXPORT(combine_in_vectors);
 
-// Products of integers, and integers that are scaled or divided, are rare: they take the scalar
-// way.
+// Products of integers, and integers that are scaled, are rare: they take the scalar way.
 bool suits_vectors(const Reduction& reduction) {
   if (is_floating(reduction.dtype)) return true;
-  const bool scaled =
-      reduction.prescale != 1.0 || reduction.divisor != 1 || reduction.postscale != 1.0;
+  const bool scaled = reduction.prescale != 1.0 || reduction.postscale != 1.0;
   return reduction.op != ReduceOp::Product && !scaled;
 }
 
@@ -349,7 +347,6 @@ void combine_in_blocks(std::span<const void* const> sources,
       take(sources[s], value);
       reduce_integers(result.data(), value.data(), n, dtype, reduction.op);
     }
-    divide(result.data(), n, dtype, reduction.divisor);
     scale(result.data(), n, dtype, reduction.postscale);
     for (const Destination& destination : destinations)
       std::memcpy(static_cast<std::byte*>(destination.data) + i * width, result.data(), n * width);

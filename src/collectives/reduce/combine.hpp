@@ -12,7 +12,7 @@
 namespace kolo {
 
 // result = op over all of (value * prescale), / divisor, * postscale. Average adds; the division is
-// divisor's.
+// divisor's. Integers are not divided: their divisor is 1.
 struct Reduction {
   DType dtype = DType::kFloat32;
   ReduceOp op = ReduceOp::Sum;  // combine() knows all but Adasum
@@ -36,8 +36,7 @@ struct Destination {
 // payload):
 //  - floating point: prescale, sum and so on in float32 (float64 for float64), rounded to nearest
 //    even once, at the end. Min and Max give NaN where any source has NaN.
-//  - integers: sums and products wrap around. prescale and postscale as scale() does, divisor as
-//    divide().
+//  - integers: sums and products wrap around. prescale and postscale as scale() does.
 //  - bool: Min and Product are "and", Max is "or"; neither is scaled nor divided.
 void combine(std::span<const void* const> sources, std::span<const Destination> destinations,
              std::size_t count, const Reduction& reduction);

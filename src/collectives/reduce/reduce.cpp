@@ -135,20 +135,6 @@ void scale_loop(void* values, std::size_t count, double factor) {
   }
 }
 
-template <typename T>
-void divide_loop(void* values, std::size_t count, std::int64_t divisor) {
-  T* data = static_cast<T*>(values);
-  for (std::size_t i = 0; i < count; ++i) {
-    if constexpr (kIsHalf<T>) {
-      data[i] = from_float(to_float(data[i]) / static_cast<float>(divisor), T{});
-    } else if constexpr (std::is_floating_point_v<T>) {
-      data[i] /= static_cast<T>(divisor);
-    } else {
-      data[i] = static_cast<T>(static_cast<std::int64_t>(data[i]) / divisor);
-    }
-  }
-}
-
 }  // namespace
 
 bool reduction_supported(DType dtype, ReduceOp op) {
@@ -194,12 +180,6 @@ void scale(void* values, std::size_t count, DType dtype, double factor) {
   if (dtype == DType::kBool || factor == 1.0) return;
   visit<Float16, Bfloat16>(dtype,
                            [&](auto type) { scale_loop<decltype(type)>(values, count, factor); });
-}
-
-void divide(void* values, std::size_t count, DType dtype, std::int64_t divisor) {
-  if (dtype == DType::kBool || divisor == 1) return;
-  visit<Float16, Bfloat16>(dtype,
-                           [&](auto type) { divide_loop<decltype(type)>(values, count, divisor); });
 }
 
 }  // namespace kolo

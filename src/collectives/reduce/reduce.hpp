@@ -30,8 +30,4 @@ void fill_with_identity(void* values, std::size_t count, DType dtype, ReduceOp o
 // rounded towards zero and held within the range of the dtype. bool is left as it is.
 void scale(void* values, std::size_t count, DType dtype, double factor);
 
-// values[i] /= divisor (positive): what Average needs. Integers are rounded towards zero, exactly,
-// which multiplying by 1 / divisor would not be. float16 and bfloat16 in float32.
-void divide(void* values, std::size_t count, DType dtype, std::int64_t divisor);
-
 }  // namespace kolo

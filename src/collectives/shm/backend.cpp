@@ -26,6 +26,9 @@ class SharedMemoryBackend final : public Backend {
       return make_small_allreduce(board_, turn, data, count, reduction);
     return make_sliced_allreduce(board_, turn, data, count, reduction);
   }
+  Scaling scaling_of(OpKind /*kind*/, const Reduction& reduction) const override {
+    return scaled_in_one_pass(reduction);
+  }
   std::unique_ptr<Work> broadcast(Turn turn, void* data, std::size_t bytes, int root) override {
     return make_broadcast(board_, turn, data, bytes, root);
   }

@@ -1,0 +1,34 @@
+#include "collectives/scaling.hpp"
+
+namespace kolo {
+
+Scaling scaled_before(const Reduction& reduction) {
+  Scaling scaling{reduction.prescale, reduction};
+  scaling.reduction.prescale = 1.0;
+  return scaling;
+}
+
+Scaling scaled_before(const Scaling& scaling) {
+  Scaling all = scaled_before(scaling.reduction);
+  all.before *= scaling.before;
+  return all;
+}
+
+Scaling scaled_for_partial_sums(const Reduction& reduction, int size) {
+  Scaling scaling = scaled_before(reduction);
+  if (reduction.dtype != DType::kFloat16 || reduction.op != ReduceOp::Average) return scaling;
+  double inverse = 1.0;
+  while (inverse < size) inverse *= 2.0;
+  scaling.before /= inverse;
+  scaling.reduction.postscale *= inverse;
+  return scaling;
+}
+
+Scaling scaled_in_one_pass(const Reduction& reduction) {
+  const bool is_half = reduction.dtype == DType::kFloat16 || reduction.dtype == DType::kBfloat16;
+  // A rank without values has the identity of the operator. Only a zero is not changed by a factor.
+  const bool adds = reduction.op == ReduceOp::Sum || reduction.op == ReduceOp::Average;
+  return is_half && adds ? Scaling{1.0, reduction} : scaled_before(reduction);
+}
+
+}  // namespace kolo

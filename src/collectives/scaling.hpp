@@ -1,0 +1,29 @@
+// Where the factors of a reduction are multiplied in.
+#pragma once
+
+#include "collectives/reduce/combine.hpp"
+
+namespace kolo {
+
+struct Scaling {
+  double before = 1.0;  // Memory::put() multiplies each value by it
+  Reduction reduction;  // what the collective does
+};
+
+// The prescale factor before, everything else in the collective.
+Scaling scaled_before(const Reduction& reduction);
+// The same of what has been split already: for values that are cast on the way, which the factor
+// may keep from overflowing.
+Scaling scaled_before(const Scaling& scaling);
+
+// The same for collectives that store partial sums in the reduction's dtype. The largest partial
+// sum of an average must not overflow where the average itself does not. float16 overflows at
+// 65,520, so its values are also multiplied by a power of two, at most 1 / size, and the result by
+// its inverse. That is exact but for values below 2^-14 / that power, which lose their last bits.
+Scaling scaled_for_partial_sums(const Reduction& reduction, int size);
+
+// The same for collectives that add all ranks' values in one pass of combine(). The prescale factor
+// of the 16-bit dtypes stays in the reduction, so that results are rounded once.
+Scaling scaled_in_one_pass(const Reduction& reduction);
+
+}  // namespace kolo
