@@ -293,7 +293,6 @@ void GradientReducer::State::check_place() {
 // The parameters whose layout the ranks have to agree on before the next reduction.
 std::vector<GradientReducer::State::Parameter*> GradientReducer::State::without_layout() {
   std::vector<Parameter*> found;
-  if (options.sparse_as_dense()) return found;
   for (Parameter& parameter : parameters) {
     const bool known = layouts_agreed && parameter.layout != Layout::kUnknown;
     if (parameter.tensor.requires_grad() && !known) found.push_back(&parameter);
@@ -302,26 +301,33 @@ std::vector<GradientReducer::State::Parameter*> GradientReducer::State::without_
 }
 
 // A gradient is exchanged as sparse if it is sparse on some ranks and dense on none. If no rank has
-// one yet, later ones are made dense.
+// one yet, later ones are made dense. The ranks also find out whose parameter is not contiguous.
 void GradientReducer::State::agree_on_layouts() {
   const std::vector<Parameter*> unknown = without_layout();
   if (unknown.empty()) return;
-  at::Tensor seen = at::zeros({static_cast<std::int64_t>(unknown.size()), 2}, at::kBool);
+  enum Column : std::uint8_t { kIsDense, kIsSparse, kIsContiguous, kIsInOtherOrder, kColumns };
+  at::Tensor seen = at::zeros({static_cast<std::int64_t>(unknown.size()), kColumns}, at::kBool);
   auto mine = seen.accessor<bool, 2>();
   for (std::size_t i = 0; i < unknown.size(); ++i) {
-    const at::Tensor& gradient = unknown[i]->tensor.grad();
+    auto row = mine[static_cast<std::int64_t>(i)];
+    const at::Tensor& tensor = unknown[i]->tensor;
+    const bool keeps_order = tensor.is_non_overlapping_and_dense() && !tensor.is_contiguous();
+    row[keeps_order ? kIsInOtherOrder : kIsContiguous] = true;
+    const at::Tensor& gradient = tensor.grad();
     const bool has_layout = unknown[i]->layout != Layout::kUnknown;
     if (!has_layout && !gradient.defined()) continue;
-    const bool sparse = has_layout ? unknown[i]->layout == Layout::kSparse : gradient.is_sparse();
-    mine[static_cast<std::int64_t>(i)][sparse ? 1 : 0] = true;
+    const bool sparse = has_layout ? unknown[i]->layout == Layout::kSparse
+                                   : gradient.is_sparse() && !options.sparse_as_dense();
+    row[sparse ? kIsSparse : kIsDense] = true;
   }
   seen = allreduce(seen, AllreduceOptions(options.name() + ".layouts")
                              .op(ReduceOp::Max)
                              .process_set(options.process_set()));
   const auto has = seen.accessor<bool, 2>();
   for (std::size_t i = 0; i < unknown.size(); ++i) {
-    const auto at = static_cast<std::int64_t>(i);
-    unknown[i]->layout = has[at][1] && !has[at][0] ? Layout::kSparse : Layout::kDense;
+    const auto row = has[static_cast<std::int64_t>(i)];
+    unknown[i]->layout = row[kIsSparse] && !row[kIsDense] ? Layout::kSparse : Layout::kDense;
+    unknown[i]->order_differs = row[kIsContiguous] && row[kIsInOtherOrder];
   }
   layouts_agreed = true;
 }
@@ -396,12 +402,11 @@ double GradientReducer::State::share_of_reduced() const {
 }
 
 bool GradientReducer::State::has_layouts(const Unit& unit) const {
-  return options.sparse_as_dense() ||
-         std::all_of(unit.members.begin(), unit.members.end(), [&](std::size_t member) {
-           const Parameter& parameter = parameters[member];
-           return !parameter.tensor.requires_grad() ||
-                  (layouts_agreed && parameter.layout != Layout::kUnknown);
-         });
+  return std::all_of(unit.members.begin(), unit.members.end(), [&](std::size_t member) {
+    const Parameter& parameter = parameters[member];
+    return !parameter.tensor.requires_grad() ||
+           (layouts_agreed && parameter.layout != Layout::kUnknown);
+  });
 }
 
 bool GradientReducer::State::is_trainable(const Unit& unit) const {
@@ -423,8 +428,8 @@ at::Tensor GradientReducer::State::reducible_gradient(Parameter& parameter) cons
   at::Tensor gradient = parameter.tensor.grad();
   if (!gradient.defined()) return gradient;
   gradient = in_layout(parameter, gradient);
-  // Autograd makes gradients that lie in memory like their parameter, so on all ranks alike. A
-  // gradient that the program has set may not.
+  // Autograd makes gradients that lie in memory like their parameter. One that the program has set
+  // may not.
   if (!gradient.is_sparse() &&
       !torch::autograd::utils::obeys_layout_contract(gradient, parameter.tensor))
     gradient = torch::autograd::utils::clone_obey_contract(gradient.detach(), parameter.tensor);

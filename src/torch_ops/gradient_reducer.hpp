@@ -37,6 +37,9 @@ struct GradientReducer::State final : GradientListener,
     std::size_t unit = 0;
     NodePointer accumulator;  // calls before_accumulation()
     Layout layout = Layout::kUnknown;
+    // Lies in memory in another order of dimensions on another rank, so that its gradients are sent
+    // as contiguous copies. Known with the layout.
+    bool order_differs = false;
     SeenTensor reduced;  // a gradient that is equal on all ranks, and not to be added up again
     at::Tensor start;    // its values before the step, where steps are reduced
 

@@ -146,7 +146,8 @@ std::vector<GradientReducer::State::Travelling> GradientReducer::State::gradient
       continue;
     }
     const at::Tensor values = gradient.defined() ? gradient : zeros_for(parameter.tensor);
-    dense.push_back({member, values, {}, !gradient.defined()});
+    dense.push_back(
+        {member, parameter.order_differs ? values.contiguous() : values, {}, !gradient.defined()});
   }
   return dense;
 }
@@ -230,7 +231,7 @@ void GradientReducer::State::submit_one(Departure departure, std::shared_ptr<Dev
   for (const Travelling& one : dense) {
     works.push_back(one.cast.defined() ? one.cast : one.work);
     absent = absent && one.was_undefined;
-    as_it_is = as_it_is && one.work.is_contiguous();
+    as_it_is = as_it_is && is_reduced_in_place(one.work);
   }
   if (as_it_is) call.ready = ready;  // else a copy is made first
   std::shared_ptr<Operation> operation = make_allreduce(call, works, reduction(""));
@@ -245,9 +246,8 @@ void GradientReducer::State::submit_one(Departure departure, std::shared_ptr<Dev
   operation->absent = absent;
   for (Travelling& one : departure.dense) {
     // The result is copied into another one, which counts as a change.
-    const bool in_place =
-        one.work.is_contiguous() && !one.work.is_neg() && !one.work.is_inference();
-    if (in_place) one.version = version_of(one.work);
+    if (is_reduced_in_place(one.work) && !one.work.is_inference())
+      one.version = version_of(one.work);
   }
   unit.dense = std::move(departure.dense);
   unit.reduction = kolo::submit(call.session, std::move(operation));

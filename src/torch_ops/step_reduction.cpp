@@ -42,7 +42,8 @@ void GradientReducer::State::submit_steps(FirstError& error) {
   changes.reserve(parameters.size());
   for (Parameter& parameter : parameters) {
     const at::Tensor start = std::exchange(parameter.start, {});
-    changes.push_back(parameter.tensor.detach() - start);
+    // The parameter may lie in memory in another order on another rank.
+    changes.push_back((parameter.tensor.detach() - start).contiguous());
     parameter.tensor.copy_(start);
   }
   std::vector<Departure> departures;

@@ -94,12 +94,6 @@ Kept& kept_by(Operation& operation) {
   return kept;
 }
 
-// Whether the tensor's memory holds its values as they are, one after the other. A view that
-// LibTorch negates or conjugates when it is read, such as imag(conj(z)), holds others.
-bool is_plain(const at::Tensor& tensor) {
-  return tensor.is_non_overlapping_and_dense() && !tensor.is_neg() && !tensor.is_conj();
-}
-
 // Copies are without history, so that writing does not meet autograd's checks.
 at::Tensor contiguous_copy(const at::Tensor& tensor, Kept& kept) {
   const at::Tensor target = tensor.detach();
@@ -127,14 +121,11 @@ at::Tensor to_work_on(const Argument& argument, const at::Tensor& tensor,
     return work;
   }
   describe(argument, tensor, tensor.sizes(), spec);
-  if (is_plain(tensor)) {
-    if (tensor.is_contiguous()) return tensor;
-    if (descriptor.kind == OpKind::kAllreduce) {
-      spec.order = order_in_memory(tensor);
-      return tensor;
-    }
-  }
-  return contiguous_copy(tensor, kept);
+  if (!is_reduced_in_place(tensor)) return contiguous_copy(tensor, kept);
+  if (tensor.is_contiguous()) return tensor;
+  if (descriptor.kind != OpKind::kAllreduce) return contiguous_copy(tensor, kept);
+  spec.order = order_in_memory(tensor);
+  return tensor;
 }
 
 // All are on one device, if any of them is on one. When all that prepares them has been put on this
@@ -246,6 +237,12 @@ std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tenso
   }
   note_device(call, tensors, *operation);
   return operation;
+}
+
+// A view that LibTorch negates or conjugates when it is read, such as imag(conj(z)), holds other
+// values than its memory.
+bool is_reduced_in_place(const at::Tensor& tensor) {
+  return tensor.is_non_overlapping_and_dense() && !tensor.is_neg() && !tensor.is_conj();
 }
 
 void set_outside(Operation& operation, std::size_t index, const at::Tensor& values) {

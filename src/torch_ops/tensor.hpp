@@ -35,6 +35,9 @@ std::shared_ptr<Operation> operation_of(const Call& call);
 std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tensors,
                                           Descriptor descriptor);
 
+// Whether an allreduce of the tensor, unless it averages integers, works on the tensor's own memory.
+bool is_reduced_in_place(const at::Tensor& tensor);
+
 // Of an operation on a device, whose tensor `index` is of float16 or bfloat16 and has no values:
 // they are in `values`, contiguous and of float32 or float64, and so will be the result.
 void set_outside(Operation& operation, std::size_t index, const at::Tensor& values);

@@ -308,6 +308,42 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(
   return {output.to(device), saved_mean.to(device), saved_deviation.to(device)};
 }
 
+// LibTorch's LSTM on a GPU is made of cells that the CPU does not have: these, by their formulas.
+// The workspace is the four gates.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell(
+    const at::Tensor& input_gates, const at::Tensor& hidden_gates, const at::Tensor& cx,
+    const std::optional<at::Tensor>& input_bias, const std::optional<at::Tensor>& hidden_bias) {
+  at::Tensor gates = input_gates + hidden_gates;
+  if (input_bias && input_bias->defined()) gates = gates + *input_bias + *hidden_bias;
+  const std::vector<at::Tensor> parts = gates.chunk(4, 1);
+  const at::Tensor input = parts[0].sigmoid();
+  const at::Tensor forget = parts[1].sigmoid();
+  const at::Tensor cell = parts[2].tanh();
+  const at::Tensor output = parts[3].sigmoid();
+  const at::Tensor cy = forget * cx + input * cell;
+  return {output * cy.tanh(), cy, at::cat({input, forget, cell, output}, 1)};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> lstm_cell_backward(
+    const std::optional<at::Tensor>& grad_hy, const std::optional<at::Tensor>& grad_cy,
+    const at::Tensor& cx, const at::Tensor& cy, const at::Tensor& workspace, bool has_bias) {
+  const std::vector<at::Tensor> parts = workspace.chunk(4, 1);
+  const at::Tensor input = parts[0];
+  const at::Tensor forget = parts[1];
+  const at::Tensor cell = parts[2];
+  const at::Tensor output = parts[3];
+  const auto or_zeros = [&](const std::optional<at::Tensor>& gradient) {
+    return gradient && gradient->defined() ? *gradient : at::zeros_like(cx);
+  };
+  const at::Tensor of_output = or_zeros(grad_hy);
+  const at::Tensor of_cell = or_zeros(grad_cy) + of_output * output * (1 - cy.tanh() * cy.tanh());
+  const at::Tensor gates =
+      at::cat({of_cell * cell * input * (1 - input), of_cell * cx * forget * (1 - forget),
+               of_cell * input * (1 - cell * cell), of_output * cy.tanh() * output * (1 - output)},
+              1);
+  return {gates, of_cell * forget, has_bias ? gates.sum(0) : at::Tensor()};
+}
+
 void compute_on_cpu(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   at::native::cpu_fallback(op, stack);
 }
@@ -346,6 +382,11 @@ TORCH_LIBRARY_IMPL(aten, CUDA, m) {
   m.impl("resize_", &fake_gpu::resize_storage);
   m.impl("copy_", &fake_gpu::copy);
   m.impl("native_batch_norm", &fake_gpu::batch_norm);
+  // LibTorch would look for CUDA kernels of parts of it.
+  m.impl("convolution_backward",
+         torch::CppFunction::makeFromBoxedFunction<&fake_gpu::compute_on_cpu>());
+  m.impl("_thnn_fused_lstm_cell", &fake_gpu::lstm_cell);
+  m.impl("_thnn_fused_lstm_cell_backward_impl", &fake_gpu::lstm_cell_backward);
   m.impl("_copy_from", &fake_gpu::copy_from);
   m.impl("_copy_from_and_resize", &fake_gpu::copy_from_and_resize);
 }

@@ -1,6 +1,6 @@
 // Small programs after well-known shapes. Each trains and returns its parameters. It is written
 // once, for one process; `World` adds the lines by which README.md makes a program distributed, or
-// nothing.
+// nothing. Those of several ranks train on a GPU where they are compiled for the fake one.
 #pragma once
 
 #include <kolo/kolo.h>
@@ -26,6 +26,14 @@ struct Alone {
   static at::Tensor share(const at::Tensor& all, std::int64_t /*dim*/ = 0) { return all; }
 };
 
+inline at::Device device() {
+#ifdef KOLO_FAKE_CUDA
+  return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(kolo::local_device()));
+#else
+  return at::Device(at::kCPU);
+#endif
+}
+
 // Several ranks, each with its share of the batch.
 struct Together {
   template <class Base, class Module, class Options>
@@ -34,11 +42,12 @@ struct Together {
   }
   template <class Module>
   static void begin(Module& module) {
+    module->to(device());
     kolo::broadcast_parameters(module);
   }
   static at::Tensor share(const at::Tensor& all, std::int64_t dim = 0) {
     const std::int64_t count = all.size(dim) / kolo::size();
-    return all.narrow(dim, count * kolo::rank(), count);
+    return all.narrow(dim, count * kolo::rank(), count).to(device());
   }
 };
 
@@ -54,7 +63,8 @@ inline at::Tensor indices(std::int64_t below, std::vector<std::int64_t> shape, s
 
 inline Tensors values(const torch::nn::Module& module) {
   Tensors all;
-  for (const at::Tensor& parameter : module.parameters()) all.push_back(parameter.detach().clone());
+  for (const at::Tensor& parameter : module.parameters())
+    all.push_back(parameter.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
   return all;
 }
 
@@ -215,8 +225,8 @@ Tensors language_model() {
   auto optimizer = World::template optimizer<torch::optim::SGD>(net, torch::optim::SGDOptions(1.0));
   const at::Tensor text = World::share(indices(11, {31, kBatch}, 500), 1);
   const std::int64_t columns = text.size(1);
-  auto state = std::make_tuple(torch::zeros({1, columns, 8}, torch::kDouble),
-                               torch::zeros({1, columns, 8}, torch::kDouble));
+  const at::Tensor start = torch::zeros({1, columns, 8}, net->decoder->weight.options());
+  auto state = std::make_tuple(start, start);
   for (std::int64_t begin = 0; begin < 30; begin += 5) {
     state = std::make_tuple(std::get<0>(state).detach(), std::get<1>(state).detach());
     net->zero_grad();
@@ -351,9 +361,11 @@ struct GptImpl : torch::nn::Module {
   }
   at::Tensor forward(const at::Tensor& index) {
     const std::int64_t length = index.size(1);
-    at::Tensor x = tokens->forward(index) + positions->forward(torch::arange(length));
+    at::Tensor x =
+        tokens->forward(index) + positions->forward(torch::arange(length, index.options()));
     const auto parts = qkv->forward(norm->forward(x)).chunk(3, 2);
-    const at::Tensor mask = torch::ones({length, length}, torch::kBool).triu(1);
+    const at::Tensor mask =
+        torch::ones({length, length}, index.options().dtype(torch::kBool)).triu(1);
     const at::Tensor scores =
         (parts[0].matmul(parts[1].transpose(1, 2)) / std::sqrt(8.0)).masked_fill(mask, -1e9);
     x = x + projection->forward(torch::softmax(scores, 2).matmul(parts[2]));

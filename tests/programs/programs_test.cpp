@@ -1,6 +1,6 @@
 // Programs of one process that become distributed by README.md's lines alone end with the
 // parameters that one process with the whole batch ends with.
-#include "programs.hpp"
+#include "programs/programs.hpp"
 
 #include <gtest/gtest.h>
 

@@ -367,6 +367,25 @@ TEST_F(Optimizer, GradientsLieInMemoryLikeTheirParameters) {
   }
 }
 
+// A model that is channels_last on some ranks only.
+TEST_F(Optimizer, ParametersMayLieInMemoryInAnotherOrderOnEachRank) {
+  for (const bool sparse_as_dense : {false, true}) {
+    const auto format = rank() == 0 ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast;
+    const at::Tensor p = torch::zeros({2, 3, 4, 5}).contiguous(format).requires_grad_();
+    DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0),
+                             DistributedOptimizerOptions().sparse_as_dense(sparse_as_dense));
+    const at::Tensor weights = torch::arange(120, torch::kFloat).reshape({2, 3, 4, 5});
+    for (int step = 1; step <= 3; ++step) {
+      optimizer.zero_grad();
+      (p * weights).sum().backward();
+      EXPECT_TRUE(p.grad().equal(weights));
+      EXPECT_EQ(p.grad().strides(), p.strides());
+      optimizer.step();
+      EXPECT_TRUE(p.detach().equal(-step * weights));
+    }
+  }
+}
+
 TEST_F(Optimizer, ChannelsLastGradientsAreReducedWhereTheyLie) {
   const at::Tensor p = torch::zeros({1 << 16, 16, 2, 2});
   const at::Tensor channels_last = p.as_strided(p.sizes(), {64, 1, 32, 16}).requires_grad_();
