@@ -132,7 +132,7 @@ class Checkpoint {
 
   // Parameters and buffers: rank 0's, as all have the same parameters, and buffers that differ are
   // rank 0's in what is tested and deployed. A holder or a std::shared_ptr stands for the module
-  // that it refers to in this call.
+  // that it refers to in this call, and which it then shares with the checkpoint.
   Checkpoint& add(const std::string& name, torch::nn::Module& module);
   // Options and state, under the names that the parameters have in the modules which were added,
   // else by position. Where each rank has a state of its own (Adasum): add_per_rank().
@@ -193,6 +193,7 @@ class Checkpoint {
     std::function<void(const c10::IValue&)> set;
   };
   Checkpoint& add_number(const std::string& name, Number number);
+  Checkpoint& add_module(const std::string& name, std::shared_ptr<torch::nn::Module> module);
   Checkpoint& add_tensors(const std::string& name, detail::NamedTensors parameters,
                           detail::NamedTensors buffers);
   Checkpoint& add_archive(const std::string& name, detail::Save save, detail::Load load);
@@ -217,7 +218,7 @@ Checkpoint& Checkpoint::add(const std::string& name, T& object) {
   } else if constexpr (detail::IsScriptModule<T>::value) {
     return add_tensors(name, detail::named_parameters_of(object), detail::named_buffers_of(object));
   } else if constexpr (detail::refers_to_module<T>) {
-    return add(name, static_cast<torch::nn::Module&>(detail::module_in(object)));
+    return add_module(name, detail::pointer_to_module(object));
   } else {
     static_assert(detail::SavesAndLoads<T>::value,
                   "Checkpoint::add() takes modules, their holders, optimizers, schedulers, "

@@ -68,6 +68,17 @@ auto& module_in(const T& module) {
   }
 }
 
+// Of a holder or pointer: shares the module with it.
+template <class T>
+std::shared_ptr<torch::nn::Module> pointer_to_module(const T& module) {
+  static_cast<void>(module_in(module));  // throws if there is none
+  if constexpr (IsModuleHolder<T>::value) {
+    return module.ptr();
+  } else {
+    return module;
+  }
+}
+
 template <class T>
 NamedTensors named_parameters_of(const T& module) {
   if constexpr (IsScriptModule<T>::value) {

@@ -9,8 +9,8 @@
 // Tensors are on the CPU or a CUDA device, of layout kStrided and any strides, of dtype uint8,
 // int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128 or bool; of
 // the same shape and dtype on every rank, but for dimension 0 where a function says so. In place,
-// an allreduce of a tensor that is dense but not contiguous (channels last) needs no copy; there
-// the strides must be the same on every rank.
+// an allreduce of a tensor that is dense but not contiguous (channels last) works on the tensor's
+// own memory; there the strides must be the same on every rank.
 //
 // The plain and in-place forms wait for the result. Errors (kolo/error.h): NotInitializedError,
 // InvalidArgumentError (a tensor or option that is wrong here; the other ranks, which would wait,
@@ -66,7 +66,8 @@ struct AllreduceOptions {
   // What is computed, element by element.
   TORCH_ARG(ReduceOp, op) = ReduceOp::Average;
   // Multiplied in before and after the reduction. Integers are scaled in float64, rounded towards
-  // zero and held within the range of their dtype; factors for them are finite.
+  // zero and held within the range of their dtype (before an average, of int64); factors for them
+  // are finite.
   TORCH_ARG(double, prescale_factor) = 1.0;
   TORCH_ARG(double, postscale_factor) = 1.0;
 

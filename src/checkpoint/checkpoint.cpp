@@ -200,8 +200,12 @@ Checkpoint::~Checkpoint() {
 }
 
 Checkpoint& Checkpoint::add(const std::string& name, torch::nn::Module& module) {
-  state_->add(checkpoint::module_component(name, module));
-  checkpoint::name_parameters(module, state_->parameter_names);
+  return add_module(name, {std::shared_ptr<void>(), &module});  // which it does not own
+}
+Checkpoint& Checkpoint::add_module(const std::string& name,
+                                   std::shared_ptr<torch::nn::Module> module) {
+  checkpoint::name_parameters(*module, state_->parameter_names);
+  state_->add(checkpoint::module_component(name, std::move(module)));
   return *this;
 }
 Checkpoint& Checkpoint::add(const std::string& name, torch::optim::Optimizer& optimizer) {

@@ -27,7 +27,7 @@ using ParameterNames = std::map<const at::TensorImpl*, std::string>;
 void name_parameters(const torch::nn::Module& module, ParameterNames& names);
 void name_parameters(const kolo::detail::NamedTensors& parameters, ParameterNames& names);
 
-Added module_component(const std::string& name, torch::nn::Module& module);
+Added module_component(const std::string& name, std::shared_ptr<torch::nn::Module> module);
 // Each tensor under its own name. One that is undefined is left out.
 Added tensors_component(const std::string& name, kolo::detail::NamedTensors tensors);
 // `names` outlives the component; later modules may still be added to it. `kind`: kTensor or, where

@@ -7,8 +7,8 @@ namespace {
 
 class ModuleComponent : public Component {
  public:
-  ModuleComponent(const std::string& name, torch::nn::Module& module)
-      : Component(name), module_(module) {}
+  ModuleComponent(const std::string& name, std::shared_ptr<torch::nn::Module> module)
+      : Component(name), module_(std::move(module)) {}
 
   void capture(Capture& capture) const override {
     for_each_tensor([&](const std::string& name, const at::Tensor& tensor) {
@@ -25,8 +25,8 @@ class ModuleComponent : public Component {
  private:
   template <typename Take>
   void for_each_tensor(Take&& take) const {
-    for (const auto& parameter : module_.named_parameters()) take(parameter.key(), *parameter);
-    for (const auto& buffer : module_.named_buffers())
+    for (const auto& parameter : module_->named_parameters()) take(parameter.key(), *parameter);
+    for (const auto& buffer : module_->named_buffers())
       if (buffer->defined()) take(buffer.key(), *buffer);
   }
 
@@ -34,7 +34,7 @@ class ModuleComponent : public Component {
   // have them, and so have what `kolo checkpoint convert` makes of this.
   std::string empty_modules() const {
     std::string names;
-    for (const auto& entry : module_.named_modules(std::string(), false)) {
+    for (const auto& entry : module_->named_modules(std::string(), false)) {
       const torch::nn::Module& one = *entry.value();
       if (one.named_parameters().is_empty() && one.named_buffers().is_empty())
         names += entry.key() + "\n";
@@ -42,7 +42,7 @@ class ModuleComponent : public Component {
     return names;
   }
 
-  torch::nn::Module& module_;  // the program's, which outlives the checkpoint
+  const std::shared_ptr<torch::nn::Module> module_;  // may own nothing: the program's
 };
 
 class TensorsComponent : public Component {
@@ -136,8 +136,8 @@ void name_parameters(const kolo::detail::NamedTensors& parameters, ParameterName
     names.emplace(parameter.unsafeGetTensorImpl(), name);
 }
 
-Added module_component(const std::string& name, torch::nn::Module& module) {
-  return std::make_unique<ModuleComponent>(name, module);
+Added module_component(const std::string& name, std::shared_ptr<torch::nn::Module> module) {
+  return std::make_unique<ModuleComponent>(name, std::move(module));
 }
 Added tensors_component(const std::string& name, kolo::detail::NamedTensors tensors) {
   return std::make_unique<TensorsComponent>(name, std::move(tensors));

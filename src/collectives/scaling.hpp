@@ -12,14 +12,15 @@ struct Scaling {
 
 // The prescale factor before, everything else in the collective.
 Scaling scaled_before(const Reduction& reduction);
-// The same of what has been split already: for values that are cast on the way, which the factor
-// may keep from overflowing.
+// Also moves a prescale factor that is still in the reduction to `before`: a device casts values
+// while it packs them, and the factor may keep them from overflowing.
 Scaling scaled_before(const Scaling& scaling);
 
 // The same for collectives that store partial sums in the reduction's dtype. The largest partial
 // sum of an average must not overflow where the average itself does not. float16 overflows at
 // 65,520, so its values are also multiplied by a power of two, at most 1 / size, and the result by
-// its inverse. That is exact but for values below 2^-14 / that power, which lose their last bits.
+// its inverse. That is exact but for values below 2^-14 / that power, which lose their last bits,
+// and below 2^-25 / that power become zero.
 Scaling scaled_for_partial_sums(const Reduction& reduction, int size);
 
 // The same for collectives that add all ranks' values in one pass of combine(). The prescale factor

@@ -61,13 +61,23 @@ double average(double value, double weight, const OperationOptions& options) {
 
 void detail::average_buffers(const NamedTensors& buffers, const ProcessSet& process_set) {
   std::vector<at::Tensor> averaged;
+  std::vector<at::Tensor> works;
   std::vector<at::Tensor> others;
   for (const auto& [name, buffer] : buffers) {
     if (!buffer.defined()) continue;
-    (buffer.is_floating_point() ? averaged : others).push_back(buffer);
+    // One that is not contiguous may lie in memory in another order on another rank.
+    if (buffer.is_floating_point()) {
+      averaged.push_back(buffer);
+      works.push_back(buffer.contiguous());
+    } else {
+      others.push_back(buffer);
+    }
   }
   if (!averaged.empty()) {
-    grouped_allreduce_(averaged, AllreduceOptions("kolo.average_buffers").process_set(process_set));
+    grouped_allreduce_(works, AllreduceOptions("kolo.average_buffers").process_set(process_set));
+    for (std::size_t i = 0; i < averaged.size(); ++i) {
+      if (!works[i].is_same(averaged[i])) averaged[i].copy_(works[i]);
+    }
   }
   if (!others.empty()) {
     grouped_broadcast_(others, process_set.ranks()[0],

@@ -14,6 +14,18 @@
 #include "torch_ops/call.hpp"
 
 namespace kolo::detail {
+namespace {
+
+// Differs for tensors of the same shape whose gradients autograd makes with their dimensions in
+// different orders in memory. 0 where that order is the dimensions' own.
+std::int64_t code_of_order(const at::Tensor& parameter) {
+  if (parameter.is_contiguous() || !parameter.is_non_overlapping_and_dense()) return 0;
+  std::int64_t code = 0;
+  for (const std::int64_t dimension : order_in_memory(parameter)) code = code * 64 + dimension + 1;
+  return code;
+}
+
+}  // namespace
 
 GradientReducer::GradientReducer(DistributedOptimizerOptions options)
     : state_(std::make_shared<State>()) {
@@ -50,6 +62,7 @@ void GradientReducer::attach(const std::vector<torch::optim::OptimizerParamGroup
             " belongs to another DistributedOptimizer already: its gradient would "
             "be reduced twice; destroy that one first");
       }
+      state_->check_dtype(tensor, listed - 1);
       added.push_back(tensor);
     }
   }
@@ -301,33 +314,34 @@ std::vector<GradientReducer::State::Parameter*> GradientReducer::State::without_
 }
 
 // A gradient is exchanged as sparse if it is sparse on some ranks and dense on none. If no rank has
-// one yet, later ones are made dense. The ranks also find out whose parameter is not contiguous.
+// one yet, later ones are made dense. The ranks also compare the orders in memory.
 void GradientReducer::State::agree_on_layouts() {
   const std::vector<Parameter*> unknown = without_layout();
   if (unknown.empty()) return;
-  enum Column : std::uint8_t { kIsDense, kIsSparse, kIsContiguous, kIsInOtherOrder, kColumns };
-  at::Tensor seen = at::zeros({static_cast<std::int64_t>(unknown.size()), kColumns}, at::kBool);
-  auto mine = seen.accessor<bool, 2>();
+  enum Column : std::uint8_t { kIsDense, kIsSparse, kOrder, kMinusOrder, kColumns };
+  at::Tensor seen = at::zeros({static_cast<std::int64_t>(unknown.size()), kColumns}, at::kLong);
+  auto mine = seen.accessor<std::int64_t, 2>();
   for (std::size_t i = 0; i < unknown.size(); ++i) {
     auto row = mine[static_cast<std::int64_t>(i)];
     const at::Tensor& tensor = unknown[i]->tensor;
-    const bool keeps_order = tensor.is_non_overlapping_and_dense() && !tensor.is_contiguous();
-    row[keeps_order ? kIsInOtherOrder : kIsContiguous] = true;
+    row[kOrder] = code_of_order(tensor);
+    row[kMinusOrder] = -row[kOrder];
     const at::Tensor& gradient = tensor.grad();
     const bool has_layout = unknown[i]->layout != Layout::kUnknown;
     if (!has_layout && !gradient.defined()) continue;
     const bool sparse = has_layout ? unknown[i]->layout == Layout::kSparse
                                    : gradient.is_sparse() && !options.sparse_as_dense();
-    row[sparse ? kIsSparse : kIsDense] = true;
+    row[sparse ? kIsSparse : kIsDense] = 1;
   }
   seen = allreduce(seen, AllreduceOptions(options.name() + ".layouts")
                              .op(ReduceOp::Max)
                              .process_set(options.process_set()));
-  const auto has = seen.accessor<bool, 2>();
+  const auto most = seen.accessor<std::int64_t, 2>();
   for (std::size_t i = 0; i < unknown.size(); ++i) {
-    const auto row = has[static_cast<std::int64_t>(i)];
-    unknown[i]->layout = row[kIsSparse] && !row[kIsDense] ? Layout::kSparse : Layout::kDense;
-    unknown[i]->order_differs = row[kIsContiguous] && row[kIsInOtherOrder];
+    const auto row = most[static_cast<std::int64_t>(i)];
+    const bool is_sparse = row[kIsSparse] == 1 && row[kIsDense] == 0;
+    unknown[i]->layout = is_sparse ? Layout::kSparse : Layout::kDense;
+    unknown[i]->order_differs = row[kOrder] != -row[kMinusOrder];
   }
   layouts_agreed = true;
 }
@@ -430,8 +444,9 @@ at::Tensor GradientReducer::State::reducible_gradient(Parameter& parameter) cons
   gradient = in_layout(parameter, gradient);
   // Autograd makes gradients that lie in memory like their parameter. One that the program has set
   // may not.
-  if (!gradient.is_sparse() &&
-      !torch::autograd::utils::obeys_layout_contract(gradient, parameter.tensor))
+  const bool is_comparable =
+      gradient.layout() == at::kStrided && gradient.sizes() == parameter.tensor.sizes();
+  if (is_comparable && !torch::autograd::utils::obeys_layout_contract(gradient, parameter.tensor))
     gradient = torch::autograd::utils::clone_obey_contract(gradient.detach(), parameter.tensor);
   if (!gradient.is_same(parameter.tensor.grad())) parameter.tensor.mutable_grad() = gradient;
   if (shares_storage(parameter, gradient))

@@ -128,6 +128,10 @@ struct GradientReducer::State final : GradientListener,
   bool reduces_steps() const { return options.op() == ReduceOp::Adasum; }
   void add_units(std::size_t first) KOLO_REQUIRES(mutex);
   std::vector<std::vector<std::size_t>> groups() const KOLO_REQUIRES(mutex);
+  // Throws InvalidArgumentError for a parameter whose gradients cannot be reduced.
+  void check_dtype(const at::Tensor& parameter, std::size_t position) const;
+  // In named_parameters().
+  std::optional<std::string> name_given_to(const at::Tensor& parameter) const;
   void name_parameters(std::size_t first) KOLO_REQUIRES(mutex);
 
   // From GradientListener and BackwardPass::Member.

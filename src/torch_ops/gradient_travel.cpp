@@ -245,7 +245,7 @@ void GradientReducer::State::submit_one(Departure departure, std::shared_ptr<Dev
   }
   operation->absent = absent;
   for (Travelling& one : departure.dense) {
-    // The result is copied into another one, which counts as a change.
+    // Otherwise the result is copied into the work, which changes its version.
     if (is_reduced_in_place(one.work) && !one.work.is_inference())
       one.version = version_of(one.work);
   }
@@ -296,7 +296,7 @@ void GradientReducer::State::finish_dense(Unit& unit, WaitsOnDevice& results, La
     }
     if (!one.work.is_same(gradient)) use_on_device(one.work);
     if (!gradient.defined()) {
-      parameter.mutable_grad() = one.work.to(parameter.scalar_type());
+      parameter.mutable_grad() = zeros_for(parameter).copy_(one.work);
     } else if (!one.work.is_same(gradient)) {
       landing.to.push_back(gradient);
       landing.from.push_back(one.work);

@@ -10,28 +10,6 @@
 #include "torch_ops/tensor.hpp"
 
 namespace kolo::detail {
-namespace {
-
-// Refuses a parameter whose gradients cannot be reduced.
-void check_dtype(const DistributedOptimizerOptions& options, const at::Tensor& parameter,
-                 const std::string& name) {
-  if (!parameter.requires_grad()) return;
-  const auto refuse = [&](const std::string& why) {
-    throw InvalidArgumentError("DistributedOptimizer '" + options.name() + "': parameter '" + name +
-                               "' is of dtype " + c10::toString(parameter.scalar_type()) + ", " +
-                               why);
-  };
-  if (!dtype_sent(parameter.scalar_type())) {
-    refuse(
-        "which kolo cannot reduce; use float16, bfloat16, float32, float64, complex64 or "
-        "complex128, or requires_grad_(false)");
-  }
-  if (options.op() == ReduceOp::Adasum && parameter.is_complex())
-    refuse("but Adasum is for real numbers; use Average");
-}
-
-}  // namespace
-
 void check_options(const DistributedOptimizerOptions& options) {
   const auto refuse = [&](const std::string& why) {
     throw InvalidArgumentError("DistributedOptimizer '" + options.name() + "': " + why);
@@ -55,22 +33,42 @@ void check_options(const DistributedOptimizerOptions& options) {
   }
 }
 
+void GradientReducer::State::check_dtype(const at::Tensor& parameter, std::size_t position) const {
+  if (!parameter.requires_grad()) return;
+  const auto refuse = [&](const std::string& why) {
+    const auto named = name_given_to(parameter);
+    throw InvalidArgumentError("DistributedOptimizer '" + options.name() + "': parameter '" +
+                               named.value_or(std::to_string(position)) + "' is of dtype " +
+                               c10::toString(parameter.scalar_type()) + ", " + why);
+  };
+  if (!dtype_sent(parameter.scalar_type())) {
+    refuse(
+        "which kolo cannot reduce; use float16, bfloat16, float32, float64, complex64 or "
+        "complex128, or requires_grad_(false)");
+  }
+  if (options.op() == ReduceOp::Adasum && parameter.is_complex())
+    refuse("but Adasum is for real numbers; use Average");
+}
+
+std::optional<std::string> GradientReducer::State::name_given_to(
+    const at::Tensor& parameter) const {
+  for (const auto& [name, tensor] : options.named_parameters()) {
+    if (tensor.is_same(parameter)) return name;
+  }
+  return std::nullopt;
+}
+
 void GradientReducer::State::name_parameters(std::size_t first) {
   for (std::size_t i = first; i < parameters.size(); ++i) {
-    const auto named =
-        std::find_if(options.named_parameters().begin(), options.named_parameters().end(),
-                     [&](const auto& entry) { return entry.second.is_same(parameters[i].tensor); });
-    const bool has_name = named != options.named_parameters().end();
+    const std::optional<std::string> name = name_given_to(parameters[i].tensor);
     // Parameters of a group that is added later cannot have been named.
-    if (!has_name && first == 0 && !options.named_parameters().empty()) {
+    if (!name && first == 0 && !options.named_parameters().empty()) {
       throw InvalidArgumentError("DistributedOptimizer '" + options.name() + "': parameter " +
                                  std::to_string(i) + ", shape " +
                                  to_string(parameters[i].tensor.sizes().vec()) +
                                  ", is not in named_parameters; name all or none");
     }
-    const std::string name = has_name ? named->first : std::to_string(i);
-    check_dtype(options, parameters[i].tensor, name);
-    parameters[i].name = options.name() + ".gradient." + name;
+    parameters[i].name = options.name() + ".gradient." + name.value_or(std::to_string(i));
   }
 }
 

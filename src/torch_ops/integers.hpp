@@ -11,7 +11,8 @@ at::Tensor scaled_integers(const at::Tensor& values, double factor);
 
 // An average of integers. The sum of all ranks' values could leave the range of their dtype, so
 // that of other numbers is computed: each value is two, which together are
-// quotient * ranks + remainder, 0 <= remainder < ranks. Their sums stay within int64.
+// quotient * ranks + remainder, 0 <= remainder < ranks. The result is right modulo 2^64, and lies
+// within int64.
 struct IntegerAverage {
   double prescale = 1.0;
   double postscale = 1.0;

@@ -80,7 +80,7 @@ struct Message {
 at::Tensor detached(const Message& message, const at::Tensor& tensor) {
   return message.make_or_give_up([&] {
     check({message.call}, tensor);
-    return tensor.detach().resolve_neg().contiguous();
+    return tensor.detach().resolve_conj().resolve_neg().contiguous();
   });
 }
 

@@ -18,6 +18,8 @@ void check_sparse(const Call& call, const at::Tensor& tensor, const AllreduceOpt
     refuse(std::string("sparse tensors have no ") + name_of(options.op()) +
            ", for what is not there counts as 0; use Sum or Average, or tensor.to_dense()");
   }
+  if (!dtype_sent(tensor.scalar_type()))
+    refuse(std::string("dtype ") + c10::toString(tensor.scalar_type()) + " is not supported");
   if (tensor.scalar_type() == at::kBool) refuse("a sparse bool tensor cannot be added up");
   check_scales(call, tensor.scalar_type(), options);
 }
@@ -26,8 +28,8 @@ void check_sparse(const Call& call, const at::Tensor& tensor, const AllreduceOpt
 // result is made of, whose indices may meet on any number of ranks. As a dense reduction does it.
 class SparseSum {
  public:
-  SparseSum(const Call& call, at::ScalarType dtype, const AllreduceOptions& options)
-      : dtype_(dtype),
+  SparseSum(const Call& call, const at::Tensor& tensor, const AllreduceOptions& options)
+      : dtype_(tensor.defined() ? tensor.scalar_type() : at::kFloat),
         averages_(options.op() == ReduceOp::Average),
         scales_{options.prescale_factor(), options.postscale_factor(), call.size()} {}
 
@@ -81,23 +83,22 @@ at::Tensor sparse_allreduce(const at::Tensor& tensor, const AllreduceOptions& op
 Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options) {
   const Call call("sparse_allreduce", "sparse_allreduce", options.name(), options.process_set());
   // Coalesced, so that no more than needed travels.
-  const at::Tensor mine = make_or_give_up(call, [&] {
+  const SparseSum sum(call, tensor, options);
+  const auto sent = make_or_give_up(call, [&]() -> std::vector<at::Tensor> {
     check_sparse(call, tensor, options);
-    return tensor.detach().coalesce();
+    const at::Tensor mine = tensor.detach().coalesce();
+    return {mine.indices().t().contiguous(), sum.to_send(mine.values())};
   });
   const auto gathered = std::make_shared<Gathered>();
-  const SparseSum sum(call, mine.scalar_type(), options);
-  std::shared_ptr<Operation> operation =
-      make_allgather(call, {mine.indices().t().contiguous(), sum.to_send(mine.values())}, gathered);
-  operation->descriptor.content = "a sparse tensor of " +
-                                  std::string(c10::toString(mine.scalar_type())) + " and size " +
-                                  to_string(mine.sizes().vec());
+  std::shared_ptr<Operation> operation = make_allgather(call, sent, gathered);
+  operation->descriptor.content = "a sparse tensor of " + name_of(tensor.scalar_type()) +
+                                  " and size " + to_string(tensor.sizes().vec());
   operation->descriptor.op = options.op();
   operation->descriptor.prescale = options.prescale_factor();
   operation->descriptor.postscale = options.postscale_factor();
   return handle_of<at::Tensor>(
       submit(call.session, std::move(operation)),
-      [gathered, size = mine.sizes().vec(), sum] { return combine(*gathered, size, sum); });
+      [gathered, size = tensor.sizes().vec(), sum] { return combine(*gathered, size, sum); });
 }
 
 }  // namespace kolo

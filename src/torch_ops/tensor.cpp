@@ -30,13 +30,6 @@ DType checked_dtype(const Argument& argument, at::ScalarType type) {
              "integer dtype");
 }
 
-// "int32", or as LibTorch calls it.
-std::string name_of(at::ScalarType type) {
-  if (type == at::kComplexFloat) return "complex64";
-  if (type == at::kComplexDouble) return "complex128";
-  return name_of(*dtype_sent(type));
-}
-
 // A spec may be one that has been used before.
 void describe(const Argument& argument, const at::Tensor& tensor, at::IntArrayRef shape,
               TensorSpec& spec) {
@@ -48,18 +41,6 @@ void describe(const Argument& argument, const at::Tensor& tensor, at::IntArrayRe
   if (!tensor.is_complex()) return;
   spec.shape.push_back(2);  // real and imaginary part
   spec.element = name_of(tensor.scalar_type());
-}
-
-// The dimensions of a dense tensor in the order in which they lie in memory. Those with one element
-// are left out, because their strides mean nothing.
-std::vector<std::int64_t> order_in_memory(const at::Tensor& tensor) {
-  std::vector<std::int64_t> order;
-  for (std::int64_t i = 0; i < tensor.dim(); ++i) {
-    if (tensor.size(i) != 1) order.push_back(i);
-  }
-  std::sort(order.begin(), order.end(),
-            [&](std::int64_t a, std::int64_t b) { return tensor.stride(a) > tensor.stride(b); });
-  return order;
 }
 
 class Kept final : public Holder {
@@ -179,6 +160,12 @@ std::optional<DType> dtype_sent(at::ScalarType type) {
   }
 }
 
+std::string name_of(at::ScalarType type) {
+  if (type == at::kComplexFloat) return "complex64";
+  if (type == at::kComplexDouble) return "complex128";
+  return name_of(*dtype_sent(type));
+}
+
 std::shared_ptr<Operation> operation_of(const Call& call) {
   std::shared_ptr<Operation> operation = Operation::make();
   operation->name = call.name;
@@ -237,6 +224,16 @@ std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tenso
   }
   note_device(call, tensors, *operation);
   return operation;
+}
+
+std::vector<std::int64_t> order_in_memory(const at::Tensor& tensor) {
+  std::vector<std::int64_t> order;
+  for (std::int64_t i = 0; i < tensor.dim(); ++i) {
+    if (tensor.size(i) != 1) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(),
+            [&](std::int64_t a, std::int64_t b) { return tensor.stride(a) > tensor.stride(b); });
+  return order;
 }
 
 // A view that LibTorch negates or conjugates when it is read, such as imag(conj(z)), holds other

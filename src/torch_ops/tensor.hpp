@@ -25,6 +25,9 @@ struct Argument {
 // number is sent as two real ones.
 std::optional<DType> dtype_sent(at::ScalarType type);
 
+// "int32", "complex64": of a dtype that can be sent.
+std::string name_of(at::ScalarType type);
+
 // The call's operation, with nothing to do yet.
 std::shared_ptr<Operation> operation_of(const Call& call);
 
@@ -35,7 +38,12 @@ std::shared_ptr<Operation> operation_of(const Call& call);
 std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tensors,
                                           Descriptor descriptor);
 
-// Whether an allreduce of the tensor, unless it averages integers, works on the tensor's own memory.
+// The dimensions of a dense tensor in the order in which they lie in memory. Those with one element
+// are left out, because their strides mean nothing.
+std::vector<std::int64_t> order_in_memory(const at::Tensor& tensor);
+
+// Whether an allreduce of the tensor, unless it averages integers, works on the tensor's own
+// memory.
 bool is_reduced_in_place(const at::Tensor& tensor);
 
 // Of an operation on a device, whose tensor `index` is of float16 or bfloat16 and has no values:

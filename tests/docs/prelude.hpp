@@ -1,4 +1,4 @@
-// What the pages' code takes for granted of a program.
+// What the pages' code takes for granted of a program, and the list of its blocks.
 #pragma once
 
 #include <kolo/kolo.h>
@@ -6,29 +6,60 @@
 
 #include <cstdint>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <iterator>
 #include <string>
 #include <vector>
 
 struct NetImpl : torch::nn::Module {
-  torch::nn::Conv2d conv1{nullptr};
-  torch::Tensor forward(torch::Tensor input);
+  NetImpl() { register_module("conv1", conv1); }
+  torch::Tensor forward(const torch::Tensor& input) {
+    return torch::log_softmax(conv1(input).mean({2, 3}), 1);
+  }
+  torch::nn::Conv2d conv1{torch::nn::Conv2dOptions(1, 3, 3)};
 };
 TORCH_MODULE(Net);
 
-using Dataset = decltype(std::declval<kolo::data::MNIST>().map(torch::data::transforms::Stack<>()));
-extern Dataset dataset;
-extern std::size_t size;
-extern torch::data::Example<> batch;
-extern Net net;
-extern kolo::DistributedOptimizer<torch::optim::SGD> optimizer;
-extern torch::optim::StepLR scheduler;
-extern kolo::DistributedSampler sampler;
-extern kolo::Checkpoint checkpoint;
-extern std::int64_t epoch;
-extern std::int64_t step;
-extern std::int64_t steps;
-extern double loss;
-extern std::string text;
-void train(std::int64_t epoch);
+// Images of three classes, darker and lighter.
+struct Images : torch::data::datasets::Dataset<Images> {
+  torch::data::Example<> get(std::size_t index) override {
+    const auto target = static_cast<std::int64_t>(index % 3);
+    return {torch::full({1, 6, 6}, static_cast<double>(target) - 1.0), torch::tensor(target)};
+  }
+  torch::optional<std::size_t> size() const override { return 300; }
+};
+
+// A program that has come to where a page's block begins.
+struct Page {
+  static constexpr std::size_t size = 300;
+  static constexpr std::int64_t steps = 5;
+
+  void train(std::int64_t /*epoch*/) {
+    optimizer.zero_grad();
+    torch::nll_loss(net(batch.data), batch.target).backward();
+    optimizer.step();
+  }
+
+  decltype(Images().map(torch::data::transforms::Stack<>())) dataset =
+      Images().map(torch::data::transforms::Stack<>());
+  torch::data::Example<> batch{torch::rand({4, 1, 6, 6}),
+                               torch::zeros({4}, torch::TensorOptions(torch::kLong))};
+  Net net;
+  kolo::DistributedOptimizer<torch::optim::SGD> optimizer{net, torch::optim::SGDOptions(0.1)};
+  torch::optim::StepLR scheduler{optimizer, 1, 0.9};
+  kolo::DistributedSampler sampler{size, {kolo::size(), kolo::rank()}};
+  kolo::Checkpoint checkpoint{"runs/page"};
+  std::int64_t epoch = 0;
+  std::int64_t step = 1;
+  double loss = 0.5;
+  std::string text = "settings";
+};
+
+// A block of a page.
+struct Block {
+  const char* where;  // "gpu.md:25"
+  std::function<int()> run;
+};
+
+extern const std::vector<Block> kBlocks;

@@ -30,6 +30,10 @@ check "a checkpoint goes on" test "$code" -eq 0
 check "a checkpoint goes on: it says so" grep -q "^Resumed from" "$work/out"
 check "a checkpoint goes on: one epoch was left" test "$(grep -c '^Test set' "$work/out")" -eq 1
 
+on_fake "$bin/../tests/bin/docs_blocks"
+check "the pages' code runs" test "$code" -eq 0
+check "the pages' code runs: that for a GPU, too" grep -qE '^gpu.md:[0-9]+: ok$' "$work/out"
+
 # Nor is one seen where there are some.
 kolo_run -np 2 --no-prefix -x CUDA_VISIBLE_DEVICES= "$bin/mnist" --data "$data" --epochs 1 --device cuda --out "$work/none.pt"
 check "no GPU: the job fails" test "$code" -ne 0

@@ -136,5 +136,14 @@ TEST_P(Numbers, AveragesOfDifferentIntegersAreAMismatch) {
               HasSubstr("shape: [4, 2] on rank 0; [4, 3] on rank"));
 }
 
+TEST_P(Numbers, BuffersThatLieDifferentlyAreAveraged) {
+  torch::nn::BatchNorm2d net(3);
+  const at::Tensor image = at::full({1, 3, 2, 2}, static_cast<float>(rank()));
+  net->register_buffer("image",
+                       rank() == 0 ? image : image.contiguous(at::MemoryFormat::ChannelsLast));
+  average_buffers(net);
+  EXPECT_TRUE(net->named_buffers()["image"].equal(at::full({1, 3, 2, 2}, (size() - 1) / 2.0F)));
+}
+
 }  // namespace
 }  // namespace kolo

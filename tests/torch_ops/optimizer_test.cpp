@@ -338,6 +338,26 @@ TEST_F(Optimizer, RefusesDtypesThatCannotBeReduced) {
   EXPECT_THAT(refused(torch::kComplexFloat, ReduceOp::Adasum), HasSubstr("parameter 'odd'"));
 }
 
+// Nothing of a group that is refused has been attached.
+TEST_F(Optimizer, GoesOnAfterAGroupThatWasRefused) {
+  const at::Tensor first = parameter();
+  DistributedSgd optimizer(std::vector<at::Tensor>{first}, torch::optim::SGDOptions(1.0));
+  const at::Tensor good = parameter();
+  const at::Tensor odd = torch::zeros({3}, torch::kComplexHalf).requires_grad_();
+  EXPECT_THROW(optimizer.add_param_group(
+                   torch::optim::OptimizerParamGroup(std::vector<at::Tensor>{good, odd})),
+               InvalidArgumentError);
+  EXPECT_THROW(optimizer.zero_grad(), InvalidArgumentError) << "as long as it is in the optimizer";
+  odd.set_requires_grad(false);
+  for (int step = 0; step < 2; ++step) {
+    optimizer.zero_grad();
+    ((first.sum() + good.sum()) * (rank() + 1)).backward();
+    EXPECT_TRUE(first.grad().allclose(torch::full({3}, mean_of_ranks())));
+    EXPECT_TRUE(good.grad().allclose(torch::full({3}, mean_of_ranks())));
+    optimizer.step();
+  }
+}
+
 // The gradients of a channels_last parameter, of ranks that have one, have none, or have set one
 // with other strides.
 TEST_F(Optimizer, GradientsLieInMemoryLikeTheirParameters) {
@@ -367,19 +387,28 @@ TEST_F(Optimizer, GradientsLieInMemoryLikeTheirParameters) {
   }
 }
 
-// A model that is channels_last on some ranks only.
+// A model that is channels_last on some ranks only, and lies in yet another order on others.
 TEST_F(Optimizer, ParametersMayLieInMemoryInAnotherOrderOnEachRank) {
   for (const bool sparse_as_dense : {false, true}) {
-    const auto format = rank() == 0 ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast;
-    const at::Tensor p = torch::zeros({2, 3, 4, 5}).contiguous(format).requires_grad_();
-    DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0),
+    // On two ranks both orders are not the dimensions' own.
+    const std::vector<std::vector<std::int64_t>> strides = {
+        {60, 1, 15, 3}, {1, 40, 10, 2}, {60, 20, 5, 1}};
+    const at::Tensor p = torch::empty_strided({2, 3, 4, 5}, strides[rank() % 3]).zero_();
+    p.set_requires_grad(true);
+    const at::Tensor unused = torch::empty_strided({2, 3, 4, 5}, strides[rank() % 3]).zero_();
+    unused.set_requires_grad(true);
+    DistributedSgd optimizer(std::vector<at::Tensor>{p, unused}, torch::optim::SGDOptions(1.0),
                              DistributedOptimizerOptions().sparse_as_dense(sparse_as_dense));
     const at::Tensor weights = torch::arange(120, torch::kFloat).reshape({2, 3, 4, 5});
     for (int step = 1; step <= 3; ++step) {
       optimizer.zero_grad();
-      (p * weights).sum().backward();
+      at::Tensor loss = (p * weights).sum();
+      if (rank() == 0) loss = loss + (unused * size()).sum();
+      loss.backward();
       EXPECT_TRUE(p.grad().equal(weights));
+      EXPECT_TRUE(unused.grad().equal(torch::ones_like(unused)));
       EXPECT_EQ(p.grad().strides(), p.strides());
+      EXPECT_EQ(unused.grad().strides(), unused.strides());
       optimizer.step();
       EXPECT_TRUE(p.detach().equal(-step * weights));
     }

@@ -98,6 +98,19 @@ TEST_F(PointToPoint, NegativeViews) {
   barrier();
 }
 
+// What is sent is only read.
+TEST_F(PointToPoint, ConjugateViews) {
+  if (size() == 1 || rank() > 1) return;
+  const at::Tensor z = at::complex(at::arange(3.0), at::ones({3}, at::kFloat));
+  const std::uint32_t version = z._version();
+  if (rank() == 0) {
+    send(z.conj(), 1);
+    EXPECT_EQ(z._version(), version);
+  } else {
+    EXPECT_TRUE(recv(at::zeros_like(z), 0).equal(z.conj().resolve_conj()));
+  }
+}
+
 TEST_F(PointToPoint, Errors) {
   EXPECT_THAT(message_of<InvalidArgumentError>([] { send(at::ones({1}), size()); }),
               HasSubstr("does not take part; choose one of rank"));

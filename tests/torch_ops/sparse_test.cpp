@@ -115,7 +115,7 @@ TEST_F(Sparse, Errors) {
       at::sparse_coo_tensor(at::zeros({1, 1}, at::kLong), at::ones({1, 2}), {11, 2});
   EXPECT_THAT(message_of<MismatchError>(
                   [&] { sparse_allreduce(rank() == 0 ? other : sparse({1}, 1), "size"); }),
-              HasSubstr("content: a sparse tensor of Float and size [11, 2] on rank 0"));
+              HasSubstr("content: a sparse tensor of float32 and size [11, 2] on rank 0"));
   const at::Tensor sum =
       sparse_allreduce(sparse({1}, 1), AllreduceOptions("size").op(ReduceOp::Sum));
   EXPECT_TRUE(sum.to_dense().equal(sparse({1}, size()).to_dense())) << "the next one works";

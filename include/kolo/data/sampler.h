@@ -18,6 +18,10 @@ namespace kolo {
 // does not divide, the order is continued from its beginning (so up to num_replicas - 1 samples
 // occur twice), or cut with drop_last, as PyTorch's Python DistributedSampler does it.
 //
+// Shares are disjoint only if the dataset has its samples in the same order on every rank. Sort
+// what a folder lists. check_in_sync("order", tensor) compares a tensor over the ranks
+// (kolo/agreement.h).
+//
 //   kolo::DistributedSampler sampler(size, {kolo::size(), kolo::rank()});
 //   auto loader = torch::data::make_data_loader(dataset, sampler, batch_size);
 //   for (int epoch = 0; epoch < epochs; ++epoch) {

@@ -393,6 +393,7 @@ void finish(void* values, std::size_t count, const Reduction& reduction) {
   if (reduction.divisor == 1 && reduction.postscale == 1.0) return;
   Reduction rest = reduction;
   rest.op = ReduceOp::Sum;
+  rest.prescale = 1.0;
   const void* const sources[] = {values};
   const Destination destination[] = {{values}};
   combine(sources, destination, count, rest);
