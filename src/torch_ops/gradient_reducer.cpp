@@ -271,10 +271,9 @@ void GradientReducer::State::notice_join() {
 
 void GradientReducer::State::submit_place() {
   if (options.process_set().size() == 1) return;
-  place = allreduce_async_(at::tensor({steps, -steps, reductions, -reductions}, at::kLong),
-                           AllreduceOptions(options.name() + ".place")
-                               .op(ReduceOp::Max)
-                               .process_set(options.process_set()));
+  place = allreduce_async_(
+      at::tensor({steps, -steps, reductions, -reductions}, at::kLong),
+      AllreduceOptions(place_name()).op(ReduceOp::Max).process_set(options.process_set()));
 }
 
 // Throws on all ranks or on none.
@@ -286,7 +285,7 @@ void GradientReducer::State::check_place() {
   if (extremes[0] == -extremes[1] && extremes[2] == -extremes[3]) return;
   const at::Tensor all =
       allgather(at::tensor({std::int64_t{rank()}, steps, reductions}, at::kLong).view({1, 3}),
-                OperationOptions(options.name() + ".places").process_set(options.process_set()));
+                OperationOptions(place_name() + ": which one").process_set(options.process_set()));
   const auto places = all.accessor<std::int64_t, 2>();
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<int>> ranks_at;
   for (std::int64_t i = 0; i < all.size(0); ++i)

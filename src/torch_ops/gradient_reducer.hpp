@@ -152,6 +152,8 @@ struct GradientReducer::State final : GradientListener,
   void reduce(FirstError& error) KOLO_REQUIRES(mutex);
   void submit_rest(FirstError& error) KOLO_REQUIRES(mutex);
   void notice_join() KOLO_REQUIRES(mutex);
+  // The name of the operation that compares the places of the ranks. A report of a stall shows it.
+  std::string place_name() const { return "backward() or step() of " + options.name(); }
   void submit_place() KOLO_REQUIRES(mutex);
   void check_place() KOLO_REQUIRES(mutex);
   void broadcast_buffers() const;

@@ -1,27 +1,34 @@
 // A job in which one rank misbehaves: faulty_job WHAT RANK [SECONDS].
-//   leave     the rank returns from main early        throw     ends by an exception
-//   exit      calls exit(3) in the middle             kill      gets SIGKILL in the middle
-//   uncaught  all ranks: does not catch an exception of kolo
-//   stop, die                       is stopped (SIGSTOP), or killed, amid an allreduce
-//   stop-broadcast, die-broadcast   likewise, amid a broadcast
-//   stop-cuda, die-cuda             likewise, amid an allreduce of CUDA tensors, which the others
-//   read stop-early                      is stopped before it submits sleep     comes SECONDS (4)
-//   late                  quiet     all ranks do nothing for so long skip      leaves a tensor out
-//   order     waits in another order skip-unhandled  likewise, and no rank catches what that throws
-//   in the end
-//   work      all ranks reduce for SECONDS, and nothing is wrong
-//   exit-hook    calls exit(3) in a hook of backward()
-//   kill-late    gets SIGKILL after all operations, while the others shut kolo down
-//   kill-slow    likewise, and kolo-rank, its parent, is stopped for the next two seconds
-//   kill-caught  gets SIGKILL in the middle; the others catch what that throws, and return 0
-// The others go on with operations; when one fails they print its message and the time it took to
-// come, and exit with 4.
+//  - leave: the rank returns from main early
+//  - exit: calls exit(3) in the middle
+//  - exit-hook: likewise, in a hook of backward()
+//  - throw: ends by an exception
+//  - kill: gets SIGKILL in the middle
+//  - kill-caught: likewise; the others catch what that throws, and return 0
+//  - kill-late: gets SIGKILL after all operations, while the others shut kolo down
+//  - kill-slow: likewise, and kolo-rank, its parent, is stopped for the next two seconds
+//  - uncaught: does not catch an exception of kolo
+//  - stop, die: is stopped (SIGSTOP), or killed, during an allreduce
+//  - stop-broadcast, die-broadcast: likewise, during a broadcast
+//  - stop-cuda, die-cuda: likewise, during an allreduce of CUDA tensors, which the others read
+//  - stop-early: is stopped before it submits
+//  - sleep: comes SECONDS (4) late
+//  - quiet: all ranks do nothing for so long
+//  - skip: leaves a tensor out
+//  - skip-unhandled: likewise, and no rank catches what that throws in the end
+//  - order: waits in another order
+//  - reach: its backward() reaches none of an optimizer's parameters, and it does not step
+//  - work: all ranks reduce for SECONDS, and nothing is wrong
+// The others go on with operations. When one fails, they print its message and how long it took to
+// fail, and exit with 4.
 #include <ATen/ATen.h>
 #include <kolo/device.h>
 #include <kolo/error.h>
 #include <kolo/init.h>
 #include <kolo/operations.h>
+#include <kolo/optimizer.h>
 #include <kolo/timeline.h>
+#include <torch/optim/sgd.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -61,6 +68,7 @@ void end_amid_operations(int signal, int who, bool broadcast, bool on_cuda) {
 
 // Steps of two tensors. What the rank does wrong it does in the third one.
 void stall(const std::string& what, bool here, std::chrono::seconds pause) {
+  if (what == "reach") return reach_nothing(here);
   at::Tensor first = at::ones({1000});
   at::Tensor second = at::ones({1000});
   for (int step = 1; step <= 4; ++step) {
@@ -75,6 +83,22 @@ void stall(const std::string& what, bool here, std::chrono::seconds pause) {
     kolo::mark_step();
   }
   std::puts("all steps were made");
+}
+
+// In the third step the rank trains something else, and waits for the others there.
+void reach_nothing(bool here) {
+  const at::Tensor weight = at::ones({1000}).requires_grad_();
+  const at::Tensor other = at::ones({1000}).requires_grad_();
+  kolo::DistributedOptimizer<torch::optim::SGD> optimizer(
+      std::vector<at::Tensor>{weight}, torch::optim::SGDOptions(0.1),
+      kolo::DistributedOptimizerOptions().name("net"));
+  for (int step = 1; step <= 4; ++step) {
+    const bool wrong = here && step == 3;
+    optimizer.zero_grad();
+    (wrong ? other : weight).sum().backward();
+    if (wrong) kolo::barrier("end");
+    optimizer.step();
+  }
 }
 
 // What end_amid_operations() does; 0: something else.
@@ -110,7 +134,7 @@ void work(std::chrono::seconds pause) {
 
 bool stalls(const std::string& what) {
   return what == "sleep" || what == "quiet" || what == "skip" || what == "order" ||
-         what == "stop-early" || what == "skip-unhandled";
+         what == "stop-early" || what == "skip-unhandled" || what == "reach";
 }
 
 void misbehave(const std::string& what) {

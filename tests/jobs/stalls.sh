@@ -35,6 +35,10 @@ check "no rank catches the error: the job fails" test "$code" -ne 0
 check "no rank catches the error: all have left their records" \
   test "$(grep -l '"reason":"failure: .*KOLO_STALL_SHUTDOWN_TIME_SECONDS' "$work"/flight/flight-rank-[012].json | wc -l)" -eq 3
 
+run reach 2
+check "rank 2's backward() reaches no parameter: that is told" \
+  says "the job stalls: .*rank 2 has not submitted allreduce of 'backward\(\) or step\(\) of net'"
+
 run order 0
 check "rank 0 waits in another order: the job fails" test "$code" -ne 0
 check "rank 0 waits in another order: the diagnosis" diagnosis "The ranks wait in different order: rank [12] waits for allreduce of 'first', which rank 0 has not submitted; that one waits for allreduce of 'second'"
