@@ -66,6 +66,22 @@ void end_amid_operations(int signal, int who, bool broadcast, bool on_cuda) {
   }
 }
 
+// In the third step the rank trains something else, and waits for the others there.
+void reach_nothing(bool here) {
+  const at::Tensor weight = at::ones({1000}).requires_grad_();
+  const at::Tensor other = at::ones({1000}).requires_grad_();
+  kolo::DistributedOptimizer<torch::optim::SGD> optimizer(
+      std::vector<at::Tensor>{weight}, torch::optim::SGDOptions(0.1),
+      kolo::DistributedOptimizerOptions().name("net"));
+  for (int step = 1; step <= 4; ++step) {
+    const bool wrong = here && step == 3;
+    optimizer.zero_grad();
+    (wrong ? other : weight).sum().backward();
+    if (wrong) kolo::barrier("end");
+    optimizer.step();
+  }
+}
+
 // Steps of two tensors. What the rank does wrong it does in the third one.
 void stall(const std::string& what, bool here, std::chrono::seconds pause) {
   if (what == "reach") return reach_nothing(here);
@@ -83,22 +99,6 @@ void stall(const std::string& what, bool here, std::chrono::seconds pause) {
     kolo::mark_step();
   }
   std::puts("all steps were made");
-}
-
-// In the third step the rank trains something else, and waits for the others there.
-void reach_nothing(bool here) {
-  const at::Tensor weight = at::ones({1000}).requires_grad_();
-  const at::Tensor other = at::ones({1000}).requires_grad_();
-  kolo::DistributedOptimizer<torch::optim::SGD> optimizer(
-      std::vector<at::Tensor>{weight}, torch::optim::SGDOptions(0.1),
-      kolo::DistributedOptimizerOptions().name("net"));
-  for (int step = 1; step <= 4; ++step) {
-    const bool wrong = here && step == 3;
-    optimizer.zero_grad();
-    (wrong ? other : weight).sum().backward();
-    if (wrong) kolo::barrier("end");
-    optimizer.step();
-  }
 }
 
 // What end_amid_operations() does; 0: something else.
