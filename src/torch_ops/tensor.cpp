@@ -96,7 +96,7 @@ at::Tensor numbers_to_average(const Argument& argument, const at::Tensor& tensor
 at::Tensor to_work_on(const Argument& argument, const at::Tensor& tensor,
                       const Descriptor& descriptor, TensorSpec& spec, Kept& kept) {
   if (descriptor.op == ReduceOp::Average && is_integer(tensor.scalar_type())) {
-    const at::Tensor work = numbers_to_average(argument, tensor, descriptor, kept);
+    at::Tensor work = numbers_to_average(argument, tensor, descriptor, kept);
     describe(argument, work, work.sizes(), spec);
     spec.element = name_of(tensor.scalar_type());
     return work;
