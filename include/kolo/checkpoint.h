@@ -132,7 +132,7 @@ class Checkpoint {
 
   // Parameters and buffers: rank 0's, as all have the same parameters, and buffers that differ are
   // rank 0's in what is tested and deployed. A holder or a std::shared_ptr stands for the module
-  // that it refers to in this call, and which it then shares with the checkpoint.
+  // that it refers to in this call; the checkpoint keeps that module alive.
   Checkpoint& add(const std::string& name, torch::nn::Module& module);
   // Options and state, under the names that the parameters have in the modules which were added,
   // else by position. Where each rank has a state of its own (Adasum): add_per_rank().

@@ -68,10 +68,10 @@ auto& module_in(const T& module) {
   }
 }
 
-// Of a holder or pointer: shares the module with it.
+// Returns a pointer that shares the module with the holder or pointer. Throws as module_in().
 template <class T>
 std::shared_ptr<torch::nn::Module> pointer_to_module(const T& module) {
-  static_cast<void>(module_in(module));  // throws if there is none
+  static_cast<void>(module_in(module));
   if constexpr (IsModuleHolder<T>::value) {
     return module.ptr();
   } else {

@@ -66,8 +66,8 @@ struct AllreduceOptions {
   // What is computed, element by element.
   TORCH_ARG(ReduceOp, op) = ReduceOp::Average;
   // Multiplied in before and after the reduction. Integers are scaled in float64, rounded towards
-  // zero and held within the range of their dtype (before an average, of int64); factors for them
-  // are finite.
+  // zero and held within the range of their dtype (before an average: of int64). Factors for
+  // integers must be finite.
   TORCH_ARG(double, prescale_factor) = 1.0;
   TORCH_ARG(double, postscale_factor) = 1.0;
 

@@ -105,9 +105,8 @@ HorovodSection arguments() {
       "",
       {
           {"argument", "tensor", "`tensor`",
-           "Of any strides, where Horovod wants contiguous ones; bool, bfloat16, complex numbers "
-           "and "
-           "the small integers too, in every operation where they have a meaning."},
+           "May have any strides; Horovod's must be contiguous. Also bool, bfloat16, complex "
+           "numbers and the small integers, in every operation that is defined for them."},
           {"argument", "tensors", "`tensors`", "A std::vector of such."},
           {"argument", "name", "`name`", "Empty: a number, as in Horovod."},
           {"argument", "average", "`op`",

@@ -63,8 +63,8 @@ class Backend {
   virtual std::unique_ptr<Work> transfer(Turn turn, void* data, std::size_t bytes, int source,
                                          int destination) = 0;
 
-  // How an allreduce or reducescatter scales: the caller multiplies the values by `before`, with
-  // memory(), and passes on the reduction that it gets here.
+  // Decides where the factors of an allreduce or reducescatter are applied. The caller multiplies
+  // the values by `before`, with memory(), and makes the work with the returned reduction.
   virtual Scaling scaling_of(OpKind /*kind*/, const Reduction& reduction) const {
     return scaled_before(reduction);
   }

@@ -26,7 +26,8 @@ Scaling scaled_for_partial_sums(const Reduction& reduction, int size) {
 
 Scaling scaled_in_one_pass(const Reduction& reduction) {
   const bool is_half = reduction.dtype == DType::kFloat16 || reduction.dtype == DType::kBfloat16;
-  // A rank without values has the identity of the operator. Only a zero is not changed by a factor.
+  // A rank without values contributes the operator's identity. A factor changes every identity but
+  // that of addition, zero.
   const bool adds = reduction.op == ReduceOp::Sum || reduction.op == ReduceOp::Average;
   return is_half && adds ? Scaling{1.0, reduction} : scaled_before(reduction);
 }

@@ -1,4 +1,4 @@
-// Where the factors of a reduction are multiplied in.
+// Decides where each factor of a reduction is applied.
 #pragma once
 
 #include "collectives/reduce/combine.hpp"

@@ -13,8 +13,8 @@
 namespace kolo {
 namespace {
 
-// An average of integers is only added up here. Whoever submits it has scaled the values, and
-// divides.
+// An average of integers is only added up here. The submitter has scaled the values and divides the
+// result.
 Scaling scaling_of(const Backend& backend, const Descriptor& descriptor, DType dtype) {
   Reduction reduction;
   reduction.dtype = dtype;

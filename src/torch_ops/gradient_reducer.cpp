@@ -16,8 +16,8 @@
 namespace kolo::detail {
 namespace {
 
-// Differs for tensors of the same shape whose gradients autograd makes with their dimensions in
-// different orders in memory. 0 where that order is the dimensions' own.
+// Returns a number that identifies the order in which autograd stores the dimensions of the
+// parameter's gradients: 0 for row-major.
 std::int64_t code_of_order(const at::Tensor& parameter) {
   if (parameter.is_contiguous() || !parameter.is_non_overlapping_and_dense()) return 0;
   std::int64_t code = 0;
@@ -313,7 +313,8 @@ std::vector<GradientReducer::State::Parameter*> GradientReducer::State::without_
 }
 
 // A gradient is exchanged as sparse if it is sparse on some ranks and dense on none. If no rank has
-// one yet, later ones are made dense. The ranks also compare the orders in memory.
+// one yet, later ones are made dense. The ranks also compare the orders in which they store
+// dimensions.
 void GradientReducer::State::agree_on_layouts() {
   const std::vector<Parameter*> unknown = without_layout();
   if (unknown.empty()) return;
@@ -441,8 +442,7 @@ at::Tensor GradientReducer::State::reducible_gradient(Parameter& parameter) cons
   at::Tensor gradient = parameter.tensor.grad();
   if (!gradient.defined()) return gradient;
   gradient = in_layout(parameter, gradient);
-  // Autograd makes gradients that lie in memory like their parameter. One that the program has set
-  // may not.
+  // Autograd's gradients have the parameter's strides. One that the program has set may not.
   const bool is_comparable =
       gradient.layout() == at::kStrided && gradient.sizes() == parameter.tensor.sizes();
   if (is_comparable && !torch::autograd::utils::obeys_layout_contract(gradient, parameter.tensor))

@@ -37,8 +37,8 @@ struct GradientReducer::State final : GradientListener,
     std::size_t unit = 0;
     NodePointer accumulator;  // calls before_accumulation()
     Layout layout = Layout::kUnknown;
-    // Lies in memory in another order of dimensions on another rank, so that its gradients are sent
-    // as contiguous copies. Known with the layout.
+    // Whether ranks store its dimensions in different orders. Its gradients are then sent as
+    // contiguous copies. Known when the layout is known.
     bool order_differs = false;
     SeenTensor reduced;  // a gradient that is equal on all ranks, and not to be added up again
     at::Tensor start;    // its values before the step, where steps are reduced
@@ -118,7 +118,7 @@ struct GradientReducer::State final : GradientListener,
   std::int64_t steps KOLO_GUARDED_BY(mutex) = 0;       // step() was called, since join()
   std::int64_t reductions KOLO_GUARDED_BY(mutex) = 0;  // since the last step()
   std::optional<Handle> place KOLO_GUARDED_BY(mutex);  // the comparison in flight
-  // The current pass; null if there is none, or it has not reached a parameter yet.
+  // The current pass, or null if no pass has reached a parameter yet.
   const BackwardPass* pass KOLO_GUARDED_BY(mutex) = nullptr;
   bool pass_reduces KOLO_GUARDED_BY(mutex) = false;
   bool pass_submitted KOLO_GUARDED_BY(mutex) = false;
@@ -130,7 +130,7 @@ struct GradientReducer::State final : GradientListener,
   std::vector<std::vector<std::size_t>> groups() const KOLO_REQUIRES(mutex);
   // Throws InvalidArgumentError for a parameter whose gradients cannot be reduced.
   void check_dtype(const at::Tensor& parameter, std::size_t position) const;
-  // In named_parameters().
+  // The parameter's name in named_parameters(), if it is there.
   std::optional<std::string> name_given_to(const at::Tensor& parameter) const;
   void name_parameters(std::size_t first) KOLO_REQUIRES(mutex);
 
@@ -152,7 +152,7 @@ struct GradientReducer::State final : GradientListener,
   void reduce(FirstError& error) KOLO_REQUIRES(mutex);
   void submit_rest(FirstError& error) KOLO_REQUIRES(mutex);
   void notice_join() KOLO_REQUIRES(mutex);
-  // The name of the operation that compares the places of the ranks. A report of a stall shows it.
+  // Names the operation that compares the ranks' places. Stall reports show this name.
   std::string place_name() const { return "backward() or step() of " + options.name(); }
   void submit_place() KOLO_REQUIRES(mutex);
   void check_place() KOLO_REQUIRES(mutex);

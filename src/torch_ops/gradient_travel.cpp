@@ -27,7 +27,7 @@ std::vector<std::int64_t> rows_of_nothing(const at::Tensor& parameter) {
   return shape;
 }
 
-// A gradient of zeros that lies in memory as autograd's would.
+// Returns zeros with the strides that autograd's gradient would have.
 at::Tensor zeros_for(const at::Tensor& parameter) {
   const bool is_dense = parameter.is_non_overlapping_and_dense();
   return at::zeros_like(parameter,
@@ -245,7 +245,7 @@ void GradientReducer::State::submit_one(Departure departure, std::shared_ptr<Dev
   }
   operation->absent = absent;
   for (Travelling& one : departure.dense) {
-    // Otherwise the result is copied into the work, which changes its version.
+    // If the result is copied into the tensor, that changes its version, too.
     if (is_reduced_in_place(one.work) && !one.work.is_inference())
       one.version = version_of(one.work);
   }

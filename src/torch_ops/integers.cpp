@@ -66,7 +66,7 @@ at::Tensor IntegerAverage::to_numbers(const at::Tensor& values) const {
 at::Tensor IntegerAverage::from_sums(const at::Tensor& sums, at::ScalarType dtype) const {
   const at::Tensor remainders = sums.select(-1, 1);
   at::Tensor averages = sums.select(-1, 0) + remainders.div(ranks, "floor");
-  // That is rounded down.
+  // Those are rounded down; negative ones must be rounded up.
   averages += averages.lt(0).logical_and_(remainders.remainder(ranks).ne(0));
   return within_range(postscale == 1.0 ? averages : scaled_int64(averages, postscale), dtype);
 }

@@ -24,8 +24,7 @@ void check_sparse(const Call& call, const at::Tensor& tensor, const AllreduceOpt
   check_scales(call, tensor.scalar_type(), options);
 }
 
-// How the values of sparse tensors are added up: what each rank sends of its own, and what the
-// result is made of, whose indices may meet on any number of ranks. As a dense reduction does it.
+// Scales, adds up and divides the values of sparse tensors as a dense reduction does.
 class SparseSum {
  public:
   SparseSum(const Call& call, const at::Tensor& tensor, const AllreduceOptions& options)
@@ -33,16 +32,19 @@ class SparseSum {
         averages_(options.op() == ReduceOp::Average),
         scales_{options.prescale_factor(), options.postscale_factor(), call.size()} {}
 
+  // Returns what a rank sends for its own values.
   at::Tensor to_send(const at::Tensor& values) const {
     if (!is_integer(dtype_)) return scales_.prescale == 1.0 ? values : values * scales_.prescale;
     return averages_ ? scales_.to_numbers(values) : scaled_integers(values, scales_.prescale);
   }
 
-  // The 16-bit dtypes are added in float32, which is rounded once and does not overflow.
+  // Returns the received values in the dtype in which they are added: float32 for the 16-bit
+  // dtypes, so that the result is rounded once and no partial sum overflows.
   at::Tensor to_add(const at::Tensor& values) const {
     return at::isReducedFloatingType(dtype_) ? values.to(at::kFloat) : values;
   }
 
+  // Returns the result, from the sums of the values.
   at::Tensor result(const at::Tensor& sums) const {
     if (is_integer(dtype_)) {
       return averages_ ? scales_.from_sums(sums, dtype_) : scaled_integers(sums, scales_.postscale);
@@ -82,11 +84,10 @@ at::Tensor sparse_allreduce(const at::Tensor& tensor, const AllreduceOptions& op
 
 Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options) {
   const Call call("sparse_allreduce", "sparse_allreduce", options.name(), options.process_set());
-  // Coalesced, so that no more than needed travels.
   const SparseSum sum(call, tensor, options);
   const auto sent = make_or_give_up(call, [&]() -> std::vector<at::Tensor> {
     check_sparse(call, tensor, options);
-    const at::Tensor mine = tensor.detach().coalesce();
+    const at::Tensor mine = tensor.detach().coalesce();  // sends each index once
     return {mine.indices().t().contiguous(), sum.to_send(mine.values())};
   });
   const auto gathered = std::make_shared<Gathered>();

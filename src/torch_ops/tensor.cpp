@@ -30,7 +30,7 @@ DType checked_dtype(const Argument& argument, at::ScalarType type) {
              "integer dtype");
 }
 
-// A spec may be one that has been used before.
+// Fills the spec, which may have been used before, with what the other ranks get to know.
 void describe(const Argument& argument, const at::Tensor& tensor, at::IntArrayRef shape,
               TensorSpec& spec) {
   spec.dtype = checked_dtype(argument, tensor.scalar_type());

@@ -3,7 +3,7 @@
 
 namespace {
 
-// What `kolo checkpoint convert` would have made of a checkpoint.
+// Writes a file like those that `kolo checkpoint convert` makes.
 void write_model() {
   c10::Dict<std::string, torch::Tensor> state;
   const Net net;
@@ -28,7 +28,7 @@ int main() {
     } catch (const std::exception& error) {
       outcome = error.what();
     }
-    // The page about GPUs, where there is none; it also runs on the fake one.
+    // The GPU page needs a GPU. Another test runs it on the fake one.
     const bool needs_gpu = outcome.find("built without CUDA") != std::string::npos ||
                            outcome.find("no CUDA device") != std::string::npos;
     if (outcome != "ok" && needs_gpu) outcome = "skipped: " + outcome;

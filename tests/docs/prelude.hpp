@@ -1,4 +1,4 @@
-// What the pages' code takes for granted of a program, and the list of its blocks.
+// Declares what the code on the pages assumes, and the list of its blocks.
 #pragma once
 
 #include <kolo/kolo.h>
@@ -30,7 +30,7 @@ struct Images : torch::data::datasets::Dataset<Images> {
   torch::optional<std::size_t> size() const override { return 300; }
 };
 
-// A program that has come to where a page's block begins.
+// The state of a program at the point where a page's block begins.
 struct Page {
   static constexpr std::size_t size = 300;
   static constexpr std::int64_t steps = 5;

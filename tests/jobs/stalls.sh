@@ -36,7 +36,7 @@ check "no rank catches the error: all have left their records" \
   test "$(grep -l '"reason":"failure: .*KOLO_STALL_SHUTDOWN_TIME_SECONDS' "$work"/flight/flight-rank-[012].json | wc -l)" -eq 3
 
 run reach 2
-check "rank 2's backward() reaches no parameter: that is told" \
+check "rank 2's backward() reaches no parameter: the report says whose backward() is missing" \
   says "the job stalls: .*rank 2 has not submitted allreduce of 'backward\(\) or step\(\) of net'"
 
 run order 0

@@ -10,7 +10,7 @@ using testing_support::WithKolo;
 
 class Complex : public WithKolo, public testing::WithParamInterface<at::ScalarType> {
  protected:
-  // Of rank r; no two elements are equal, and no part is zero.
+  // Returns the values of rank r: all elements differ, and no part is zero.
   at::Tensor values(int r, std::vector<std::int64_t> shape) const {
     std::int64_t count = 1;
     for (const std::int64_t extent : shape) count *= extent;

@@ -120,8 +120,8 @@ TEST_F(Operations, StridesAreKept) {
   EXPECT_TRUE(channels_last.equal(sum_of_all({2, 3, 4, 5}, at::kFloat)));
 }
 
-// A result of its own may come of tensors whose strides differ; in place a dense tensor is reduced
-// where it lies.
+// Out of place, the ranks' strides may differ. In place they may not, because a dense tensor is
+// reduced where it lies.
 TEST_F(Operations, StridesThatDifferBetweenRanks) {
   at::Tensor mixed = mine({6, 4}, at::kFloat);
   if (rank() % 2 == 1) mixed = mixed.t().contiguous().t();

@@ -338,7 +338,7 @@ TEST_F(Optimizer, RefusesDtypesThatCannotBeReduced) {
   EXPECT_THAT(refused(torch::kComplexFloat, ReduceOp::Adasum), HasSubstr("parameter 'odd'"));
 }
 
-// Nothing of a group that is refused has been attached.
+// A refused group leaves none of its parameters attached.
 TEST_F(Optimizer, GoesOnAfterAGroupThatWasRefused) {
   const at::Tensor first = parameter();
   DistributedSgd optimizer(std::vector<at::Tensor>{first}, torch::optim::SGDOptions(1.0));
@@ -358,8 +358,8 @@ TEST_F(Optimizer, GoesOnAfterAGroupThatWasRefused) {
   }
 }
 
-// The gradients of a channels_last parameter, of ranks that have one, have none, or have set one
-// with other strides.
+// A channels_last parameter, on ranks that have a gradient, have none, or have set one with other
+// strides.
 TEST_F(Optimizer, GradientsLieInMemoryLikeTheirParameters) {
   for (const Compression compression : {Compression::None, Compression::Fp16}) {
     const at::Tensor p =

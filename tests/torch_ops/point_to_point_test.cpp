@@ -98,7 +98,7 @@ TEST_F(PointToPoint, NegativeViews) {
   barrier();
 }
 
-// What is sent is only read.
+// send() does not write to its tensor.
 TEST_F(PointToPoint, ConjugateViews) {
   if (size() == 1 || rank() > 1) return;
   const at::Tensor z = at::complex(at::arange(3.0), at::ones({3}, at::kFloat));
