@@ -64,7 +64,9 @@ TEST_P(Numbers, CompressedGradientsDoNotOverflow) {
 // 1 + 2^-8 times 2^-20 needs more bits than the smallest numbers of float16 have: rounded to
 // float16 before it is scaled back, it would be 1.
 TEST_P(Numbers, ScaledHalvesAreRoundedOnceInSharedMemory) {
-  if (std::string(GetParam()) == "0" && size() > 1) return;  // rounds in each step
+  if (std::string(GetParam()) == "0" || size() == 1) {
+    GTEST_SKIP() << "without shared memory each step is rounded";
+  }
   const auto options =
       AllreduceOptions(ReduceOp::Sum).prescale_factor(0x1p-20).postscale_factor(0x1p20);
   for (const std::int64_t count : {1, 100000}) {
