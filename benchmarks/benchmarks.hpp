@@ -47,6 +47,10 @@ void bench_idle(Group& group, const Options& options, const Publish& publish);
 // moved, so the time is that of agreeing.
 void bench_negotiate(Group& group, const Options& options, const Publish& publish);
 
+// Works "sgd|adam|adamw/MODEL/RANKS": a step of all of a model's parameters, on each rank by
+// itself, by kolo's fused optimizer or by LibTorch's own.
+void bench_optimizer(Group& group, const Options& options, const Publish& publish);
+
 // Works "tune/BYTES/RANKS" of each algorithm for an allreduce over messages, in groups of so many
 // ranks. The table goes to the file of --output, or to standard output.
 void bench_tune(Group& group, const Options& options, const Publish& publish);

@@ -60,6 +60,7 @@ auto benchmark_of(const Options& options) {
   if (options.benchmark == "idle") return bench_idle;
   if (options.benchmark == "tune") return bench_tune;
   if (options.benchmark == "negotiate") return bench_negotiate;
+  if (options.benchmark == "optimizer") return bench_optimizer;
   return options.benchmark == "gradients" ? bench_gradients : bench_operations;
 }
 

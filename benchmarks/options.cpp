@@ -35,11 +35,13 @@ constexpr const char* kUsage =
     "  idle        the CPU time of a job that does nothing, in a second\n"
     "  negotiate   what agreeing costs, by number of tensors, with known and with new names\n"
     "  operations  each operation, by size, beside plain MPI and torch.distributed\n"
+    "  optimizer   a step of a model's parameters, fused, beside LibTorch's own optimizers\n"
     "  train       the MNIST network, beside LibTorch processes that do not communicate\n"
     "  tune        the algorithms for an allreduce over messages; writes a table\n\n";
 
-constexpr const char* kNames[] = {"allocate", "allreduce", "checkpoint", "device", "gradients",
-                                  "idle",     "negotiate", "operations", "train",  "tune"};
+constexpr const char* kNames[] = {"allocate",  "allreduce", "checkpoint", "device",
+                                  "gradients", "idle",      "negotiate",  "operations",
+                                  "optimizer", "train",     "tune"};
 
 // "allreduce, gradients, ..."
 std::string listed_names() {
@@ -57,7 +59,7 @@ std::string listed(const std::vector<Operation>& operations) {
 
 void add_options(const std::string& benchmark, Options& o, po::options_description& table) {
   auto add = table.add_options();
-  if (benchmark == "gradients" || benchmark == "device") {
+  if (benchmark == "gradients" || benchmark == "device" || benchmark == "optimizer") {
     add("model", po::value(&o.model)->default_value(o.model), "whose gradients: resnet50");
   } else if (benchmark == "checkpoint") {
     add("bytes", po::value(&o.bytes)->default_value(o.bytes), "of the state");

@@ -22,11 +22,12 @@ struct Options {
   std::optional<std::string> help;  // asked for: print it and do nothing
 
   // All benchmarks.
-  int samples = 0;     // 0: the benchmark chooses
-  int warm_up = 5;     // checkpoint: 1
-  int calls = 16;      // in a row, of a sample of a small tensor: allreduce, operations and tune
-  std::string json;    // file, or empty
-  std::string python;  // one that has torch, or empty; not allocate, device, idle, train, tune
+  int samples = 0;   // 0: the benchmark chooses
+  int warm_up = 5;   // checkpoint: 1
+  int calls = 16;    // in a row, of a sample of a small tensor: allreduce, operations and tune
+  std::string json;  // file, or empty
+  std::string
+      python;  // one that has torch, or empty; not allocate, device, idle, optimizer, train, tune
 
   // allocate, allreduce, operations and tune
   std::int64_t min_bytes = 4;          // allocate: 64 KiB
@@ -40,7 +41,7 @@ struct Options {
   int tensors = 100;
   std::string folder = ".";
 
-  // device and gradients
+  // device, gradients and optimizer
   std::string model = "resnet50";
 
   // negotiate

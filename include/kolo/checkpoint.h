@@ -152,7 +152,7 @@ class Checkpoint {
   // A tensor of this rank's own: each rank gets its own back. In a job of another number of ranks
   // those that were there before get theirs, the others keep what they have. Same shape everywhere.
   Checkpoint& add_per_rank(const std::string& name, const at::Tensor& tensor);
-  // Its state; options (the learning rate) are rank 0's. LibTorch's optimizers and Adadelta, else
+  // Its state; options (the learning rate) are rank 0's. LibTorch's and kolo's optimizers, else
   // InvalidArgumentError.
   Checkpoint& add_per_rank(const std::string& name, torch::optim::Optimizer& optimizer);
   // This rank's part of a tensor that is spread over the ranks: of the whole, which has `shape`,

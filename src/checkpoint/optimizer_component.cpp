@@ -9,13 +9,23 @@
 #include <torch/optim/sgd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <optional>
 #include <set>
+#include <string>
+#include <type_traits>
 
 #include "checkpoint/components.hpp"
 #include "kolo/error.h"
 #include "kolo/optim/adadelta.h"
+#include "kolo/optim/adamax.h"
+#include "kolo/optim/asgd.h"
+#include "kolo/optim/lamb.h"
+#include "kolo/optim/lars.h"
+#include "kolo/optim/nadam.h"
+#include "kolo/optim/radam.h"
+#include "kolo/optim/rprop.h"
 
 namespace kolo::checkpoint {
 namespace {
@@ -102,18 +112,19 @@ void visit_fields(torch::optim::AdagradParamState& s, Visit&& visit) {
   visit("sum", s.sum());
 }
 
-template <typename Visit>
-void visit_fields(optim::AdadeltaOptions& o, Visit&& visit) {
-  visit("lr", o.lr());
-  visit("rho", o.rho());
-  visit("eps", o.eps());
-  visit("weight_decay", o.weight_decay());
-}
-template <typename Visit>
-void visit_fields(optim::AdadeltaParamState& s, Visit&& visit) {
-  visit("step", s.step());
-  visit("square_avg", s.square_avg());
-  visit("acc_delta", s.acc_delta());
+// kolo's own optimizers list their fields themselves.
+template <typename Fields, typename Visit>
+auto visit_fields(Fields& fields, Visit&& visit)
+    -> decltype(Fields::visit_fields(fields, [](const char*, auto&) {})) {
+  Fields::visit_fields(fields, [&visit](const char* name, auto& field) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(field)>, optim::detail::Pair>) {
+      const std::string singular(name, std::strlen(name) - 1);  // beta1 and beta2 are of betas
+      visit((singular + "1").c_str(), std::get<0>(field));
+      visit((singular + "2").c_str(), std::get<1>(field));
+    } else {
+      visit(name, field);
+    }
+  });
 }
 
 template <typename Visit>
@@ -285,18 +296,30 @@ std::unique_ptr<Family> family(const char* name) {
   return std::make_unique<FamilyOf<Options, State>>(name);
 }
 
+template <typename Options, typename State>
+std::unique_ptr<Family> own_family() {
+  return family<Options, State>(Options::kOptimizer);
+}
+
 const std::vector<std::unique_ptr<Family>>& families() {
   static const auto all = [] {
-    using namespace torch::optim;
     std::vector<std::unique_ptr<Family>> made;
-    made.push_back(family<SGDOptions, SGDParamState>("SGD"));
-    made.push_back(family<AdamOptions, AdamParamState>("Adam"));
-    made.push_back(family<AdamWOptions, AdamWParamState>("AdamW"));
-    made.push_back(family<RMSpropOptions, RMSpropParamState>("RMSprop"));
-    made.push_back(family<AdagradOptions, AdagradParamState>("Adagrad"));
-    made.push_back(family<LBFGSOptions, LBFGSParamState>("LBFGS"));
+    made.push_back(family<torch::optim::SGDOptions, torch::optim::SGDParamState>("SGD"));
+    made.push_back(family<torch::optim::AdamOptions, torch::optim::AdamParamState>("Adam"));
+    made.push_back(family<torch::optim::AdamWOptions, torch::optim::AdamWParamState>("AdamW"));
     made.push_back(
-        family<kolo::optim::AdadeltaOptions, kolo::optim::AdadeltaParamState>("Adadelta"));
+        family<torch::optim::RMSpropOptions, torch::optim::RMSpropParamState>("RMSprop"));
+    made.push_back(
+        family<torch::optim::AdagradOptions, torch::optim::AdagradParamState>("Adagrad"));
+    made.push_back(family<torch::optim::LBFGSOptions, torch::optim::LBFGSParamState>("LBFGS"));
+    made.push_back(own_family<optim::AdadeltaOptions, optim::AdadeltaParamState>());
+    made.push_back(own_family<optim::AdamaxOptions, optim::AdamaxParamState>());
+    made.push_back(own_family<optim::ASGDOptions, optim::ASGDParamState>());
+    made.push_back(own_family<optim::LAMBOptions, optim::LAMBParamState>());
+    made.push_back(own_family<optim::LARSOptions, optim::LARSParamState>());
+    made.push_back(own_family<optim::NAdamOptions, optim::NAdamParamState>());
+    made.push_back(own_family<optim::RAdamOptions, optim::RAdamParamState>());
+    made.push_back(own_family<optim::RpropOptions, optim::RpropParamState>());
     return made;
   }();
   return all;
@@ -438,7 +461,7 @@ Added optimizer_component(const std::string& name, torch::optim::Optimizer& opti
                           const ParameterNames& names, Kind kind) {
   if (kind == Kind::kPerRank && family_of(optimizer) == nullptr) {
     throw InvalidArgumentError("checkpoint: add_per_rank('" + name +
-                               "') knows LibTorch's optimizers and Adadelta alone; add() saves "
+                               "') knows LibTorch's and kolo's optimizers alone; add() saves "
                                "rank 0's state of others");
   }
   return std::make_unique<OptimizerComponent>(name, optimizer, names, kind);

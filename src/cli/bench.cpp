@@ -58,6 +58,7 @@ std::string bench_intro() {
          "  idle        the CPU time of a job that does nothing, in a second\n"
          "  negotiate   what agreeing on tensors costs, by their number\n"
          "  operations  each operation, 4 B to 64 MB, beside plain MPI\n"
+         "  optimizer   a step of a model's parameters, beside LibTorch's own optimizers\n"
          "  train       the MNIST network, beside processes that do not communicate\n"
          "  tune        the algorithms for an allreduce over messages; writes a table\n"
          "With --python PATH allreduce, gradients and operations measure torch.distributed over\n"

@@ -280,10 +280,13 @@ HorovodSection batch_norm() {
       "SyncBatchNorm",
       "",
       {
-          {"class", "SyncBatchNorm", "not yet", ""},
+          {"class", "SyncBatchNorm", "`convert_sync_batchnorm(module)`",
+           "torch::nn::BatchNorm1d, 2d and 3d within the module then use the statistics of all "
+           "ranks; on CPUs and GPUs, and in a process set."},
           {"argument", "num_features, eps, momentum, affine, track_running_stats of SyncBatchNorm",
-           "not yet", ""},
-          {"method", "SyncBatchNorm.forward", "not yet", ""},
+           "`torch::nn::BatchNormOptions`", ""},
+          {"method", "SyncBatchNorm.forward", "`torch::nn::BatchNorm2d`",
+           "Collective in training, as in Horovod; batches may differ in size."},
       }};
 }
 

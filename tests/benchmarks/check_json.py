@@ -18,7 +18,7 @@ def check_row(row):
     assert 0 < row["min_us"] <= row["median_us"] <= row["p90_us"], row
     assert row["samples"] > 0 and row["placement"], row
     kind, what = row["work"].split("/")[:2]
-    if kind in ("reduction", "gradients"):
+    if kind in ("reduction", "gradients", "sgd", "adam", "adamw"):
         assert row["bytes"] == MODEL_BYTES[what], row
     elif kind == "negotiate":
         assert row["bytes"] == 4 * int(what), row

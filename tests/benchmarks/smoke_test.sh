@@ -47,6 +47,8 @@ reducer=,reducer  # unless LibTorch has none
 "$python" "$here/check_json.py" "$folder/tiny.json" gradients kolo,mpi,mpi-fused reduction/tiny1000/2 \
   kolo,no-communication,mpi$reducer gradients/tiny1000/2
 
+expect 0 'adamw/tiny1000/2 *plain' on_two_ranks "$program" optimizer --model tiny1000 --samples 2 --json "$folder/optimizer.json"
+"$python" "$here/check_json.py" "$folder/optimizer.json" optimizer kolo,plain {sgd,adam,adamw}/tiny1000/2
 expect 0 'train/mnist/2 *independent-tuned-malloc' on_two_ranks "$program" train --samples 2 --steps 1 --batch-size 4 --json "$folder/train.json"
 "$python" "$here/check_json.py" "$folder/train.json" train kolo,kolo-timeline,barrier,single,independent,independent-tuned-malloc train/mnist/2
 expect 2 'batch-size must be' "$program" train --batch-size 1
@@ -126,5 +128,5 @@ expect 1 "cannot write $folder/none/x.json" on_two_ranks "$program" allreduce --
 if pgrep -af 'kolo-bench train-alone'; then echo 'the above are left'; exit 1; fi
 for _ in $(seq 30); do pgrep -f "$here/fake_gloo.py" > /dev/null || break; sleep 0.1; done
 if pgrep -af "$here/fake_gloo.py"; then echo 'the above are left'; exit 1; fi
-[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allocate.json allreduce.json checkpoint.json fake-model.json fake.json gradients.json idle.json large.json negotiate.json operations.json output python-copy python-die python-idle python-lack table tiny.json train.json tune.json " ]
+[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allocate.json allreduce.json checkpoint.json fake-model.json fake.json gradients.json idle.json large.json negotiate.json operations.json optimizer.json output python-copy python-die python-idle python-lack table tiny.json train.json tune.json " ]
 echo "kolo-bench: smoke test passed"

@@ -76,7 +76,14 @@ TEST_P(CheckpointOptimizers, StateOfAnotherOptimizerIsNotTaken) {
       },
       [&] { return std::make_unique<torch::optim::Adam>(parameters); },
       [&] { return std::make_unique<torch::optim::RMSprop>(parameters); },
-      [&] { return std::make_unique<optim::Adadelta>(parameters); }};
+      [&] { return std::make_unique<optim::Adadelta>(parameters); },
+      [&] { return std::make_unique<optim::Adamax>(parameters); },
+      [&] { return std::make_unique<optim::ASGD>(parameters); },
+      [&] { return std::make_unique<optim::LAMB>(parameters); },
+      [&] { return std::make_unique<optim::LARS>(parameters, optim::LARSOptions(0.1)); },
+      [&] { return std::make_unique<optim::NAdam>(parameters); },
+      [&] { return std::make_unique<optim::RAdam>(parameters); },
+      [&] { return std::make_unique<optim::Rprop>(parameters); }};
   const auto step = [&](torch::optim::Optimizer& optimizer) {
     optimizer.zero_grad();
     (weight * weight).sum().backward();
@@ -125,7 +132,7 @@ TEST_P(CheckpointOptimizers, UnknownOptimizersHaveNoRanks) {
   Checkpoint checkpoint(folder.path(), options());
   EXPECT_THAT(
       message_everywhere<InvalidArgumentError>([&] { checkpoint.add_per_rank("optimizer", own); }),
-      HasSubstr("add_per_rank('optimizer') knows LibTorch's optimizers"));
+      HasSubstr("add_per_rank('optimizer') knows LibTorch's and kolo's optimizers"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Writers, CheckpointOptimizers,

@@ -83,7 +83,17 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"AdamW", distributed<AdamW>(AdamWOptions(0.01))},
         Case{"RMSprop", distributed<RMSprop>(RMSpropOptions(0.01).momentum(0.5).centered(true))},
         Case{"Adagrad", distributed<Adagrad>(AdagradOptions(0.05).lr_decay(0.01))},
-        Case{"Adadelta", distributed<optim::Adadelta>(optim::AdadeltaOptions(1.0))}),
+        Case{"Adadelta", distributed<optim::Adadelta>(optim::AdadeltaOptions(1.0))},
+        Case{"Adamax", distributed<optim::Adamax>(optim::AdamaxOptions(0.01))},
+        Case{"ASGD", distributed<optim::ASGD>(optim::ASGDOptions(0.05).t0(10))},
+        Case{"FusedSGD", distributed<optim::FusedSGD>(SGDOptions(0.1).momentum(0.9))},
+        Case{"FusedAdam", distributed<optim::FusedAdam>(AdamOptions(0.01).amsgrad(true))},
+        Case{"FusedAdamW", distributed<optim::FusedAdamW>(AdamWOptions(0.01))},
+        Case{"LAMB", distributed<optim::LAMB>(optim::LAMBOptions(0.01))},
+        Case{"LARS", distributed<optim::LARS>(optim::LARSOptions(1.0).momentum(0.9))},
+        Case{"NAdam", distributed<optim::NAdam>(optim::NAdamOptions(0.01))},
+        Case{"RAdam", distributed<optim::RAdam>(optim::RAdamOptions(0.01))},
+        Case{"Rprop", distributed<optim::Rprop>(optim::RpropOptions(0.01))}),
     [](const auto& one) { return one.param.name; });
 
 }  // namespace

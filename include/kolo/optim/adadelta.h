@@ -1,50 +1,65 @@
-// Adadelta, which LibTorch has in Python but not in C++.
+// Adadelta: an optimizer that adapts its learning rate.
 #pragma once
 
-#include <torch/arg.h>
-#include <torch/optim/optimizer.h>
+#include <kolo/optim/base.h>
 
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 namespace kolo::optim {
 
 // lr 0 or more: scales each update; rho in [0, 1]: how much of the running averages is kept; eps 0
 // or more: added to both averages before their roots are taken; weight_decay 0 or more: L2 penalty,
-// added to the gradient. The defaults are Python's.
-struct AdadeltaOptions : public torch::optim::OptimizerCloneableOptions<AdadeltaOptions> {
+// added to the gradient; maximize: goes up instead of down. The defaults are Python's.
+struct AdadeltaOptions : public detail::Options<AdadeltaOptions> {
+  static constexpr const char* kOptimizer = "Adadelta";  // for messages
+
   // Not explicit: LibTorch's options convert from a learning rate, and its serialisation needs it.
   AdadeltaOptions(double lr = 1.0);  // NOLINT(google-explicit-constructor)
   TORCH_ARG(double, lr) = 1.0;
   TORCH_ARG(double, rho) = 0.9;
   TORCH_ARG(double, eps) = 1e-6;
   TORCH_ARG(double, weight_decay) = 0;
+  TORCH_ARG(bool, maximize) = false;
 
  public:
-  // As LibTorch's optimizers have them.
-  void serialize(torch::serialize::InputArchive& archive) override;
-  void serialize(torch::serialize::OutputArchive& archive) const override;
-  double get_lr() const override;
-  void set_lr(double lr) override;
-  friend bool operator==(const AdadeltaOptions& left, const AdadeltaOptions& right);
+  // Throws InvalidArgumentError if an option is out of range.
+  void check() const;
+  // Calls visit(name, field) for each field.
+  template <class Self, class Visit>
+  static void visit_fields(Self& self, const Visit& visit) {
+    visit("lr", self.lr_);
+    visit("rho", self.rho_);
+    visit("eps", self.eps_);
+    visit("weight_decay", self.weight_decay_);
+    visit("maximize", self.maximize_);
+  }
 };
 
 // What Adadelta keeps for each parameter.
-struct AdadeltaParamState : public torch::optim::OptimizerCloneableParamState<AdadeltaParamState> {
-  // How many steps were taken.
-  TORCH_ARG(std::int64_t, step) = 0;
-  TORCH_ARG(torch::Tensor, square_avg);  // running average of squared gradients, shaped as they are
+struct AdadeltaParamState : public detail::ParamState<AdadeltaParamState> {
+  AdadeltaParamState() = default;
+  // Before the first step.
+  AdadeltaParamState(const torch::Tensor& parameter, const AdadeltaOptions& options);
+  TORCH_ARG(std::int64_t, step) = 0;     // steps that were taken
+  TORCH_ARG(torch::Tensor, square_avg);  // running average of squared gradients
   TORCH_ARG(torch::Tensor, acc_delta);   // running average of squared updates
 
  public:
-  // As LibTorch's optimizers have them.
-  void serialize(torch::serialize::InputArchive& archive) override;
-  void serialize(torch::serialize::OutputArchive& archive) const override;
+  // Calls visit(name, field) for each field.
+  template <class Self, class Visit>
+  static void visit_fields(Self& self, const Visit& visit) {
+    visit("step", self.step_);
+    visit("square_avg", self.square_avg_);
+    visit("acc_delta", self.acc_delta_);
+  }
 };
 
+extern template class detail::PerParameterOptimizer<AdadeltaOptions, AdadeltaParamState>;
+
 // ADADELTA (Zeiler 2012, https://arxiv.org/abs/1212.5701, algorithm 1), with the learning rate and
-// the weight decay that PyTorch adds; the operations and their order are those of Python's
-// torch.optim.Adadelta, and so are the results. For parameter x with gradient g:
+// the weight decay that PyTorch adds. For a parameter x with the gradient g:
 //
 //   g += weight_decay * x
 //   square_avg = rho * square_avg + (1 - rho) * g^2
@@ -52,30 +67,23 @@ struct AdadeltaParamState : public torch::optim::OptimizerCloneableParamState<Ad
 //   acc_delta  = rho * acc_delta + (1 - rho) * delta^2
 //   x -= lr * delta
 //
-// Use it as any LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load
-// (a run continued from a saved state gives the same bits). Beware of LibTorch's StepLR: its first
-// step() changes nothing, where Python's constructor makes that step; call step() once after making
-// it to get Python's learning rates. One thread at a time; not collective.
-class Adadelta : public torch::optim::Optimizer {
+// PyTorch has it in Python alone (torch.optim.Adadelta); results agree with Python's to rounding.
+// Use it as any LibTorch optimizer: with schedulers,
+// parameter groups, torch::save and torch::load, DistributedOptimizer and Checkpoint.
+// Beware of LibTorch's StepLR: its first step() changes nothing, where Python's constructor makes
+// that step. Call step() once after making it to get Python's learning rates.
+class Adadelta : public detail::PerParameterOptimizer<AdadeltaOptions, AdadeltaParamState> {
  public:
   // Throws InvalidArgumentError if an option is out of range or a group's options are another
   // optimizer's. Groups without options get the defaults.
   explicit Adadelta(const std::vector<torch::optim::OptimizerParamGroup>& param_groups,
                     const AdadeltaOptions& defaults = {});
+  // One group of parameters.
   explicit Adadelta(std::vector<torch::Tensor> params, const AdadeltaOptions& defaults = {});
 
-  // Updates, in place, every parameter that has a gradient; the others and their state stay as they
-  // are. Any floating or complex dtype, any device. If a closure is given, calls it first, with
-  // gradients enabled, and returns its loss. Throws InvalidArgumentError for a sparse gradient.
-  torch::Tensor step(LossClosure closure = nullptr) override;
-  void save(torch::serialize::OutputArchive& archive) const override;
-  // Replaces the whole state and the groups' options. Throws c10::Error if the archive holds
-  // something else or another number of parameters; the state is then as before.
-  void load(torch::serialize::InputArchive& archive) override;
-
  private:
-  void update(torch::Tensor& parameter, const AdadeltaOptions& options);
-  AdadeltaParamState& state_of(const torch::Tensor& parameter);
+  void update(torch::Tensor& value, const torch::Tensor& gradient, AdadeltaParamState& state,
+              const AdadeltaOptions& options) const override;
 };
 
 }  // namespace kolo::optim

@@ -1,0 +1,225 @@
+// Learning rate schedules, with the names, arguments and values of Python's
+// torch.optim.lr_scheduler. A schedule is a function of the epoch; a Scheduler applies it to an
+// optimizer.
+//
+//   using namespace kolo::optim;
+//   Scheduler scheduler(optimizer, warm_up(5, CosineAnnealingLR(epochs - 5)));
+//   for (int epoch = 0; epoch < epochs; ++epoch) {
+//     train(epoch);
+//     scheduler.step();
+//   }
+//
+// An epoch is whatever the program counts by: it calls step() after each optimizer step, or after
+// each pass over the data. Nothing here is collective. For LibTorch's ReduceLROnPlateauScheduler,
+// give step() the metric of all ranks: kolo::average(metric).
+#pragma once
+
+#include <torch/optim/optimizer.h>
+#include <torch/optim/schedulers/lr_scheduler.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace kolo::optim {
+
+// Returns the learning rate in an epoch, 0 or more, of a parameter group whose rate was `base` when
+// the scheduler was made. Any function will do; those below throw InvalidArgumentError, when they
+// are made, for arguments that are out of range.
+using Schedule = std::function<double(double base, std::int64_t epoch)>;
+
+// Sets the learning rates of an optimizer's groups by a schedule. As in Python, and unlike
+// LibTorch's own schedulers, the constructor sets the rates of epoch 0 and the first step() those
+// of epoch 1. Rates depend on nothing but the epoch and the groups' rates when the scheduler was
+// made, so one that Checkpoint restores goes on with the same bits. One thread at a time.
+class Scheduler : public torch::optim::LRScheduler {
+ public:
+  // The optimizer outlives the scheduler, and gets no further groups. Its groups' rates are the
+  // bases: make the scheduler before an optimizer's state is loaded. InvalidArgumentError for a
+  // null schedule.
+  Scheduler(torch::optim::Optimizer& optimizer, Schedule schedule);
+  // The number of calls of step() so far.
+  std::int64_t epoch() const { return step_count_; }
+
+ private:
+  std::vector<double> rates(std::int64_t epoch) const;
+  std::vector<double> get_lrs() override;
+
+  const Schedule schedule_;
+  const std::vector<double> bases_;  // by group
+};
+
+// base * factor(epoch).
+class LambdaLR {
+ public:
+  // `factor`: of the epoch.
+  explicit LambdaLR(std::function<double(std::int64_t)> factor);
+  // See Schedule.
+  double operator()(double base, std::int64_t epoch) const;
+
+ private:
+  std::function<double(std::int64_t)> factor_;
+};
+
+// base * gamma^(epoch / step_size), of whole numbers.
+class StepLR {
+ public:
+  // `step_size`: epochs, at least 1.
+  explicit StepLR(std::int64_t step_size, double gamma = 0.1);
+  // See Schedule.
+  double operator()(double base, std::int64_t epoch) const;
+
+ private:
+  std::int64_t step_size_;
+  double gamma_;
+};
+
+// base * gamma^(milestones that are at most the epoch). Milestones rise.
+class MultiStepLR {
+ public:
+  // `milestones`: epochs.
+  explicit MultiStepLR(std::vector<std::int64_t> milestones, double gamma = 0.1);
+  // See Schedule.
+  double operator()(double base, std::int64_t epoch) const;
+
+ private:
+  std::vector<std::int64_t> milestones_;
+  double gamma_;
+};
+
+// base * gamma^epoch.
+class ExponentialLR {
+ public:
+  // `gamma`: the factor of one epoch.
+  explicit ExponentialLR(double gamma);
+  // See Schedule.
+  double operator()(double base, std::int64_t epoch) const;
+
+ private:
+  double gamma_;
+};
+
+// base * factor before epoch total_iters, base from then on. factor is in [0, 1].
+class ConstantLR {
+ public:
+  // `total_iters`: epochs.
+  explicit ConstantLR(double factor = 1.0 / 3, std::int64_t total_iters = 5);
+  // See Schedule.
+  double operator()(double base, std::int64_t epoch) const;
+
+ private:
+  double factor_;
+  std::int64_t total_iters_;
+};
+
+// From base * start_factor, in (0, 1], straight to base * end_factor, in [0, 1], in epoch
+// total_iters; that from then on.
+class LinearLR {
+ public:
+  // `total_iters`: epochs, at least 1.
+  explicit LinearLR(double start_factor = 1.0 / 3, double end_factor = 1.0,
+                    std::int64_t total_iters = 5);
+  // See Schedule.
+  double operator()(double base, std::int64_t epoch) const;
+
+ private:
+  double start_factor_;
+  double end_factor_;
+  std::int64_t total_iters_;
+};
+
+// base * (1 - epoch / total_iters)^power, and 0 from epoch total_iters on.
+class PolynomialLR {
+ public:
+  // `total_iters`: epochs, at least 1.
+  explicit PolynomialLR(std::int64_t total_iters = 5, double power = 1.0);
+  // See Schedule.
+  double operator()(double base, std::int64_t epoch) const;
+
+ private:
+  std::int64_t total_iters_;
+  double power_;
+};
+
+// eta_min + (base - eta_min) * (1 + cos(pi * epoch / t_max)) / 2: down to eta_min in epoch t_max,
+// and up again after it. Loshchilov and Hutter 2017, https://arxiv.org/abs/1608.03983.
+class CosineAnnealingLR {
+ public:
+  // `t_max`: epochs, at least 1.
+  explicit CosineAnnealingLR(std::int64_t t_max, double eta_min = 0);
+  // See Schedule.
+  double operator()(double base, std::int64_t epoch) const;
+
+ private:
+  std::int64_t t_max_;
+  double eta_min_;
+};
+
+// Like CosineAnnealingLR, but from eta_min back to base at once. The first time after t_0 epochs,
+// and each time after t_mult times as many as before. The same paper.
+class CosineAnnealingWarmRestarts {
+ public:
+  // `t_0`: epochs, at least 1; `t_mult`: at least 1.
+  explicit CosineAnnealingWarmRestarts(std::int64_t t_0, std::int64_t t_mult = 1,
+                                       double eta_min = 0);
+  // See Schedule.
+  double operator()(double base, std::int64_t epoch) const;
+
+ private:
+  std::int64_t t_0_;
+  std::int64_t t_mult_;
+  double eta_min_;
+};
+
+// Options of OneCycleLR; the defaults are Python's.
+struct OneCycleOptions {
+  double pct_start = 0.3;         // the part of the cycle in which the rate rises, in [0, 1]
+  bool linear = false;            // anneals in straight lines; otherwise along a cosine
+  double div_factor = 25;         // the first rate is max_lr / div_factor
+  double final_div_factor = 1e4;  // the last one is the first one / final_div_factor
+  bool three_phase = false;       // down to the first rate as fast as up, and then to the last one
+};
+
+// Up to max_lr and down again within total_steps: Smith and Topin 2018,
+// https://arxiv.org/abs/1708.07120. Momenta are not cycled (Python's cycle_momentum=False). The
+// groups' own rates do not matter. step() after each optimizer step; one more than total_steps
+// throws InvalidArgumentError.
+class OneCycleLR {
+ public:
+  // `total_steps`: at least 1.
+  OneCycleLR(double max_lr, std::int64_t total_steps, const OneCycleOptions& options = {});
+  // See Schedule.
+  double operator()(double base, std::int64_t epoch) const;
+
+ private:
+  // The end of a phase, and the rate that it ends with.
+  struct Phase {
+    double end;
+    double rate;
+  };
+
+  std::int64_t total_steps_;
+  bool linear_;
+  double first_rate_;
+  std::vector<Phase> phases_;
+};
+
+// One schedule after the other: each begins, with its epoch 0, in the epoch of a milestone, of
+// which there is one fewer than schedules. Milestones rise.
+class SequentialLR {
+ public:
+  // `milestones`: epochs.
+  SequentialLR(std::vector<Schedule> schedules, std::vector<std::int64_t> milestones);
+  // See Schedule.
+  double operator()(double base, std::int64_t epoch) const;
+
+ private:
+  std::vector<Schedule> schedules_;
+  std::vector<std::int64_t> milestones_;
+};
+
+// Warm-up: rises from base * start_factor for `steps` epochs, and goes on with `then`, which begins
+// with its epoch 0.
+SequentialLR warm_up(std::int64_t steps, Schedule then, double start_factor = 0.01);
+
+}  // namespace kolo::optim
