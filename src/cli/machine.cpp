@@ -46,11 +46,7 @@ std::string chosen(const std::string& line) {
 }  // namespace
 
 bool has_cuda() {
-#ifdef KOLO_HAS_CUDA
-  return true;
-#else
-  return false;
-#endif
+  return !std::string(KOLO_CUDA_VERSION).empty();
 }
 
 std::string mpi_built_with() {
@@ -59,15 +55,8 @@ std::string mpi_built_with() {
 
 // The one place that knows what this build has.
 Rows built_in() {
-  constexpr const char* kNo = "not built in";
-  std::string cuda = kNo;
-  std::string nccl = kNo;
-#ifdef KOLO_HAS_CUDA
-  cuda = "built in";
-#endif
-#ifdef KOLO_HAS_NCCL
-  nccl = "built in";
-#endif
+  const char* const cuda = has_cuda() ? KOLO_CUDA_VERSION : "not built in";
+  const char* const nccl = has_cuda() ? KOLO_NCCL_VERSION : "not built in";
   return {{"kolo", KOLO_VERSION},
           {"compiler", KOLO_COMPILER},
           {"build type", KOLO_BUILD_TYPE},

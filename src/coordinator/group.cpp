@@ -352,6 +352,7 @@ Status Group::step(Running& running, bool& moved) {
     case Progress::kFailed:
       break;
   }
+  if (running.on_device) status = name_lost_rank(status);
   return Status(status.code(), what_runs(running.members) + ": " + status.message());
 }
 

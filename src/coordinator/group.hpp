@@ -175,6 +175,7 @@ class Group {
   void tell_measures(Clock::time_point now);
   Status watch_lost_ranks(Clock::time_point now);
   Status watch_device(Clock::time_point now);
+  Status name_lost_rank(const Status& status) const;
   Status watch_stalls(Clock::time_point now);
   // A collective that has started and does not move, the first of its kind.
   struct Slow {

@@ -1,10 +1,17 @@
 // How a group works with a device, where what is done is enqueued and comes to pass later.
+#include <thread>
 #include <utility>
 
 #include "coordinator/group.hpp"
 #include "core/ranks.hpp"
 
 namespace kolo {
+namespace {
+
+// A rank's lifeline may tell of its end some moments after the network does.
+constexpr Clock::duration kPatienceWithLifelines = std::chrono::seconds(1);
+
+}  // namespace
 
 // The first time something is on a device, it and what works there are made; all ranks come here in
 // the same place of the one sequence.
@@ -85,9 +92,27 @@ void Group::abort_device() {
   if (device_backend_ != nullptr) device_->abort();
 }
 
+// NCCL says that a rank is lost, but not which one.
+Status Group::name_lost_rank(const Status& status) const {
+  if (status.code() != StatusCode::kPeerLost || options_.lifelines == nullptr) return status;
+  const Clock::time_point deadline = Clock::now() + kPatienceWithLifelines;
+  do {
+    if (const auto lost = options_.lifelines->lost_rank(options_.launch.ranks)) {
+      return Status::peer_lost("the process of rank " + std::to_string(*lost) + " has ended; " +
+                               status.message());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  } while (Clock::now() < deadline);
+  return status;
+}
+
 Status Group::watch_device(Clock::time_point now) {
   if (device_backend_ == nullptr) return Status::ok();
-  if (Status s = device_backend_->check(); !s.is_ok()) return s;
+  if (const Status s = device_backend_->check(); !s.is_ok()) {
+    const Status named = name_lost_rank(s);
+    if (enqueued_.empty()) return named;
+    return {named.code(), what_runs(enqueued_.front().running.members) + ": " + named.message()};
+  }
   if (enqueued_.empty() || now - device_moved_ <= options_.collective_timeout) return Status::ok();
   return Status::peer_lost(
       what_runs(enqueued_.front().running.members) + " was enqueued on the device of rank " +

@@ -78,7 +78,11 @@ CudaDevice::CudaDevice(const Config& config, const Topology& topology)
                {config.cuda_over_host.begin(), config.cuda_over_host.end()},
                config.cuda_in_stages,
                free_kept},
-      topology_(topology) {}
+      topology_(topology) {
+  // LibTorch remembers what it was answered when it first asked whether there is CUDA, as it does
+  // in a program's first optimizer, say. So its CUDA half is there from init() on.
+  if (nccl::any_device()) static_cast<void>(lack_of_cuda_half());
+}
 
 Status CudaDevice::choose(int& index) const {
   if (Status s = nccl::available(); !s.is_ok()) return s;

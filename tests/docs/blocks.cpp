@@ -1,4 +1,5 @@
-// Runs the blocks of the pages, one after the other, in the current folder.
+// docs_blocks [PAGE]: runs the blocks of the pages, or of this one, one after the other, in the
+// current folder.
 #include "prelude.hpp"
 
 namespace {
@@ -16,11 +17,13 @@ void write_model() {
 
 }  // namespace
 
-int main() {
+int main(int argc, char** argv) {
+  const std::string page = argc > 1 ? argv[1] : "";
   kolo::init();
   if (kolo::rank() == 0) write_model();
   int failures = 0;
   for (const Block& block : kBlocks) {
+    if (!page.empty() && std::string(block.where).rfind(page + ":", 0) != 0) continue;
     kolo::barrier();
     std::string outcome = "ok";
     try {

@@ -1,5 +1,6 @@
 // What happens when something goes wrong on a device, or with who shares a collective on it.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <array>
 
@@ -56,6 +57,47 @@ TEST_P(DeviceLoss, EndsTheWorkOfTheSurvivorsAndTellsThem) {
   fake_gpu::tell_of_lost_ranks(false);
 }
 INSTANTIATE_TEST_SUITE_P(, DeviceLoss, ::testing::Values(false, true));
+
+// NCCL says only that some rank is gone. Its lifeline, which goes a moment later, says which one.
+TEST(DeviceLosses, TheRankIsNamedByItsLifeline) {
+  if (!is_nccl_alone()) GTEST_SKIP() << "it is NCCL's loss";
+  constexpr int kGone = 2;
+  fake_gpu::tell_of_lost_ranks(true);
+  int lifeline[2];
+  ASSERT_EQ(pipe(lifeline), 0);
+  Engine::Options options = test_options();
+  options.group.lifelines = std::make_shared<Lifelines>(std::vector<int>{0, 1, kGone},
+                                                        std::vector<int>{-1, -1, lifeline[0]}, -1);
+  options.shutdown_timeout = std::chrono::milliseconds(500);
+  on_all_devices(
+      3,
+      [&](DeviceProgram& program) {
+        DeviceTensor<float> tensor(1000);
+        tensor.fill_late(program, std::vector<float>(1000, 1));
+        ASSERT_TRUE(program.wait(program.submit(device_operation(OpKind::kAllreduce, "a", tensor)))
+                        .is_ok());
+        program.synchronize();
+        if (program.rank() == kGone)
+          program.put([] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); });
+        const auto late = program.submit(device_operation(OpKind::kAllreduce, "b", tensor));
+        if (program.rank() == kGone) {
+          fake_gpu::cut_off(kGone);
+          std::this_thread::sleep_for(std::chrono::milliseconds(400));
+          close(lifeline[1]);
+        }
+        Status status = program.wait(late);
+        const auto deadline = Clock::now() + std::chrono::seconds(15);
+        while (status.is_ok() && Clock::now() < deadline) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          std::vector<float> on_host(4, 1);
+          status = submit_and_wait(program.engine(), allreduce("next", on_host));
+        }
+        EXPECT_EQ(status.code(), StatusCode::kPeerLost);
+        EXPECT_THAT(status.message(), HasSubstr("the process of rank 2 has ended"));
+      },
+      options);
+  fake_gpu::tell_of_lost_ranks(false);
+}
 
 // A program's stream that never comes to what was enqueued: after the timeout the work is aborted,
 // so that the device does not wait for ever, and all further calls say so.

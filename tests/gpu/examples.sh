@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# The main job on a GPU that is none: as good as on the CPU, and its checkpoint and weights are the CPU's, too. Then
-# the other examples.
-#   examples.sh BIN SOURCE FAKE_LIBRARY
+# The main job on a GPU: as good as on the CPU, and its checkpoint and weights are the CPU's, too. Then the other
+# examples. With FAKE_LIBRARY on a GPU that is none, else on the machine's.
+#   examples.sh BIN SOURCE [FAKE_LIBRARY]
 set -euo pipefail
 # shellcheck source=../jobs/job.sh
 . "$(dirname "$0")/../jobs/job.sh"
-fake=$3
+# shellcheck source=gpu.sh
+. "$(dirname "$0")/gpu.sh"
 data=$source/.deps/data/mnist-5k
 if [[ ! -d $data ]]; then
   echo "skipped: $data is missing; run scripts/setup"
   exit 0
 fi
-on_fake() { kolo_run -np 2 --no-prefix -x "LD_PRELOAD=$fake" "$@"; }
 accuracy() { grep -oE 'Accuracy: [0-9]+' "$work/out" | grep -oE '[0-9]+' | tail -n 1; }
 
 kolo_run -np 2 --no-prefix "$bin/mnist" --data "$data" --epochs 2 --out "$work/cpu.pt"
 on_cpu=$(accuracy)
-on_fake "$bin/mnist" --data "$data" --epochs 2 --device cuda --out "$work/cuda.pt" --checkpoint "$work/saved"
+on_gpu 2 "$bin/mnist" --data "$data" --epochs 2 --device cuda --out "$work/cuda.pt" --checkpoint "$work/saved"
 check "training ends well" test "$code" -eq 0
 on_cuda=$(accuracy)
 echo "accuracy of 1000: CPU $on_cpu, CUDA $on_cuda"
@@ -25,44 +25,49 @@ check "the weights load on a machine without a GPU, and are as good" \
   test "$("$bin/../tests/bin/load_weights" "$work/cuda.pt" "$data")" -eq "$on_cuda"
 
 # What was saved on one device goes on on the other.
-on_fake "$bin/mnist" --data "$data" --epochs 3 --device cuda --out "$work/cuda.pt" --checkpoint "$work/saved" --resume
+on_gpu 2 "$bin/mnist" --data "$data" --epochs 3 --device cuda --out "$work/cuda.pt" --checkpoint "$work/saved" --resume
 check "a checkpoint goes on" test "$code" -eq 0
 check "a checkpoint goes on: it says so" grep -q "^Resumed from" "$work/out"
 check "a checkpoint goes on: one epoch was left" test "$(grep -c '^Test set' "$work/out")" -eq 1
 
-on_fake "$bin/../tests/bin/docs_blocks"
-check "the pages' code runs" test "$code" -eq 0
-check "the pages' code runs: that for a GPU, too" grep -qE '^gpu.md:[0-9]+: ok$' "$work/out"
+pushd "$work" >/dev/null  # where it leaves files
+on_gpu 2 "$bin/../tests/bin/docs_blocks" gpu.md
+popd >/dev/null
+check "the page's code runs" test "$code" -eq 0
+check "the page's code runs: it says so" grep -qE '^gpu.md:[0-9]+: ok$' "$work/out"
+
+"$bin/kolo" doctor >"$work/out" 2>&1 || true   # 1: it found something
+check "kolo doctor knows that CUDA is built in" grep -qE '^  CUDA +[0-9]' "$work/out"
+check "kolo doctor knows that NCCL is built in" grep -qE '^  NCCL +[0-9]' "$work/out"
 
 # Nor is one seen where there are some.
 kolo_run -np 2 --no-prefix -x CUDA_VISIBLE_DEVICES= "$bin/mnist" --data "$data" --epochs 1 --device cuda --out "$work/none.pt"
 check "no GPU: the job fails" test "$code" -ne 0
 check "no GPU: it says why" grep -q "sees no CUDA device" "$work/err"
-on_fake "$bin/mnist" --device tpu
+on_gpu 2 "$bin/mnist" --device tpu
 check "an unknown device is refused" grep -q "device tpu: it is cpu or cuda" "$work/err"
 
 for ranks in 1 2 4; do
-  on_ranks=(kolo_run -np "$ranks" --no-prefix -x "LD_PRELOAD=$fake" -x OMP_NUM_THREADS=1)
-  "${on_ranks[@]}" "$bin/model_parallel" --data "$data" --steps 51 --device cuda
+  on_gpu "$ranks" -x OMP_NUM_THREADS=1 "$bin/model_parallel" --data "$data" --steps 51 --device cuda
   check "model_parallel on $ranks ranks ends well" test "$code" -eq 0
   cp "$work/out" "$work/ranks-$ranks"
 done
 check "model_parallel on two ranks: as on two devices" cmp "$work/ranks-1" "$work/ranks-2"
 check "model_parallel with two copies: the losses of one, nearly" \
   test "$(grep -oP '^Step 50: loss \d\.\d\d' "$work/ranks-4")" = "$(grep -oP '^Step 50: loss \d\.\d\d' "$work/ranks-1")"
-on_fake "$bin/resnet50_synthetic" --device cuda --dtype bfloat16 --batch-size 2 --image-size 64 --warm-up 1 --iterations 1 --steps 1
+on_gpu 2 "$bin/resnet50_synthetic" --device cuda --dtype bfloat16 --batch-size 2 --image-size 64 --warm-up 1 --iterations 1 --steps 1
 check "resnet50_synthetic ends well: weights are the same on both ranks" test "$code" -eq 0
 check "resnet50_synthetic: a figure" grep -q "^Images/s of all ranks: median" "$work/out"
 for ranks in 1 2; do
-  kolo_run -np "$ranks" --no-prefix -x "LD_PRELOAD=$fake" "$bin/kolo-bench" device --model mnist --samples 2 --warm-up 1
+  on_gpu "$ranks" "$bin/kolo-bench" device --model mnist --samples 2 --warm-up 1
   check "kolo bench device, $ranks ranks: works and contenders" \
-    test "$(grep -cE "^(pack/mnist/$ranks +(kolo|kolo-scaled|copy)|step(-host)?/mnist/$ranks +(kolo|plain)) " "$work/out")" -eq 7
+    test "$(grep -oE "^(pack/mnist/$ranks +(kolo|kolo-scaled|copy)|step(-host)?/mnist/$ranks +(kolo|plain)) " "$work/out" | sort -u | wc -l)" -eq 7
 done
 kolo_run -np 1 --no-prefix -x CUDA_VISIBLE_DEVICES= "$bin/kolo-bench" device
 check "kolo bench device without a GPU: it says so" grep -q "sees no CUDA device" "$work/err"
 clothes=/usr/share/datasets/fashion-mnist
 if [[ -d $clothes ]]; then
-  on_fake "$bin/fashion_mnist" --device cuda --epochs 1
+  on_gpu 2 "$bin/fashion_mnist" --device cuda --epochs 1
   check "fashion_mnist: at least 80 % after an epoch" \
     test "$(grep -oP '^Epoch 1: loss [0-9.]+, accuracy \K\d+' "$work/out")" -ge 80
 else

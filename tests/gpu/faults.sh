@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# A rank that dies, or is stopped, while NCCL reduces on a GPU that is none: the others, which wait for the GPU, do so
-# for seconds at most.
-#   faults.sh BIN SOURCE FAKE_LIBRARY
+# A rank that dies, or is stopped, while NCCL reduces on a GPU: the others, which wait for the GPU, do so for seconds at
+# most. With FAKE_LIBRARY on a GPU that is none, else on the machine's.
+#   faults.sh BIN SOURCE [FAKE_LIBRARY]
 set -euo pipefail
 # shellcheck source=../jobs/job.sh
 . "$(dirname "$0")/../jobs/job.sh"
-on_fake() { kolo_run -np 3 --no-prefix -x "LD_PRELOAD=$fake" "$@"; }
-fake=$3
+# shellcheck source=gpu.sh
+. "$(dirname "$0")/gpu.sh"
 for who in 0 2; do
   begin=$SECONDS
   rm -rf "$work/flight"
-  KOLO_FLIGHT_RECORDER_DIR=$work/flight on_fake "$bin/../tests/bin/faulty_job" die-cuda "$who"
+  KOLO_FLIGHT_RECORDER_DIR=$work/flight on_gpu 3 "$bin/../tests/bin/faulty_job" die-cuda "$who"
   check "death of rank $who: the job ends with the signal's code" test "$code" -eq 137
   check "death of rank $who: within 15 s" test $((SECONDS - begin)) -le 15
   check "death of rank $who: it is named" grep -q "rank $who .*SIGKILL" "$work/err"
@@ -20,7 +20,7 @@ for who in 0 2; do
     grep -qE "allreduce of bucket [0-9]+ .* in step 1 has begun and not ended on" "$work/diagnosis"
 done
 begin=$SECONDS
-KOLO_COLLECTIVE_TIMEOUT_SECONDS=2 on_fake "$bin/../tests/bin/faulty_job" stop-cuda 1
+KOLO_COLLECTIVE_TIMEOUT_SECONDS=2 on_gpu 3 "$bin/../tests/bin/faulty_job" stop-cuda 1
 check "a rank is stopped: the job fails" test "$code" -ne 0
 check "a rank is stopped: within 20 s" test $((SECONDS - begin)) -le 20
 check "a rank is stopped: the others say what has not ended" \

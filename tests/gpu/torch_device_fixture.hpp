@@ -3,13 +3,13 @@
 
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
-#include <dlfcn.h>
 #include <torch/torch.h>
 
 #include <cstdlib>
 #include <optional>
 #include <string_view>
 
+#include "gpu/has_gpu.hpp"
 #include "torch_ops/everywhere.hpp"
 #include "torch_ops/fixture.hpp"
 
@@ -20,7 +20,7 @@ class CudaTensors : public testing_support::WithKolo {
   void SetUp() override {
     WithKolo::SetUp();
 #ifndef KOLO_FAKE_CUDA
-    if (!has_gpu()) GTEST_SKIP() << "no GPU: there is no driver of CUDA, or it knows no device";
+    if (!has_gpu()) GTEST_SKIP() << kNoGpu;
     const char* const shares = std::getenv("KOLO_SHARE_DEVICE");
     if (local_size() > device_count() && (shares == nullptr || std::string_view(shares) != "1"))
       GTEST_SKIP() << "no GPU for each rank; cuda_test.shared lets them share one";
@@ -33,19 +33,6 @@ class CudaTensors : public testing_support::WithKolo {
   }
   at::Device device() const {
     return *device_;
-  }
-  // Asks the driver: where LibTorch cannot use a GPU that is there, tests fail.
-  static bool has_gpu() {
-    static const bool has = [] {
-      void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
-      if (driver == nullptr) return false;
-      const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
-      const auto count = reinterpret_cast<int (*)(int*)>(dlsym(driver, "cuDeviceGetCount"));
-      int devices = 0;
-      return init != nullptr && count != nullptr && init(0) == 0 && count(&devices) == 0 &&
-             devices > 0;
-    }();
-    return has;
   }
   static int device_count() {
     local_device();  // loads LibTorch's CUDA half

@@ -1,6 +1,6 @@
 // Small programs after well-known shapes. Each trains and returns its parameters. It is written
 // once, for one process; `World` adds the lines by which README.md makes a program distributed, or
-// nothing. Those of several ranks train on a GPU where they are compiled for the fake one.
+// nothing. Those of several ranks train on a GPU where they are compiled for one.
 #pragma once
 
 #include <kolo/kolo.h>
@@ -27,7 +27,7 @@ struct Alone {
 };
 
 inline at::Device device() {
-#ifdef KOLO_FAKE_CUDA
+#ifdef KOLO_ON_GPU
   return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(kolo::local_device()));
 #else
   return at::Device(at::kCPU);

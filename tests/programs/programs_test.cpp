@@ -7,6 +7,10 @@
 #include <cstdlib>
 #include <string>
 
+#ifdef KOLO_ON_GPU
+#include "gpu/has_gpu.hpp"
+#endif
+
 namespace programs {
 namespace {
 
@@ -44,11 +48,14 @@ const Setting kSettings[] = {
 class Programs : public testing::TestWithParam<Setting> {
  protected:
   void SetUp() override {
+#ifdef KOLO_ON_GPU
+    if (!kolo::has_gpu()) GTEST_SKIP() << kolo::kNoGpu;
+#endif
     if (GetParam().name != nullptr) setenv(GetParam().name, GetParam().value, 1);
     kolo::init();
   }
   void TearDown() override {
-    kolo::shutdown();
+    if (kolo::is_initialized()) kolo::shutdown();
     if (GetParam().name != nullptr) unsetenv(GetParam().name);
   }
 };

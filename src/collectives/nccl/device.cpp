@@ -110,6 +110,11 @@ Status available() {
   return Status::ok();
 }
 
+bool any_device() {
+  int count = 0;
+  return cuda_status(cudaGetDeviceCount(&count), "cudaGetDeviceCount").is_ok() && count > 0;
+}
+
 Status make_device(int index, const Options& options, std::shared_ptr<Device>& device) {
   undo_settings();
   if (options.may_share) {

@@ -29,6 +29,9 @@ struct Options {
 // Whether kolo was built for this at all; else why not, and what to do.
 Status available();
 
+// Whether CUDA knows a device that this process sees.
+bool any_device();
+
 // The CUDA device of that number. Any thread; once a process.
 Status make_device(int index, const Options& options, std::shared_ptr<Device>& device);
 

@@ -9,6 +9,10 @@ Status available() {
       "needs the CUDA toolkit and NCCL");
 }
 
+bool any_device() {
+  return false;
+}
+
 Status make_device(int /*index*/, const Options& /*options*/, std::shared_ptr<Device>& /*device*/) {
   return available();
 }
