@@ -3,6 +3,7 @@
 
 #include <kolo/agreement.h>
 #include <kolo/checkpoint.h>
+#include <kolo/clip.h>
 #include <kolo/data/mnist.h>
 #include <kolo/data/sampler.h>
 #include <kolo/device.h>
@@ -28,6 +29,8 @@
 #include <kolo/parameters.h>
 #include <kolo/process_set.h>
 #include <kolo/progress.h>
+#include <kolo/rank_zero.h>
+#include <kolo/seed.h>
 #include <kolo/stop.h>
 #include <kolo/summary_writer.h>
 #include <kolo/sync_batchnorm.h>

@@ -45,17 +45,21 @@ CASES = {
         o, 0.75, EPOCHS, pct_start=0.4, anneal_strategy="linear", cycle_momentum=False, div_factor=10.0,
         final_div_factor=100.0),
     "OneCycleLR_three": lambda o: lr_scheduler.OneCycleLR(o, 0.75, EPOCHS, cycle_momentum=False, three_phase=True),
+    "OneCycleMomentum": lambda o: lr_scheduler.OneCycleLR(o, 0.75, EPOCHS),
+    "OneCycleMomentum_linear": lambda o: lr_scheduler.OneCycleLR(
+        o, 0.75, EPOCHS, pct_start=0.4, anneal_strategy="linear", base_momentum=0.5, max_momentum=0.875),
+    "OneCycleMomentum_three": lambda o: lr_scheduler.OneCycleLR(o, 0.75, EPOCHS, three_phase=True),
     "SequentialLR": sequential,
     "warm_up": warm_up,
 }
 
 
-def rates(make):
-    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=BASE)
+def rates(name, make):
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=BASE, momentum=0.5)
     scheduler = make(optimizer)
     values = []
     for _ in range(EPOCHS):
-        values.append(optimizer.param_groups[0]["lr"])
+        values.append(optimizer.param_groups[0]["momentum" if "Momentum" in name else "lr"])
         scheduler.step()
     return values
 
@@ -78,7 +82,7 @@ constexpr double kBaseRate = {BASE};
 inline const std::map<std::string, std::vector<double>>& scheduler_references() {{
   static const std::map<std::string, std::vector<double>> all = {{""")
     for name, make in CASES.items():
-        print(f'      {{"{name}",\n       {{' + ", ".join(float(rate).hex() for rate in rates(make)) + "}},")
+        print(f'      {{"{name}",\n       {{' + ", ".join(float(rate).hex() for rate in rates(name, make)) + "}},")
     print("""  };
   return all;
 }

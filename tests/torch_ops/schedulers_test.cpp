@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <kolo/error.h>
 #include <kolo/optim/schedulers.h>
+#include <torch/optim/adagrad.h>
+#include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
 #include <torch/types.h>
 
@@ -28,6 +30,13 @@ const std::map<std::string, Schedule>& schedules() {
     options.three_phase = three;
     return OneCycleLR(0.75, 30, options);
   };
+  const auto cycle = [](double pct_start, bool linear, bool three) {
+    OneCycleOptions options;
+    options.pct_start = pct_start;
+    options.linear = linear;
+    options.three_phase = three;
+    return options;
+  };
   static const std::map<std::string, Schedule> all = {
       {"LambdaLR",
        LambdaLR([](std::int64_t epoch) { return 1 / (1 + static_cast<double>(epoch)); })},
@@ -45,6 +54,9 @@ const std::map<std::string, Schedule>& schedules() {
       {"OneCycleLR", OneCycleLR(0.75, 30)},
       {"OneCycleLR_linear", one_cycle(0.4, true, 10, 100, false)},
       {"OneCycleLR_three", one_cycle(0.3, false, 25, 1e4, true)},
+      {"OneCycleMomentum", OneCycleMomentum(30)},
+      {"OneCycleMomentum_linear", OneCycleMomentum(30, cycle(0.4, true, false), 0.5, 0.875)},
+      {"OneCycleMomentum_three", OneCycleMomentum(30, cycle(0.3, false, true))},
       {"SequentialLR",
        SequentialLR({LinearLR(0.25, 1.0, 4), ExponentialLR(0.9), CosineAnnealingLR(10, 0.01)},
                     {4, 12})},
@@ -99,6 +111,26 @@ TEST(Schedulers, ThoseOfLibTorchAreTheSameInterface) {
                 [](double rate, std::int64_t epoch) { return rate + static_cast<double>(epoch); });
   own.step();
   EXPECT_DOUBLE_EQ(two.rate(0), test::kBaseRate / 2 + 1) << "a schedule of the program's own";
+}
+
+TEST(Schedulers, SetMomenta) {
+  const std::vector<torch::Tensor> parameters = {torch::zeros({1}).requires_grad_()};
+  const Schedule halved = [](double base, std::int64_t epoch) {
+    return base / static_cast<double>(epoch + 1);
+  };
+  SGD sgd(parameters, SGDOptions(1.0).momentum(0.8));
+  torch::optim::AdamW adam(parameters, torch::optim::AdamWOptions(1.0).betas({0.6, 0.9}));
+  Scheduler of_sgd(sgd, ConstantLR(), halved);
+  Scheduler of_adam(adam, ConstantLR(), halved);
+  of_sgd.step();
+  of_adam.step();
+  const auto& options = static_cast<const SGDOptions&>(sgd.param_groups()[0].options());
+  EXPECT_DOUBLE_EQ(options.momentum(), 0.4);
+  const auto& of_group =
+      static_cast<const torch::optim::AdamWOptions&>(adam.param_groups()[0].options());
+  EXPECT_EQ(of_group.betas(), std::make_tuple(0.3, 0.9));
+  torch::optim::Adagrad none(parameters);
+  EXPECT_THROW(Scheduler(none, ConstantLR(), halved), InvalidArgumentError);
 }
 
 TEST(Schedulers, StepLR) {

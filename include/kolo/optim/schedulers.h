@@ -37,16 +37,22 @@ class Scheduler : public torch::optim::LRScheduler {
   // The optimizer outlives the scheduler, and gets no further groups. Its groups' rates are the
   // bases: make the scheduler before an optimizer's state is loaded. InvalidArgumentError for a
   // null schedule.
-  Scheduler(torch::optim::Optimizer& optimizer, Schedule schedule);
+  // `momentum` gives the groups' momentum (the first beta of Adam and its kin) in the same way,
+  // from that which they had; null: it stays. InvalidArgumentError for an optimizer that has none.
+  Scheduler(torch::optim::Optimizer& optimizer, Schedule schedule, Schedule momentum = nullptr);
   // The number of calls of step() so far.
   std::int64_t epoch() const { return step_count_; }
 
  private:
   std::vector<double> rates(std::int64_t epoch) const;
+  void set_momenta(std::int64_t epoch);
   std::vector<double> get_lrs() override;
 
+  torch::optim::Optimizer& optimizer_;
   const Schedule schedule_;
-  const std::vector<double> bases_;  // by group
+  const Schedule momentum_;                   // or null
+  const std::vector<double> bases_;           // by group
+  const std::vector<double> momentum_bases_;  // likewise
 };
 
 // base * factor(epoch).
@@ -181,9 +187,11 @@ struct OneCycleOptions {
 };
 
 // Up to max_lr and down again within total_steps: Smith and Topin 2018,
-// https://arxiv.org/abs/1708.07120. Momenta are not cycled (Python's cycle_momentum=False). The
-// groups' own rates do not matter. step() after each optimizer step; one more than total_steps
-// throws InvalidArgumentError.
+// https://arxiv.org/abs/1708.07120. The groups' own rates do not matter. step() after each
+// optimizer step; one more than total_steps throws InvalidArgumentError. Python cycles momenta,
+// too, which here is a schedule of its own:
+//
+//   Scheduler scheduler(optimizer, OneCycleLR(0.1, steps), OneCycleMomentum(steps));
 class OneCycleLR {
  public:
   // `total_steps`: at least 1.
@@ -192,16 +200,34 @@ class OneCycleLR {
   double operator()(double base, std::int64_t epoch) const;
 
  private:
+  friend class OneCycleMomentum;
   // The end of a phase, and the rate that it ends with.
   struct Phase {
     double end;
     double rate;
   };
+  // Of `first`, `top` and `last`, that after the phase between them, if there are three phases.
+  OneCycleLR(std::int64_t total_steps, const OneCycleOptions& options, double first, double top,
+             double last);
 
   std::int64_t total_steps_;
   bool linear_;
   double first_rate_;
   std::vector<Phase> phases_;
+};
+
+// The momentum that goes with OneCycleLR: from max_momentum down to base_momentum while the rate
+// rises, and up again while it falls. The groups' own momenta do not matter.
+class OneCycleMomentum {
+ public:
+  // Of the options pct_start, linear and three_phase count, as in OneCycleLR.
+  explicit OneCycleMomentum(std::int64_t total_steps, const OneCycleOptions& options = {},
+                            double base_momentum = 0.85, double max_momentum = 0.95);
+  // See Schedule.
+  double operator()(double base, std::int64_t epoch) const;
+
+ private:
+  OneCycleLR cycle_;
 };
 
 // One schedule after the other: each begins, with its epoch 0, in the epoch of a milestone, of

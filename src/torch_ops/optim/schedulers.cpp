@@ -1,11 +1,23 @@
 #include "kolo/optim/schedulers.h"
 
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
+#include <torch/optim/rmsprop.h>
+#include <torch/optim/sgd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "kolo/error.h"
+#include "kolo/optim/adamax.h"
+#include "kolo/optim/lamb.h"
+#include "kolo/optim/lars.h"
+#include "kolo/optim/nadam.h"
+#include "kolo/optim/radam.h"
 
 namespace kolo::optim {
 namespace {
@@ -32,6 +44,42 @@ std::vector<double> rates_of(const torch::optim::Optimizer& optimizer) {
   return rates;
 }
 
+template <class Options>
+bool visit_momentum_of(torch::optim::OptimizerOptions& options,
+                       const std::function<void(double&)>& visit) {
+  auto* const mine = dynamic_cast<Options*>(&options);
+  if (mine == nullptr) return false;
+  if constexpr (requires { mine->momentum(); }) {
+    visit(mine->momentum());
+  } else {
+    visit(std::get<0>(mine->betas()));
+  }
+  return true;
+}
+
+// The momentum, or the first beta.
+void visit_momentum(torch::optim::OptimizerOptions& options,
+                    const std::function<void(double&)>& visit) {
+  using namespace torch::optim;  // NOLINT(google-build-using-namespace): of both
+  require(visit_momentum_of<SGDOptions>(options, visit) ||
+              visit_momentum_of<RMSpropOptions>(options, visit) ||
+              visit_momentum_of<LARSOptions>(options, visit) ||
+              visit_momentum_of<AdamOptions>(options, visit) ||
+              visit_momentum_of<AdamWOptions>(options, visit) ||
+              visit_momentum_of<AdamaxOptions>(options, visit) ||
+              visit_momentum_of<LAMBOptions>(options, visit) ||
+              visit_momentum_of<NAdamOptions>(options, visit) ||
+              visit_momentum_of<RAdamOptions>(options, visit),
+          "Scheduler: the optimizer has neither momentum nor betas");
+}
+
+std::vector<double> momenta_of(torch::optim::Optimizer& optimizer) {
+  std::vector<double> momenta;
+  for (auto& group : optimizer.param_groups())
+    visit_momentum(group.options(), [&](const double& value) { momenta.push_back(value); });
+  return momenta;
+}
+
 // Half a period of a cosine: from `from`, at 0, to `to`, at 1.
 double along_cosine(double from, double to, double at) {
   return to + (from - to) * (1 + std::cos(kPi * at)) / 2;
@@ -39,12 +87,26 @@ double along_cosine(double from, double to, double at) {
 
 }  // namespace
 
-Scheduler::Scheduler(torch::optim::Optimizer& optimizer, Schedule schedule)
-    : LRScheduler(optimizer), schedule_(std::move(schedule)), bases_(rates_of(optimizer)) {
+Scheduler::Scheduler(torch::optim::Optimizer& optimizer, Schedule schedule, Schedule momentum)
+    : LRScheduler(optimizer),
+      optimizer_(optimizer),
+      schedule_(std::move(schedule)),
+      momentum_(std::move(momentum)),
+      bases_(rates_of(optimizer)),
+      momentum_bases_(momentum_ == nullptr ? std::vector<double>() : momenta_of(optimizer)) {
   require(schedule_ != nullptr, "Scheduler: there is no schedule");
   const std::vector<double> first = rates(0);
   for (std::size_t i = 0; i < first.size(); ++i)
     optimizer.param_groups()[i].options().set_lr(first[i]);
+  set_momenta(0);
+}
+
+void Scheduler::set_momenta(std::int64_t epoch) {
+  for (std::size_t i = 0; i < momentum_bases_.size(); ++i) {
+    const double momentum = momentum_(momentum_bases_[i], epoch);
+    visit_momentum(optimizer_.param_groups()[i].options(),
+                   [&](double& value) { value = momentum; });
+  }
 }
 
 std::vector<double> Scheduler::rates(std::int64_t epoch) const {
@@ -56,6 +118,7 @@ std::vector<double> Scheduler::rates(std::int64_t epoch) const {
 
 // LibTorch sets these, and counts the step.
 std::vector<double> Scheduler::get_lrs() {
+  set_momenta(epoch() + 1);
   return rates(epoch() + 1);
 }
 
@@ -141,18 +204,20 @@ double CosineAnnealingWarmRestarts::operator()(double base, std::int64_t epoch) 
 }
 
 OneCycleLR::OneCycleLR(double max_lr, std::int64_t total_steps, const OneCycleOptions& options)
+    : OneCycleLR(total_steps, options, max_lr / options.div_factor, max_lr,
+                 max_lr / options.div_factor / options.final_div_factor) {}
+OneCycleLR::OneCycleLR(std::int64_t total_steps, const OneCycleOptions& options, double first,
+                       double top, double last)
     : total_steps_(positive("OneCycleLR: total_steps", total_steps)),
       linear_(options.linear),
-      first_rate_(max_lr / options.div_factor) {
+      first_rate_(first) {
   require(options.pct_start >= 0 && options.pct_start <= 1, "OneCycleLR: pct_start is " +
                                                                 std::to_string(options.pct_start) +
                                                                 "; it must be between 0 and 1");
   const auto steps = static_cast<double>(total_steps);
-  const double top = options.pct_start * steps - 1;
-  const double last_rate = first_rate_ / options.final_div_factor;
-  phases_.push_back({top, max_lr});
-  if (options.three_phase) phases_.push_back({2 * options.pct_start * steps - 2, first_rate_});
-  phases_.push_back({steps - 1, last_rate});
+  phases_.push_back({options.pct_start * steps - 1, top});
+  if (options.three_phase) phases_.push_back({2 * options.pct_start * steps - 2, first});
+  phases_.push_back({steps - 1, last});
 }
 double OneCycleLR::operator()(double /*base*/, std::int64_t epoch) const {
   require(epoch <= total_steps_, "OneCycleLR: step() was called " + std::to_string(epoch) +
@@ -170,6 +235,13 @@ double OneCycleLR::operator()(double /*base*/, std::int64_t epoch) const {
     from = phase.rate;
   }
   return from;
+}
+
+OneCycleMomentum::OneCycleMomentum(std::int64_t total_steps, const OneCycleOptions& options,
+                                   double base_momentum, double max_momentum)
+    : cycle_(total_steps, options, max_momentum, base_momentum, max_momentum) {}
+double OneCycleMomentum::operator()(double base, std::int64_t epoch) const {
+  return cycle_(base, epoch);
 }
 
 SequentialLR::SequentialLR(std::vector<Schedule> schedules, std::vector<std::int64_t> milestones)

@@ -1,0 +1,20 @@
+#include "kolo/seed.h"
+
+#include <ATen/Context.h>
+
+#include "kolo/init.h"
+
+namespace kolo {
+
+// The finaliser of SplitMix64 (Steele, Lea and Flood 2014): seeds that are next to each other give
+// generators that are not.
+std::uint64_t manual_seed_per_rank(std::uint64_t seed) {
+  std::uint64_t mixed = seed + 0x9E3779B97F4A7C15U * (static_cast<std::uint64_t>(rank()) + 1);
+  mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9U;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EBU;
+  mixed ^= mixed >> 31;
+  at::manual_seed(mixed);
+  return mixed;
+}
+
+}  // namespace kolo
