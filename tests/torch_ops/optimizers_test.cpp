@@ -261,6 +261,14 @@ TYPED_TEST(OptimizerTest, GroupsHaveTheirOwnOptions) {
             other_options<OptionsType>());
   EXPECT_EQ(static_cast<OptionsType&>(optimizer.param_groups()[1].options()), OptionsType(0.01));
   EXPECT_FALSE(other_options<OptionsType>() == OptionsType(0.3));
+  const Tensor added = torch::ones({2}).requires_grad_();
+  const std::vector<Tensor> more = {added};
+  optimizer.add_param_group({more, std::make_unique<OptionsType>(0.02)});
+  EXPECT_EQ(static_cast<OptionsType&>(optimizer.param_groups()[2].options()), OptionsType(0.02));
+  EXPECT_THROW(optimizer.add_param_group({std::vector<Tensor>{torch::ones({2}).requires_grad_()},
+                                          std::make_unique<OptionsType>(-1.0)}),
+               InvalidArgumentError);
+  EXPECT_EQ(optimizer.param_groups().size(), 3U);
   torch::optim::StepLR scheduler(optimizer, 1, 0.5);
   scheduler.step();  // changes nothing yet; Python's scheduler makes this step in its constructor
   scheduler.step();

@@ -5,6 +5,7 @@
 #include <torch/serialize/archive.h>
 #include <torch/types.h>
 
+#include <cstddef>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -108,6 +109,9 @@ class PerParameterOptimizer : public torch::optim::Optimizer {
   // are. Any floating or complex dtype, any device. If a closure is given, calls it first, with
   // gradients enabled, and returns its loss. Throws InvalidArgumentError for a sparse gradient.
   torch::Tensor step(LossClosure closure = nullptr) override;
+  // Adds a group, with its own options, all of them, or else the defaults. Throws
+  // InvalidArgumentError as the constructor does, and adds nothing then.
+  void add_param_group(const torch::optim::OptimizerParamGroup& group);
   // Writes options and state, as LibTorch's optimizers do.
   void save(torch::serialize::OutputArchive& archive) const override;
   // Replaces the whole state and the groups' options. Throws c10::Error if the archive is damaged,
@@ -127,6 +131,7 @@ class PerParameterOptimizer : public torch::optim::Optimizer {
   virtual void update(torch::Tensor& value, const torch::Tensor& gradient, StateType& state,
                       const OptionsType& options) const = 0;
 
+  void keep_options(std::size_t index, const torch::optim::OptimizerParamGroup& given);
   StateType& state_of(const torch::Tensor& parameter, const OptionsType& options);
 };
 

@@ -86,7 +86,28 @@ PerParameterOptimizer<OptionsType, StateType>::PerParameterOptimizer(
     const std::vector<torch::optim::OptimizerParamGroup>& param_groups, const OptionsType& defaults)
     : torch::optim::Optimizer(param_groups, std::make_unique<OptionsType>(defaults)) {
   defaults.check();
-  for (const auto& group : param_groups_) options_of<OptionsType>(group).check();
+  for (std::size_t i = 0; i < param_groups.size(); ++i) keep_options(i, param_groups[i]);
+}
+
+template <class OptionsType, class StateType>
+void PerParameterOptimizer<OptionsType, StateType>::add_param_group(
+    const torch::optim::OptimizerParamGroup& group) {
+  torch::optim::Optimizer::add_param_group(group);
+  try {
+    keep_options(param_groups_.size() - 1, group);
+  } catch (...) {
+    param_groups_.pop_back();
+    throw;
+  }
+}
+
+// LibTorch from 2.15 on merges a group's options with the defaults, and takes the defaults alone
+// where it does not know the optimizer.
+template <class OptionsType, class StateType>
+void PerParameterOptimizer<OptionsType, StateType>::keep_options(
+    std::size_t index, const torch::optim::OptimizerParamGroup& given) {
+  if (given.has_options()) param_groups_[index].set_options(given.options().clone());
+  options_of<OptionsType>(param_groups_[index]).check();
 }
 
 template <class OptionsType, class StateType>
