@@ -109,7 +109,7 @@ Status Group::name_lost_rank(const Status& status) const {
 Status Group::watch_device(Clock::time_point now) {
   if (device_backend_ == nullptr) return Status::ok();
   if (const Status s = device_backend_->check(); !s.is_ok()) {
-    const Status named = name_lost_rank(s);
+    Status named = name_lost_rank(s);
     if (enqueued_.empty()) return named;
     return {named.code(), what_runs(enqueued_.front().running.members) + ": " + named.message()};
   }

@@ -132,7 +132,8 @@ double LambdaLR::operator()(double base, std::int64_t epoch) const {
 StepLR::StepLR(std::int64_t step_size, double gamma)
     : step_size_(positive("StepLR: step_size", step_size)), gamma_(gamma) {}
 double StepLR::operator()(double base, std::int64_t epoch) const {
-  return base * std::pow(gamma_, static_cast<double>(epoch / step_size_));
+  const std::int64_t passed = epoch / step_size_;
+  return base * std::pow(gamma_, static_cast<double>(passed));
 }
 
 MultiStepLR::MultiStepLR(std::vector<std::int64_t> milestones, double gamma)
