@@ -37,7 +37,7 @@ class Batch {
   // memory otherwise, as one from a checkpoint may.
   Tensor kept(Tensor& state, const Tensor& parameter) const {
     const Tensor real = detail::as_real(state);
-    const Tensor placed = like_value(real);
+    Tensor placed = like_value(real);
     if (!placed.is_same(real))
       state = parameter.is_complex() ? at::view_as_complex(placed) : placed;
     return placed;
