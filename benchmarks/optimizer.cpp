@@ -27,7 +27,7 @@ void forget(AdamState& state) {
   state.exp_avg_sq().zero_();
 }
 
-// What the first step leaves of a parameter of ones.
+// The values of a parameter of ones after the first step.
 at::Tensor after_step(const torch::optim::SGDOptions& options, const at::Tensor& gradient) {
   return 1 - options.lr() * gradient;
 }

@@ -8,18 +8,19 @@
 
 namespace kolo {
 
-// Scales gradients in place so that their norm is at most `max_norm`, and returns the norm before:
-// that of the gradients of `replicated` parameters, which are the same on all ranks, and of
-// `sharded` ones, of which each rank of the process set has a part of its own (or a parameter that
-// others do not have), all taken together as one vector. Of replicated gradients alone that is
-// torch::nn::utils::clip_grad_norm_(). Parameters without a gradient are left out.
+// Scales gradients in place so that their norm is at most `max_norm`. Returns the norm before,
+// which is that of one vector made of all gradients. `replicated`: parameters whose gradients are
+// the same on all ranks; each is counted once. `sharded`: parameters, or parts of them, that this
+// rank alone has; those of all ranks of the process set are counted. Parameters without a gradient
+// are left out. If no rank has sharded parameters, torch::nn::utils::clip_grad_norm_() does the
+// same without communication.
 //
-// `norm_type`: of the norm, above 0, or infinity for the largest absolute value. Collective over
-// the process set, with one allreduce, if `sharded` may have something on any rank. Every rank gets
-// the same norm if replicated gradients are the same everywhere, so all scale alike. A norm that is
-// not finite scales as in PyTorch: an infinite one makes finite gradients 0, NaN makes all NaN;
-// look at what is returned. InvalidArgumentError for a norm_type that is not above 0, a negative or
-// NaN max_norm, and sparse gradients.
+// `norm_type`: the p of the p-norm, above 0; infinity means the largest absolute value. Collective
+// over the process set, with one allreduce. All ranks get the same norm and scale alike. A norm
+// that is not finite scales as in PyTorch: infinity makes finite gradients 0, and NaN makes all
+// gradients NaN, so look at the result. Throws InvalidArgumentError for a norm_type that is not
+// above 0, a negative or NaN max_norm, and sparse gradients; the other ranks then get a
+// MismatchError.
 double clip_grad_norm_(const std::vector<at::Tensor>& replicated,
                        const std::vector<at::Tensor>& sharded, double max_norm,
                        double norm_type = 2.0, const ProcessSet& process_set = {});

@@ -85,12 +85,12 @@ class GradScaler {
   double get_scale() const { return options_.enabled() ? scale_ : 1.0; }
   // Writes the factor, and how many steps were made since it changed.
   void save(torch::serialize::OutputArchive& archive) const;
-  // Reads them. Throws c10::Error if they are missing, and InvalidArgumentError if they are out of
-  // range.
+  // Reads the factor and the number. Throws c10::Error if they are missing, and
+  // InvalidArgumentError if they are out of range.
   void load(torch::serialize::InputArchive& archive);
 
  private:
-  // Of an optimizer whose gradients were divided since update().
+  // The state of an optimizer whose gradients were divided since update().
   struct Unscaled {
     bool overflow = false;  // on any rank
     bool has_stepped = false;

@@ -1,4 +1,4 @@
-// What one rank does for all.
+// Work that one rank does for all.
 #pragma once
 
 #include <kolo/objects.h>

@@ -79,8 +79,8 @@ CudaDevice::CudaDevice(const Config& config, const Topology& topology)
                config.cuda_in_stages,
                free_kept},
       topology_(topology) {
-  // LibTorch remembers what it was answered when it first asked whether there is CUDA, as it does
-  // in a program's first optimizer, say. So its CUDA half is there from init() on.
+  // LibTorch asks once whether there is CUDA, in a program's first backward(), say, and keeps the
+  // answer. So init() loads its CUDA half.
   if (nccl::any_device()) static_cast<void>(lack_of_cuda_half());
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The main job on a GPU: as good as on the CPU, and its checkpoint and weights are the CPU's, too. Then the other
-# examples. With FAKE_LIBRARY on a GPU that is none, else on the machine's.
+# examples. With FAKE_LIBRARY it runs on the fake GPU, else on the machine's.
 #   examples.sh BIN SOURCE [FAKE_LIBRARY]
 set -euo pipefail
 # shellcheck source=../jobs/job.sh

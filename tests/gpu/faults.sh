@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A rank that dies, or is stopped, while NCCL reduces on a GPU: the others, which wait for the GPU, do so for seconds at
-# most. With FAKE_LIBRARY on a GPU that is none, else on the machine's.
+# most. With FAKE_LIBRARY it runs on the fake GPU, else on the machine's.
 #   faults.sh BIN SOURCE [FAKE_LIBRARY]
 set -euo pipefail
 # shellcheck source=../jobs/job.sh

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by the tests of jobs on a GPU: on_gpu RANKS PROGRAM... runs them on one that is none, or, without FAKE_LIBRARY
-# as the third argument of the test, on the machine's, which all ranks share.
+# Sourced by the tests of jobs on a GPU. on_gpu RANKS PROGRAM... runs them on the fake GPU if the test has a FAKE_LIBRARY
+# as its third argument, else on the machine's, which all ranks share.
 fake=${3:-}
 on_gpu() {
   local ranks=$1 where=()

@@ -68,8 +68,8 @@ extern template class detail::PerParameterOptimizer<AdadeltaOptions, AdadeltaPar
 //   x -= lr * delta
 //
 // PyTorch has it in Python alone (torch.optim.Adadelta); results agree with Python's to rounding.
-// Use it as any LibTorch optimizer: with schedulers,
-// parameter groups, torch::save and torch::load, DistributedOptimizer and Checkpoint.
+// Use it as any LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load,
+// DistributedOptimizer and Checkpoint.
 // Beware of LibTorch's StepLR: its first step() changes nothing, where Python's constructor makes
 // that step. Call step() once after making it to get Python's learning rates.
 class Adadelta : public detail::PerParameterOptimizer<AdadeltaOptions, AdadeltaParamState> {

@@ -67,8 +67,8 @@ extern template class detail::PerParameterOptimizer<AdamaxOptions, AdamaxParamSt
 //   x -= lr / (1 - beta1^t) * exp_avg / exp_inf
 //
 // PyTorch has it in Python alone (torch.optim.Adamax); results agree with Python's to rounding.
-// Use it as any LibTorch optimizer: with schedulers,
-// parameter groups, torch::save and torch::load, DistributedOptimizer and Checkpoint.
+// Use it as any LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load,
+// DistributedOptimizer and Checkpoint.
 class Adamax : public detail::PerParameterOptimizer<AdamaxOptions, AdamaxParamState> {
  public:
   // Throws InvalidArgumentError if an option is out of range or a group's options are another

@@ -73,8 +73,8 @@ extern template class detail::PerParameterOptimizer<ASGDOptions, ASGDParamState>
 // The average is in the state, ax(); the program copies it where it wants it.
 //
 // PyTorch has it in Python alone (torch.optim.ASGD); results agree with Python's to rounding.
-// Use it as any LibTorch optimizer: with schedulers,
-// parameter groups, torch::save and torch::load, DistributedOptimizer and Checkpoint.
+// Use it as any LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load,
+// DistributedOptimizer and Checkpoint.
 class ASGD : public detail::PerParameterOptimizer<ASGDOptions, ASGDParamState> {
  public:
   // Throws InvalidArgumentError if an option is out of range or a group's options are another

@@ -85,8 +85,9 @@ struct Options : torch::optim::OptimizerCloneableOptions<Derived> {
   }
 };
 
-// What an optimizer keeps for each parameter. Derived has visit_fields(), as Options, can be made
-// of nothing, to be read from an archive, and of a parameter and options, for the first step.
+// The state that an optimizer keeps for each parameter. Derived has a visit_fields() like that of
+// Options, a default constructor, after which it is read from an archive, and a constructor that
+// takes a parameter and options, for the first step.
 template <class Derived>
 struct ParamState : torch::optim::OptimizerCloneableParamState<Derived> {
   // Reads the fields.

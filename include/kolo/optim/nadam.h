@@ -77,8 +77,8 @@ extern template class detail::PerParameterOptimizer<NAdamOptions, NAdamParamStat
 //   x -= lr * mu_(t+1) / (1 - mu_product * mu_(t+1)) * exp_avg / denominator
 //
 // PyTorch has it in Python alone (torch.optim.NAdam); results agree with Python's to rounding.
-// Use it as any LibTorch optimizer: with schedulers,
-// parameter groups, torch::save and torch::load, DistributedOptimizer and Checkpoint.
+// Use it as any LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load,
+// DistributedOptimizer and Checkpoint.
 class NAdam : public detail::PerParameterOptimizer<NAdamOptions, NAdamParamState> {
  public:
   // Throws InvalidArgumentError if an option is out of range or a group's options are another

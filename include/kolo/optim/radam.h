@@ -72,8 +72,8 @@ extern template class detail::PerParameterOptimizer<RAdamOptions, RAdamParamStat
 //       * sqrt(1 - beta2^t) / (sqrt(exp_avg_sq) + eps)
 //
 // PyTorch has it in Python alone (torch.optim.RAdam); results agree with Python's to rounding.
-// Use it as any LibTorch optimizer: with schedulers,
-// parameter groups, torch::save and torch::load, DistributedOptimizer and Checkpoint.
+// Use it as any LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load,
+// DistributedOptimizer and Checkpoint.
 class RAdam : public detail::PerParameterOptimizer<RAdamOptions, RAdamParamState> {
  public:
   // Throws InvalidArgumentError if an option is out of range or a group's options are another

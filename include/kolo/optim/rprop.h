@@ -65,8 +65,8 @@ extern template class detail::PerParameterOptimizer<RpropOptions, RpropParamStat
 //   x -= sign(g) * step_size,  prev = g
 //
 // PyTorch has it in Python alone (torch.optim.Rprop); results agree with Python's to rounding.
-// Use it as any LibTorch optimizer: with schedulers,
-// parameter groups, torch::save and torch::load, DistributedOptimizer and Checkpoint.
+// Use it as any LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load,
+// DistributedOptimizer and Checkpoint.
 class Rprop : public detail::PerParameterOptimizer<RpropOptions, RpropParamState> {
  public:
   // Throws InvalidArgumentError if an option is out of range or a group's options are another

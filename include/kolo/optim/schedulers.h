@@ -220,7 +220,7 @@ class OneCycleLR {
 // rises, and up again while it falls. The groups' own momenta do not matter.
 class OneCycleMomentum {
  public:
-  // Of the options pct_start, linear and three_phase count, as in OneCycleLR.
+  // Uses pct_start, linear and three_phase of the options, as OneCycleLR does.
   explicit OneCycleMomentum(std::int64_t total_steps, const OneCycleOptions& options = {},
                             double base_momentum = 0.85, double max_momentum = 0.95);
   // See Schedule.

@@ -19,7 +19,7 @@ namespace {
 using torch::Tensor;
 using torch::optim::OptimizerParamGroup;
 
-// What one call of a kernel takes: tensors of one dtype on one device, after as many steps.
+// The parameters of one kernel call have the same dtype, device and number of steps.
 using Key = std::tuple<c10::DeviceType, c10::DeviceIndex, c10::ScalarType, std::int64_t>;
 
 // A kernel goes through a parameter, its gradient and its state as through arrays, so they lie in
@@ -33,8 +33,8 @@ class Batch {
     if (!values.back().is_same(whole)) copies_.emplace_back(whole, values.back());
     gradients.push_back(like_value(detail::as_real(parameter.grad())));
   }
-  // What is kept of the parameter that was added last. Its tensor is replaced where it lies in
-  // memory otherwise, as one from a checkpoint may.
+  // The state of the parameter that was added last, with the parameter's strides. A tensor that has
+  // others, as one from a checkpoint may, is replaced by a copy.
   Tensor kept(Tensor& state, const Tensor& parameter) const {
     const Tensor real = detail::as_real(state);
     Tensor placed = like_value(real);
@@ -42,7 +42,7 @@ class Batch {
       state = parameter.is_complex() ? at::view_as_complex(placed) : placed;
     return placed;
   }
-  // When the kernel has run, which does not count as a change of the parameters for autograd.
+  // To be called after the kernel, which does not raise the parameters' version counters.
   void finish() const {
     for (const auto& [whole, copy] : copies_) whole.copy_(copy);
     for (const Tensor& value : values)
