@@ -9,7 +9,7 @@ for who in 0 1 2; do
     check "$what on rank $who: the job fails" test "$code" -ne 0
     check "$what on rank $who: both others name rank and tensor" \
       test "$(grep -c "rank $who shut kolo down or exited before submitting tensor 'data'" "$work/out")" -eq 2
-    check "$what on rank $who: within 10 s" test "$(grep -cE 'failed after [0-9]\.' "$work/out")" -eq 2
+    check "$what on rank $who: within 20 s" test "$(grep -cE "failed after 1?[0-9]\." "$work/out")" -eq 2
     [[ $what == leave ]] ||
       check "$what on rank $who: it is blamed, and its exit code passed on" \
         is "$code $(tail -n 1 "$work/err" | grep -c "rank $who .*exited with code 3")" "3 1"
@@ -25,11 +25,10 @@ for who in 0 1 2; do
     check "kill-slow on rank $who: it is blamed, and no rank that left because of it" \
       is "$code $(tail -n 1 "$work/err" | grep -c "rank $who .*SIGKILL")" "137 1"
   }
-  begin=$SECONDS
   rm -rf "$work/flight"
   KOLO_FLIGHT_RECORDER_DIR=$work/flight kolo_run -np 3 "$bin/../tests/bin/faulty_job" kill "$who"
   check "kill on rank $who: the job ends with the signal's code" test "$code" -eq 137
-  check "kill on rank $who: within 10 s" test $((SECONDS - begin)) -le 12
+  check "kill on rank $who: within 20 s" ended_within 20
   check "kill on rank $who: it is named" grep -q "rank $who .*SIGKILL" "$work/err"
   check "kill on rank $who: both others say so" \
     test "$(grep -c "allreduce of 'data': the process of rank $who has ended" "$work/out")" -eq 2
@@ -47,14 +46,13 @@ for what in die die-broadcast; do
   kind=allreduce
   [ $what = die ] || kind=broadcast
   for who in 0 2; do
-    begin=$SECONDS
     rm -rf "$work/flight"
     shared=0
     [[ $what$who == die2 || $what$who == die-broadcast0 ]] || shared=1
     KOLO_SHARED_MEMORY=$shared KOLO_FLIGHT_RECORDER_DIR=$work/flight \
       kolo_run -np 3 "$bin/../tests/bin/faulty_job" $what $who
     check "$what on rank $who: the job ends with the signal's code" test "$code" -eq 137
-    check "$what on rank $who: within 10 s" test $((SECONDS - begin)) -le 12
+    check "$what on rank $who: within 20 s" ended_within 20
     check "$what on rank $who: it is named" grep -q "rank $who .*SIGKILL" "$work/err"
     check "$what on rank $who: another says so, of an operation that was under way" \
       grep -q "$kind of '[0-5]'.*: the process of rank $who has ended" "$work/out"
@@ -68,10 +66,9 @@ done
 # What MPI has under way then can never end: neither the program nor MPI_Finalize may wait for it.
 for shared in 0 1; do
   stopped="a rank that is stopped amid an operation (KOLO_SHARED_MEMORY=$shared)"
-  begin=$SECONDS
   KOLO_SHARED_MEMORY=$shared KOLO_COLLECTIVE_TIMEOUT_SECONDS=2 kolo_run -np 3 "$bin/../tests/bin/faulty_job" stop 1
   check "$stopped: the job fails" test "$code" -ne 0
-  check "$stopped: within 12 s" test $((SECONDS - begin)) -le 12
+  check "$stopped: within 20 s" ended_within 20
   check "$stopped: it is named" \
     grep -q "started on every rank but moved no byte on rank . for 2 s: it waits for rank 1, which is stopped" "$work/out"
 done

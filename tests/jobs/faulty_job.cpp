@@ -19,8 +19,9 @@
 //  - order: waits in another order
 //  - reach: its backward() reaches none of an optimizer's parameters, and it does not step
 //  - work: all ranks reduce for SECONDS, and nothing is wrong
-// The others go on with operations. When one fails, they print its message and how long it took to
-// fail, and exit with 4.
+// The others go on with operations. When one fails, they print its message and how many seconds
+// after the fault that was, and exit with 4. The moment of the fault, in seconds since 1970, goes
+// to the file that FAULTY_JOB_MOMENT names.
 #include <ATen/ATen.h>
 #include <kolo/device.h>
 #include <kolo/error.h>
@@ -36,11 +37,33 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string moment_file() {
+  const char* const file = std::getenv("FAULTY_JOB_MOMENT");  // NOLINT(concurrency-mt-unsafe)
+  return file == nullptr ? "" : file;
+}
+
+// To be called right before the rank does what is wrong.
+void note_moment_of_fault() {
+  std::ofstream(moment_file()) << std::fixed << now() << std::endl;
+}
+
+// Zero where no rank has noted a moment.
+double seconds_since_fault() {
+  double moment = now();
+  std::ifstream(moment_file()) >> moment;
+  return now() - moment;
+}
 
 // The rank gets the signal amid operations: all ranks have submitted them, the first one has ended,
 // and the last one, of ten times its size, has not. Broadcasts come from another rank: a root may
@@ -60,7 +83,10 @@ void end_amid_operations(int signal, int who, bool broadcast, bool on_cuda) {
       handles.push_back(broadcast ? kolo::broadcast_async_(data[i], root, std::to_string(i))
                                   : kolo::allreduce_async_(data[i], std::to_string(i)));
     handles[0].wait();
-    if (here && round == 3) std::raise(signal);
+    if (here && round == 3) {
+      note_moment_of_fault();
+      std::raise(signal);
+    }
     for (kolo::Handle& handle : handles) handle.wait();
     if (on_cuda) data.back().cpu();
   }
@@ -153,7 +179,6 @@ int run(const std::string& what, int who, std::chrono::seconds pause) {
   kolo::init();
   at::Tensor data = at::ones({100000});
   for (int step = 0; step < 3; ++step) kolo::allreduce_(data, "data");
-  const auto begin = std::chrono::steady_clock::now();
   const int signal = signal_amid_operations(what);
   if (what == "work") {
     work(pause);
@@ -166,6 +191,7 @@ int run(const std::string& what, int who, std::chrono::seconds pause) {
     std::raise(SIGKILL);
   }
   if (kolo::rank() == who && signal == 0 && !stalls(what)) {
+    note_moment_of_fault();
     misbehave(what);
     return 0;
   }
@@ -182,11 +208,9 @@ int run(const std::string& what, int who, std::chrono::seconds pause) {
   } catch (const kolo::Error& error) {
     if (what == "skip-unhandled" || what == "uncaught") std::terminate();
     if (what == "kill-caught") return 0;
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    std::printf("failed after %.1f s: %s\n", seconds, error.what());
+    std::printf("failed after %.1f s: %s\n", seconds_since_fault(), error.what());
     std::fflush(stdout);  // the launcher may end this process as soon as another one has exited
-    return seconds < 10 ? 4 : 5;
+    return 4;
   }
   return 6;
 }

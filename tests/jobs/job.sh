@@ -4,11 +4,21 @@ bin=$1 source=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export KOLO_SHUTDOWN_TIMEOUT_SECONDS=5
+export FAULTY_JOB_MOMENT=$work/moment  # when the rank of faulty_job did what was wrong
 
 # kolo_run ARGS...: the job's output goes to $work/out and $work/err, its exit code to $code.
 kolo_run() {
   code=0
+  rm -f "$FAULTY_JOB_MOMENT"
   timeout 120 "$bin/kolo" run --allow-run-as-root "$@" >"$work/out" 2>"$work/err" || code=$?
+}
+
+# ended_within SECONDS: whether faulty_job has ended just now, at most so long after its fault. What came before the fault
+# takes as long as the machine is slow.
+ended_within() {
+  local now=$EPOCHREALTIME moment
+  moment=$(cat "$FAULTY_JOB_MOMENT") || return 1
+  awk "BEGIN { exit !($now - $moment <= $1) }"
 }
 
 show_failure() {
