@@ -262,13 +262,17 @@ void bench_train(Group& group, const Options& options, const Publish& publish) {
     for (Row& row : rows_of(samples[i], like)) rows.push_back(std::move(row));
   }
   publish.rows(rows);
-  const Ratio ratio = ratio_of_pairs(times_of(samples, contenders, "kolo-timeline"),
-                                     times_of(samples, contenders, "kolo"));
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(3) << "a step whose timeline is written takes "
-       << ratio.median << " times as long as one without (median of " << ratio.pairs
-       << " pairs; 95 % interval " << ratio.low << " to " << ratio.high << ")";
-  publish.note(text.str());
+  const auto compare_with_kolo = [&](const std::string& name, const std::string& what) {
+    const Ratio ratio =
+        ratio_of_pairs(times_of(samples, contenders, name), times_of(samples, contenders, "kolo"));
+    std::ostringstream text;
+    text << std::fixed << std::setprecision(3) << "a step " << what << " takes " << ratio.median
+         << " times as long as one without (median of " << ratio.pairs << " pairs; 95 % interval "
+         << ratio.low << " to " << ratio.high << ")";
+    publish.note(text.str());
+  };
+  compare_with_kolo("kolo-timeline", "whose timeline is written");
+  compare_with_kolo("kolo-trainer", "of a Trainer");
 }
 
 }  // namespace kolo::bench

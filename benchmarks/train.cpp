@@ -5,6 +5,7 @@
 #include <kolo/optimizer.h>
 #include <kolo/parameters.h>
 #include <kolo/timeline.h>
+#include <kolo/trainer.h>
 #include <torch/torch.h>
 
 #include <cmath>
@@ -12,6 +13,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <limits>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -48,6 +51,8 @@ class Training {
   }
 
   double loss() const { return loss_; }
+  const at::Tensor& images() const { return images_; }
+  const at::Tensor& labels() const { return labels_; }
 
   // FNV-1a over the parameters' bits, as many as a double holds.
   double fingerprint() const {
@@ -137,6 +142,65 @@ class TimelineTraining final : public Contender {
   std::string folder_;
 };
 
+// The same network and data, trained by a Trainer: a sample is an epoch.
+class TrainerTraining final : public Contender {
+ public:
+  TrainerTraining(Ranks& ranks, const TrainingSize& size)
+      : ranks_(ranks),
+        training_(size.batch, ranks.rank()),
+        samples_(Samples(training_.images(), training_.labels(),
+                         static_cast<std::size_t>(size.batch * size.steps * ranks.size()))),
+        trainer_(
+            training_.net(),
+            [](const at::Tensor& output, const at::Tensor& target) {
+              return torch::nll_loss(output, target);
+            },
+            TrainerOptions()
+                .epochs(std::numeric_limits<std::int64_t>::max())
+                .batch_size(size.batch)
+                .device("cpu")
+                .verbose(false)) {
+    trainer_.optimizer<optim::Adadelta>(optim::AdadeltaOptions(0.1),
+                                        DistributedOptimizerOptions().name("bench.trainer"));
+    trainer_.callback<EpochByEpoch>();
+  }
+
+  std::string name() const override { return "kolo-trainer"; }
+  void refresh(const Pattern& /*pattern*/) override {}
+  void run() override { trainer_.train(samples_); }
+
+  std::string check(const Pattern& /*pattern*/) override {
+    if (!std::isfinite(trainer_.state().loss)) return "the loss is not finite";
+    const double mine = training_.fingerprint();
+    double extremes[2] = {mine, -mine};
+    ranks_.largest(extremes, 2);
+    return extremes[0] == -extremes[1] ? "" : "the ranks' parameters differ";
+  }
+
+ private:
+  // Reading costs nothing, as in the other contenders: every batch is the same one.
+  class Samples : public torch::data::datasets::BatchDataset<Samples, data::Batch> {
+   public:
+    Samples(at::Tensor images, at::Tensor labels, std::size_t count)
+        : batch_(std::move(images), std::move(labels)), count_(count) {}
+    data::Batch get_batch(c10::ArrayRef<std::size_t> /*indices*/) override { return batch_; }
+    std::optional<std::size_t> size() const override { return count_; }
+
+   private:
+    data::Batch batch_;
+    std::size_t count_;
+  };
+
+  struct EpochByEpoch : Callback {
+    void epoch_end(Trainer& trainer) override { trainer.stop("a sample is over"); }
+  };
+
+  Ranks& ranks_;  // outlives the benchmark's contenders
+  Training training_;
+  data::Dataset samples_;
+  Trainer trainer_;
+};
+
 // As the plain processes, but in kolo's, with its arena, and once in a step each rank waits for the
 // others: what any reduction in each step must take at least.
 class BarrierTraining final : public Contender {
@@ -223,6 +287,7 @@ Contenders training_contenders(Group& group, const TrainingSize& size, const std
   auto timeline = std::make_unique<TimelineTraining>(*with_kolo);
   contenders.push_back(std::move(with_kolo));
   contenders.push_back(std::move(timeline));
+  contenders.push_back(std::make_unique<TrainerTraining>(group, size));
   contenders.push_back(std::make_unique<BarrierTraining>(group, size));
   std::string problem;
   try {

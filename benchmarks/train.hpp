@@ -15,11 +15,12 @@ struct TrainingSize {
   int steps = 10;  // a sample
 };
 
-// "kolo": the ranks train one model; "kolo-timeline": the same one, and write timelines. "barrier":
-// they train each its own in the same processes, and wait for each other in each step. Then, each
-// rank with a child process that is a plain LibTorch program: "single": rank 0 alone;
-// "independent": all at the same time, each its own model; "independent-tuned-malloc": the same
-// with a malloc that keeps large blocks. `program` is this one, run with child_words(). Throws
+// "kolo": the ranks train one model; "kolo-timeline": the same one, and write timelines.
+// "kolo-trainer": a Trainer trains such a model in place of the loop. "barrier": they train each
+// its own in the same processes, and wait for each other in each step. Then, each rank with a child
+// process that is a plain LibTorch program: "single": rank 0 alone; "independent": all at the same
+// time, each its own model; "independent-tuned-malloc": the same with a malloc that keeps large
+// blocks. `program` is this one, run with child_words(). Throws
 // RunFailed.
 Contenders training_contenders(Group& group, const TrainingSize& size, const std::string& program);
 

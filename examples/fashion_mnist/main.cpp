@@ -3,7 +3,6 @@
 #include <kolo/kolo.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <boost/program_options.hpp>
 #include <cstdint>
 #include <cstdio>
@@ -47,66 +46,31 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-torch::Device device_named(const std::string& name) {
-  if (name == "cpu") return torch::kCPU;
-  return {torch::kCUDA, static_cast<torch::DeviceIndex>(kolo::local_device())};
-}
-
-// How many of all images the net knows; each rank looks at its share. Collective.
-double accuracy(Net& net, const kolo::data::MNIST& images, torch::Device device) {
-  constexpr std::int64_t kAtOnce = 1000;
-  const torch::NoGradGuard no_grad;
-  const auto count = static_cast<std::int64_t>(*images.size());
-  const std::int64_t end = count * (kolo::rank() + 1) / kolo::size();
-  torch::Tensor correct = torch::zeros({1}, torch::kDouble);
-  for (std::int64_t at = count * kolo::rank() / kolo::size(); at < end; at += kAtOnce) {
-    const std::int64_t to = std::min(end, at + kAtOnce);
-    const torch::Tensor batch = (images.images().slice(0, at, to) - kMean) / kDeviation;
-    const torch::Tensor labels = images.labels().slice(0, at, to);
-    correct += net(batch.to(device)).argmax(1).cpu().eq(labels).sum();
-  }
-  kolo::allreduce_(correct, kolo::AllreduceOptions("accuracy").op(kolo::ReduceOp::Sum));
-  return correct.item<double>() / static_cast<double>(count);
+torch::Tensor accuracy(const torch::Tensor& output, const torch::Tensor& target) {
+  return output.argmax(1).eq(target).to(torch::kFloat).mean();
 }
 
 void train(const Options& options) {
-  const torch::Device device = device_named(options.device);
-  const kolo::data::MNIST test_set(options.data, kolo::data::MNIST::Mode::kTest);
-  kolo::data::MNIST train_set(options.data);
-
-  kolo::DistributedSampler::Options share;
-  share.num_replicas = kolo::size();
-  share.rank = kolo::rank();
-  share.seed = options.seed;
-  kolo::DistributedSampler sampler(*train_set.size(), share);
-
+  const auto images = [&](kolo::data::MNIST::Mode mode) {
+    return kolo::data::MNIST(options.data, mode)
+        .map(torch::data::transforms::Normalize<>(kMean, kDeviation));
+  };
   torch::manual_seed(options.seed);
-  Net net;
-  net->to(device);
-  kolo::broadcast_parameters(*net);
-  kolo::DistributedOptimizer<torch::optim::Adam> optimizer(net->parameters(),
-                                                           torch::optim::AdamOptions(options.lr));
-
-  for (std::int64_t epoch = 1; epoch <= options.epochs; ++epoch) {
-    sampler.set_epoch(static_cast<std::uint64_t>(epoch));
-    auto loader = torch::data::make_data_loader(
-        train_set.map(torch::data::transforms::Normalize<>(kMean, kDeviation))
-            .map(torch::data::transforms::Stack<>()),
-        sampler, torch::data::DataLoaderOptions(static_cast<std::size_t>(options.batch_size)));
-    torch::Tensor loss;
-    for (const auto& batch : *loader) {
-      optimizer.zero_grad();
-      loss = torch::nll_loss(net(batch.data.to(device)), batch.target.to(device));
-      loss.backward();
-      optimizer.step();
-    }
-    const double known = accuracy(net, test_set, device);
-    if (kolo::rank() == 0) {
-      std::printf("Epoch %ld: loss %.4f, accuracy %.2f %%\n", static_cast<long>(epoch),
-                  loss.item<double>(), 100 * known);
-      std::fflush(stdout);
-    }
-  }
+  const Net net;
+  const auto loss = [](const torch::Tensor& output, const torch::Tensor& target) {
+    return torch::nll_loss(output, target);
+  };
+  kolo::Trainer trainer(net, loss,
+                        kolo::TrainerOptions()
+                            .epochs(options.epochs)
+                            .batch_size(options.batch_size)
+                            .valid_batch_size(1000)
+                            .device(options.device)
+                            .seed(options.seed));
+  trainer.optimizer<torch::optim::Adam>(torch::optim::AdamOptions(options.lr));
+  trainer.metric("accuracy", accuracy);
+  using Mode = kolo::data::MNIST::Mode;
+  trainer.train([&] { return kolo::Datasets{images(Mode::kTrain), images(Mode::kTest)}; });
 }
 
 // Whether there is something to do.
@@ -142,10 +106,7 @@ int main(int argc, char** argv) {
   try {
     Options options;
     if (!parse(argc, argv, options)) return 0;
-    kolo::init();
-    train(options);
-    kolo::shutdown();
-    return 0;
+    return kolo::launch(argc, argv, [&] { train(options); });
   } catch (const po::error& error) {
     std::cerr << "fashion_mnist: " << error.what() << "; see --help\n";
     return 2;

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <kolo/agreement.h>
+#include <kolo/callbacks.h>
 #include <kolo/checkpoint.h>
 #include <kolo/clip.h>
+#include <kolo/data/dataset.h>
 #include <kolo/data/mnist.h>
 #include <kolo/data/sampler.h>
 #include <kolo/device.h>
 #include <kolo/error.h>
 #include <kolo/init.h>
+#include <kolo/launch.h>
 #include <kolo/memory.h>
 #include <kolo/metrics.h>
 #include <kolo/mixed_precision.h>
@@ -35,4 +38,5 @@
 #include <kolo/summary_writer.h>
 #include <kolo/sync_batchnorm.h>
 #include <kolo/timeline.h>
+#include <kolo/trainer.h>
 #include <kolo/types.h>

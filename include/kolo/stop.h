@@ -25,4 +25,7 @@ void catch_stop_signals();
 //   }
 bool stop_requested();
 
+// Not collective: whether a signal has reached this process.
+bool stop_signal_caught();
+
 }  // namespace kolo

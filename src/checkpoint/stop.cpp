@@ -36,8 +36,12 @@ void catch_stop_signals() {
   }
 }
 
+bool stop_signal_caught() {
+  return asked_to_stop.load();
+}
+
 bool stop_requested() {
-  const at::Tensor asked = at::full({1}, asked_to_stop.load() ? 1 : 0, at::kByte);
+  const at::Tensor asked = at::full({1}, stop_signal_caught() ? 1 : 0, at::kByte);
   allreduce_(asked, AllreduceOptions("kolo.stop").op(ReduceOp::Max));
   return asked.item<std::uint8_t>() != 0;
 }

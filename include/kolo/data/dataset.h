@@ -1,0 +1,84 @@
+// Samples that are read by index, whatever holds them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/ArrayRef.h>
+#include <torch/data/example.h>
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace kolo {
+namespace data {
+
+// Samples along dimension 0 of `data`, and their targets along dimension 0 of `target`, which is
+// undefined if the dataset has no targets.
+using Batch = torch::data::Example<>;
+
+}  // namespace data
+
+namespace detail {
+
+// Make a batch of what get_batch() of a LibTorch dataset returns. Throw InvalidArgumentError for no
+// samples at all.
+data::Batch to_batch(std::vector<torch::data::Example<>> samples);
+data::Batch to_batch(std::vector<torch::data::TensorExample> samples);
+data::Batch to_batch(data::Batch batch);
+
+template <class T, class = void>
+struct IsLibTorchDataset : std::false_type {};
+template <class T>
+struct IsLibTorchDataset<T, std::void_t<decltype(to_batch(std::declval<T&>().get_batch(
+                                            std::declval<c10::ArrayRef<std::size_t>>()))),
+                                        decltype(std::declval<const T&>().size().value())>>
+    : std::true_type {};
+
+std::size_t known_size(std::optional<std::size_t> size);
+
+}  // namespace detail
+
+namespace data {
+
+// Any source of samples: two tensors, a function, or a dataset of LibTorch's kind, with or without
+// transforms, such as kolo::data::MNIST. A dataset of LibTorch's whose batches are no tensors yet
+// is stacked, so that map(torch::data::transforms::Stack<>()) may be left out.
+//
+// A value, copied with what it was made from: each worker thread of a loader reads from a copy of
+// its own. Tensors are shared between copies. Not collective.
+class Dataset {
+ public:
+  // No samples.
+  Dataset() = default;
+  // Sample i is data[i] with target[i]. InvalidArgumentError if the numbers of samples differ, or a
+  // tensor has no dimension.
+  Dataset(const at::Tensor& samples, const at::Tensor& targets);
+  // Sample i, below `size`, is get(i). Its tensors lack the batch's dimension.
+  Dataset(std::size_t size, std::function<Batch(std::size_t)> get);
+  // A LibTorch dataset: a class with size() and get_batch(indices). InvalidArgumentError if it does
+  // not know its size.
+  template <class T,
+            std::enable_if_t<kolo::detail::IsLibTorchDataset<std::decay_t<T>>::value, int> = 0>
+  Dataset(T&& dataset)  // NOLINT(bugprone-forwarding-reference-overload): no Dataset matches
+      : size_(kolo::detail::known_size(dataset.size())),
+        get_batch_([held = std::decay_t<T>(std::forward<T>(dataset))](
+                       c10::ArrayRef<std::size_t> indices) mutable {
+          return kolo::detail::to_batch(held.get_batch(indices));
+        }) {}
+
+  // The number of samples.
+  std::size_t size() const { return size_; }
+  // The samples of these indices, in their order. One thread at a time for each copy.
+  // InvalidArgumentError for an index that is not below size(), and for no indices.
+  Batch get_batch(c10::ArrayRef<std::size_t> indices) const;
+
+ private:
+  std::size_t size_ = 0;
+  std::function<Batch(c10::ArrayRef<std::size_t>)> get_batch_;
+};
+
+}  // namespace data
+}  // namespace kolo

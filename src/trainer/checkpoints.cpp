@@ -1,0 +1,71 @@
+#include <string>
+#include <utility>
+
+#include "kolo/callbacks.h"
+#include "kolo/error.h"
+#include "kolo/stop.h"
+
+namespace kolo {
+namespace {
+
+std::string default_metric(const TrainingState& state) {
+  for (const auto& [name, value] : state.metrics) {
+    if (name == "valid_loss") return name;
+  }
+  return "loss";
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(std::string folder, const CheckpointsOptions& options)
+    : folder_(std::move(folder)), options_(options) {
+  if (options_.every_epochs() < 0 || options_.every_steps() < 0)
+    throw InvalidArgumentError("Checkpoints: every_epochs and every_steps must be at least 0");
+}
+
+void Checkpoints::train_begin(Trainer& trainer) {
+  if (checkpoint_ != nullptr) return;  // a further train() of the same trainer
+  if (options_.catch_stop_signals()) catch_stop_signals();
+  auto checkpoint = std::make_unique<Checkpoint>(folder_, options_.files());
+  trainer.add_to(*checkpoint);
+  if (options_.resume()) {
+    const auto restored = checkpoint->restore();
+    if (restored) saved_step_ = restored->step;
+  } else if (const auto newest = checkpoint->newest_step()) {
+    throw InvalidArgumentError(
+        "Checkpoints: " + folder_ + " has a checkpoint of step " + std::to_string(*newest) +
+        " already; remove it, give another folder, or go on from it with resume(true)");
+  }
+  checkpoint_ = std::move(checkpoint);
+}
+
+void Checkpoints::save(Trainer& trainer) {
+  if (saved_step_ == trainer.state().step) return;
+  saved_step_ = trainer.state().step;
+  checkpoint_->save(saved_step_);
+}
+
+void Checkpoints::step_end(Trainer& trainer) {
+  // The last one of an epoch comes when its metrics are known.
+  const TrainingState& state = trainer.state();
+  if (options_.every_steps() == 0 || state.step % options_.every_steps() != 0) return;
+  if (state.step_in_epoch < state.steps_per_epoch) save(trainer);
+}
+
+void Checkpoints::epoch_end(Trainer& trainer) {
+  const TrainingState& state = trainer.state();
+  const bool after_epochs =
+      options_.every_epochs() > 0 && state.epoch % options_.every_epochs() == 0;
+  const bool after_steps = options_.every_steps() > 0 && state.step % options_.every_steps() == 0;
+  if (!after_epochs && !after_steps) return;
+  const std::string& metric = options_.metric();
+  saved_step_ = state.step;
+  checkpoint_->save(saved_step_, state.metric(metric.empty() ? default_metric(state) : metric));
+}
+
+void Checkpoints::train_end(Trainer& trainer) {
+  save(trainer);
+  checkpoint_->wait();
+}
+
+}  // namespace kolo

@@ -1,0 +1,80 @@
+#include "trainer/metric_file.hpp"
+
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "kolo/error.h"
+
+namespace kolo::trainer {
+namespace {
+
+[[noreturn]] void fail(const std::string& path, const std::string& what) {
+  throw FileError(path + ": " + what + ": " + std::generic_category().message(errno));
+}
+
+std::vector<std::string> lines_of(const std::string& path) {
+  std::vector<std::string> lines;
+  if (!std::filesystem::exists(path)) return lines;
+  std::ifstream file(path);
+  if (!file) fail(path, "the file cannot be read");
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+void write(const std::string& path, std::ios::openmode mode, const std::string& text) {
+  std::ofstream file(path, mode);
+  file << text;
+  file.close();
+  if (!file) fail(path, "the file cannot be written");
+}
+
+}  // namespace
+
+MetricFile::MetricFile(std::string path, std::string before_epoch)
+    : path_(std::move(path)), before_epoch_(std::move(before_epoch)) {}
+
+bool MetricFile::is_row_before(const std::string& line, std::int64_t epoch) const {
+  if (line.compare(0, before_epoch_.size(), before_epoch_) != 0) return false;
+  std::int64_t number = 0;
+  const char* const begin = line.data() + before_epoch_.size();
+  const char* const end = line.data() + line.size();
+  return std::from_chars(begin, end, number).ec == std::errc() && number < epoch;
+}
+
+void MetricFile::keep_rows_before(std::int64_t epoch) const {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::absolute(path_).parent_path(), error);
+  if (error) throw FileError(path_ + ": its folder cannot be made: " + error.message());
+  const std::vector<std::string> lines = lines_of(path_);
+  if (lines.empty()) return;
+  std::string rows;
+  for (const std::string& line : lines) {
+    if (is_row_before(line, epoch)) rows += line + "\n";
+  }
+  const bool has_header = !is_row_before(lines.front(), INT64_MAX);
+  // A file of its own, so that a full disk loses nothing.
+  const std::string kept = rows.empty() ? "" : (has_header ? lines.front() + "\n" : "") + rows;
+  write(path_ + ".tmp", std::ios::trunc, kept);
+  std::filesystem::rename(path_ + ".tmp", path_, error);
+  if (error) throw FileError(path_ + ": the file cannot be replaced: " + error.message());
+}
+
+void MetricFile::add(const std::string& row, const std::string& header) const {
+  std::string text = row + "\n";
+  if (!header.empty()) {
+    const std::vector<std::string> lines = lines_of(path_);
+    if (lines.empty()) text = header + "\n" + text;
+    if (!lines.empty() && lines.front() != header) {
+      throw DataError(path_ + ": its columns are " + lines.front() + ", and the training has " +
+                      header + "; give another file");
+    }
+  }
+  write(path_, std::ios::app, text);
+}
+
+}  // namespace kolo::trainer

@@ -1,0 +1,152 @@
+#include "trainer/nonfinite.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace kolo::trainer {
+namespace {
+
+bool is_bad(const at::Tensor& tensor, Bad bad) {
+  if (!tensor.defined() || tensor.numel() == 0) return false;
+  if (!tensor.is_floating_point() && !tensor.is_complex()) return false;
+  return (bad == Bad::NaN ? at::isnan(tensor) : at::isinf(tensor)).any().item<bool>();
+}
+
+template <class Values, class Use>
+void for_each_tensor(const Values& values, const Use& use) {
+  for (const c10::IValue& value : values) {
+    if (value.isTensor()) {
+      use(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector()) use(tensor);
+    }
+  }
+}
+
+// Follows the operations of a thread. An operation calls others, which end before it: linear()
+// knows the weight, and addmm() within it has the first bad output.
+class Search {
+ public:
+  Search(const torch::nn::Module& module, Bad bad) : bad_(bad) {
+    for (const auto& entry : module.named_parameters())
+      owners_.emplace(entry.value().unsafeGetTensorImpl(), owner_of(entry.key()));
+  }
+
+  // LibTorch lends the inputs only here.
+  void begin(const at::RecordFunction& operation) {
+    running_.push_back(is_done_ ? nullptr : owner_of_inputs(operation));
+  }
+  void end(const at::RecordFunction& operation) {
+    const std::string* const owner = running_.back();
+    running_.pop_back();
+    if (is_done_) return;
+    if (operation_.empty()) {
+      if (owner != nullptr) last_owner_ = *owner;
+      if (!has_bad_output(operation)) return;
+      operation_ = operation.name();
+    }
+    if (owner_.empty() && owner != nullptr) owner_ = *owner;
+    is_done_ = running_.empty();
+  }
+
+  std::string result() const {
+    const std::string what = bad_ == Bad::NaN ? "NaN" : "infinite";
+    if (operation_.empty()) return "computed again, no output is " + what;
+    const std::string where =
+        !owner_.empty() ? " in module \"" + owner_ + "\""
+                        : (last_owner_.empty() ? "" : " after module \"" + last_owner_ + "\"");
+    return "the first output that is " + what + " is that of " + operation_ + where;
+  }
+
+ private:
+  // "layer.0" of "layer.0.weight"; the module itself has no name.
+  static std::string owner_of(const std::string& parameter) {
+    const std::size_t dot = parameter.rfind('.');
+    return dot == std::string::npos ? parameter : parameter.substr(0, dot);
+  }
+
+  const std::string* owner_of_inputs(const at::RecordFunction& operation) const {
+    const std::string* owner = nullptr;
+    for_each_tensor(operation.inputs(), [&](const at::Tensor& tensor) {
+      const auto known = owners_.find(tensor.unsafeGetTensorImpl());
+      if (known != owners_.end()) owner = &known->second;
+    });
+    return owner;
+  }
+
+  bool has_bad_output(const at::RecordFunction& operation) const {
+    bool found = false;
+    for_each_tensor(operation.outputs(),
+                    [&](const at::Tensor& tensor) { found = found || is_bad(tensor, bad_); });
+    return found;
+  }
+
+  const Bad bad_;
+  std::map<const c10::TensorImpl*, std::string> owners_;  // names of modules, by parameter
+  std::vector<const std::string*> running_;  // operations that have begun: their module, or null
+  std::string operation_;                    // whose output is the first bad one
+  std::string owner_;                        // its module
+  std::string last_owner_;                   // the module that was used before it
+  bool is_done_ = false;
+};
+
+// LibTorch's callbacks get no argument of the program's.
+thread_local Search* search_of_thread = nullptr;
+
+std::unique_ptr<at::ObserverContext> begin_operation(const at::RecordFunction& operation) {
+  search_of_thread->begin(operation);
+  return nullptr;
+}
+
+void end_operation(const at::RecordFunction& operation, at::ObserverContext* /*context*/) {
+  const at::DisableRecordFunctionGuard not_of_our_own;
+  search_of_thread->end(operation);
+}
+
+class Watch {
+ public:
+  explicit Watch(Search& search)
+      : handle_(
+            at::addThreadLocalCallback(at::RecordFunctionCallback(begin_operation, end_operation)
+                                           .needsInputs(true)
+                                           .needsOutputs(true)
+                                           .scopes({at::RecordScope::FUNCTION}))) {
+    search_of_thread = &search;
+  }
+  ~Watch() {
+    at::removeCallback(handle_);
+    search_of_thread = nullptr;
+  }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  const at::CallbackHandle handle_;
+};
+
+}  // namespace
+
+std::string first_nonfinite(const torch::nn::Module& module, Bad bad,
+                            const std::function<void()>& compute) {
+  const at::NoGradGuard no_grad;
+  const std::string what = bad == Bad::NaN ? "NaN" : "infinite";
+  for (const auto& entry : module.named_parameters()) {
+    if (is_bad(entry.value(), bad)) return "parameter \"" + entry.key() + "\" is " + what;
+  }
+  for (const auto& entry : module.named_buffers()) {
+    if (is_bad(entry.value(), bad)) return "buffer \"" + entry.key() + "\" is " + what;
+  }
+  Search search(module, bad);
+  {
+    const Watch watch(search);
+    compute();
+  }
+  return search.result();
+}
+
+}  // namespace kolo::trainer

@@ -1,0 +1,86 @@
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "kolo/callbacks.h"
+#include "kolo/error.h"
+
+namespace kolo {
+
+EarlyStopping::EarlyStopping(std::string metric, std::int64_t patience, Better better,
+                             double min_delta)
+    : metric_(std::move(metric)),
+      patience_(patience),
+      sign_(better == Better::Lower ? 1 : -1),
+      min_delta_(min_delta),
+      best_(std::numeric_limits<double>::infinity()) {
+  if (patience < 1) {
+    throw InvalidArgumentError("EarlyStopping: patience is " + std::to_string(patience) +
+                               "; it must be at least 1");
+  }
+  if (!(min_delta >= 0)) {
+    throw InvalidArgumentError("EarlyStopping: min_delta is " + std::to_string(min_delta) +
+                               "; it must be at least 0");
+  }
+}
+
+void EarlyStopping::epoch_end(Trainer& trainer) {
+  const double value = sign_ * trainer.state().metric(metric_);
+  if (value < best_ - min_delta_ || (std::isinf(best_) && std::isfinite(value))) {
+    best_ = value;
+    epochs_without_ = 0;
+    return;
+  }
+  if (++epochs_without_ < patience_) return;
+  trainer.stop(metric_ + " has not become better than " + std::to_string(sign_ * best_) + " in " +
+               std::to_string(epochs_without_) + " epochs");
+}
+
+void EarlyStopping::add_to(Checkpoint& checkpoint, const std::string& prefix) {
+  checkpoint.add(prefix + ".best", best_).add(prefix + ".epochs_without", epochs_without_);
+}
+
+TimeLimit::TimeLimit(std::chrono::duration<double> limit) : limit_(limit) {
+  if (!(limit.count() > 0)) {
+    throw InvalidArgumentError("TimeLimit: the limit is " + std::to_string(limit.count()) +
+                               " s; it must be above 0");
+  }
+}
+
+void TimeLimit::train_begin(Trainer& /*trainer*/) {
+  begin_ = std::chrono::steady_clock::now();
+}
+
+void TimeLimit::step_end(Trainer& trainer) {
+  if (std::chrono::steady_clock::now() - begin_ < limit_) return;
+  trainer.stop("the time limit of " + std::to_string(limit_.count()) + " s is over");
+}
+
+ReduceLROnPlateau::ReduceLROnPlateau(std::string metric, const ReduceLROnPlateauOptions& options)
+    : metric_(std::move(metric)), options_(options) {}
+
+void ReduceLROnPlateau::train_begin(Trainer& trainer) {
+  using Plateau = torch::optim::ReduceLROnPlateauScheduler;
+  if (scheduler_ != nullptr) return;
+  scheduler_ = std::make_unique<Plateau>(
+      trainer.optimizer(),
+      options_.better() == Better::Lower ? Plateau::SchedulerMode::min
+                                         : Plateau::SchedulerMode::max,
+      static_cast<float>(options_.factor()), options_.patience(), options_.threshold(),
+      options_.threshold_is_relative() ? Plateau::ThresholdMode::rel : Plateau::ThresholdMode::abs,
+      options_.cooldown(),
+      std::vector<float>(trainer.optimizer().param_groups().size(),
+                         static_cast<float>(options_.min_lr())),
+      options_.eps());
+}
+
+void ReduceLROnPlateau::epoch_end(Trainer& trainer) {
+  scheduler_->step(static_cast<float>(trainer.state().metric(metric_)));
+}
+
+void ReduceLROnPlateau::add_to(Checkpoint& checkpoint, const std::string& prefix) {
+  checkpoint.add(prefix, *scheduler_);
+}
+
+}  // namespace kolo

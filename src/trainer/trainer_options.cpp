@@ -1,0 +1,57 @@
+#include "trainer/trainer_options.hpp"
+
+#include <ATen/Context.h>
+#include <c10/core/ScalarType.h>
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "kolo/device.h"
+#include "kolo/error.h"
+
+namespace kolo::trainer {
+namespace {
+
+[[noreturn]] void refuse(const std::string& option, const std::string& value,
+                         const std::string& allowed) {
+  throw InvalidArgumentError("TrainerOptions: " + option + " is " + value + "; it must be " +
+                             allowed);
+}
+
+void at_least(std::int64_t least, const char* option, std::int64_t value) {
+  if (value < least) refuse(option, std::to_string(value), "at least " + std::to_string(least));
+}
+
+c10::DeviceIndex own_gpu(const TrainerOptions& options) {
+  return options.distributed() ? static_cast<c10::DeviceIndex>(local_device()) : 0;
+}
+
+}  // namespace
+
+void check(const TrainerOptions& options) {
+  at_least(0, "epochs", options.epochs());
+  at_least(1, "batch_size", options.batch_size());
+  at_least(0, "valid_batch_size", options.valid_batch_size());
+  at_least(0, "workers", options.workers());
+  at_least(1, "accumulate", options.accumulate());
+  if (!(options.clip_grad_norm() >= 0) || std::isinf(options.clip_grad_norm()))
+    refuse("clip_grad_norm", std::to_string(options.clip_grad_norm()), "0, or a norm");
+  const at::ScalarType precision = options.precision();
+  if (precision != at::kFloat && precision != at::kBFloat16 && precision != at::kHalf)
+    refuse("precision", c10::toString(precision), "at::kFloat, at::kBFloat16 or at::kHalf");
+}
+
+at::Device device_of(const TrainerOptions& options) {
+  const std::string& name = options.device();
+  if (name == "cpu") return at::kCPU;
+  if (name == "auto" && !at::hasCUDA()) return at::kCPU;
+  if (name == "auto" || name == "cuda") return {at::kCUDA, own_gpu(options)};
+  try {
+    return at::Device(name);
+  } catch (const c10::Error&) {
+    refuse("device", "\"" + name + "\"", "auto, cpu, cuda, or a device of LibTorch's as cuda:1");
+  }
+}
+
+}  // namespace kolo::trainer

@@ -1,0 +1,434 @@
+// The Trainer: metrics, files, stopping, resuming, errors.
+#include "kolo/trainer.h"
+
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "torch_ops/fixture.hpp"
+#include "trainer/trained_model.hpp"
+
+namespace kolo {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_support::at_step;
+using testing_support::difference;
+using testing_support::kFeatures;
+using testing_support::make_model;
+using testing_support::make_samples;
+using testing_support::message_of;
+using testing_support::quiet;
+
+class TrainerTest : public testing_support::WithKolo {
+ protected:
+  void SetUp() override {
+    WithKolo::SetUp();
+    folder_ = on_rank_zero([] {
+      std::string name = "/tmp/kolo-trainer-XXXXXX";
+      return std::string(::mkdtemp(name.data()));
+    });
+  }
+  void TearDown() override {
+    barrier();  // all have read what they wanted to
+    on_rank_zero([&] { std::filesystem::remove_all(folder_); });
+    WithKolo::TearDown();
+  }
+
+  std::vector<std::string> lines_of(const std::string& file) const {
+    std::ifstream stream(folder_ + "/" + file);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(stream, line);) lines.push_back(line);
+    return lines;
+  }
+
+  std::string folder_;  // rank 0's
+};
+
+// A trainer with plain SGD.
+struct Trained {
+  explicit Trained(const TrainerOptions& options, torch::nn::Sequential its_model = make_model())
+      : model(std::move(its_model)), trainer(model, torch::nn::MSELoss(), options) {
+    trainer.optimizer<torch::optim::SGD>(torch::optim::SGDOptions(0.05).momentum(0.9));
+  }
+  torch::nn::Sequential model;
+  Trainer trainer;
+};
+
+torch::Tensor absolute_error(const torch::Tensor& output, const torch::Tensor& target) {
+  return (output - target).abs().mean();
+}
+
+TEST_F(TrainerTest, MetricsAreMeansOverTheSamplesOfAllRanks) {
+  Trained trained(quiet().epochs(1).batch_size(2).valid_batch_size(3));
+  trained.trainer.metric("error", absolute_error);
+  // Ranks evaluate 3 or 4 samples each, in batches of 3.
+  const auto count = static_cast<std::size_t>(3 * size() + 1);
+  const data::Dataset valid = make_samples(static_cast<std::int64_t>(count));
+  const TrainingState& state = trained.trainer.train(make_samples(8 * size()), valid);
+  std::vector<std::size_t> all(count);
+  std::iota(all.begin(), all.end(), 0);
+  const data::Batch batch = valid.get_batch(all);
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor output = trained.model->forward(batch.data);
+  EXPECT_NEAR(state.metric("valid_loss"), torch::mse_loss(output, batch.target).item<double>(),
+              1e-12);
+  EXPECT_NEAR(state.metric("valid_error"), absolute_error(output, batch.target).item<double>(),
+              1e-12);
+  EXPECT_GT(state.metric("samples_per_second"), 0);
+  EXPECT_GT(state.metric("memory_mib"), 10);
+  EXPECT_EQ(trained.trainer.evaluate(valid).front().second, state.metric("valid_loss"));
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { state.metric("accuracy"); }),
+              HasSubstr("loss, error, valid_loss, valid_error, learning_rate"));
+}
+
+TEST_F(TrainerTest, TheModuleTrainsInTrainingModeAndIsEvaluatedInEvaluationMode) {
+  struct WithModes : torch::nn::Module {
+    torch::Tensor forward(const torch::Tensor& input) {
+      modes.insert({is_training(), torch::GradMode::is_enabled()});
+      return weight * input.sum(1, true);
+    }
+    torch::Tensor weight = register_parameter("weight", torch::ones({1}, torch::kDouble));
+    std::set<std::pair<bool, bool>> modes;
+  };
+  const auto model = std::make_shared<WithModes>();
+  Trainer trainer(model, torch::nn::MSELoss(), quiet());
+  trainer.optimizer<torch::optim::SGD>(torch::optim::SGDOptions(0.01));
+  trainer.train(make_samples(4));
+  EXPECT_THAT(model->modes, ElementsAre(std::pair(true, true)));
+  model->modes.clear();
+  trainer.evaluate(make_samples(4));
+  EXPECT_THAT(model->modes, ElementsAre(std::pair(false, false)));
+  EXPECT_TRUE(model->is_training());
+}
+
+TEST_F(TrainerTest, WorkersChangeNothing) {
+  const data::Dataset samples = make_samples(11 * size());
+  Trained plain(quiet().epochs(2).batch_size(2));
+  plain.trainer.train(samples, samples);
+  Trained with_workers(quiet().epochs(2).batch_size(2).workers(3));
+  with_workers.trainer.train(samples, samples);
+  EXPECT_EQ(difference(*plain.model, *with_workers.model), 0);
+}
+
+TEST_F(TrainerTest, OneProcessNeedsNoRanks) {
+  Trained trained(quiet().epochs(2).distributed(false));
+  EXPECT_EQ(trained.trainer.train(make_samples(64)).step, 4) << "all samples are its own";
+}
+
+TEST_F(TrainerTest, ADatasetFactoryIsCalledOnceInEachRank) {
+  int calls = 0;
+  Trained trained(quiet().epochs(3));
+  trained.trainer.train([&] {
+    ++calls;
+    return Datasets{make_samples(8), {}};
+  });
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(TrainerTest, DropLastLeavesOutBatchesThatAreNotFull) {
+  Trained trained(quiet().epochs(2).batch_size(4).drop_last(true));
+  EXPECT_EQ(trained.trainer.train(make_samples(11 * size())).step, 4);
+  Trained none(quiet().batch_size(12).drop_last(true));
+  EXPECT_THAT(
+      message_of<InvalidArgumentError>([&] { none.trainer.train(make_samples(11 * size())); }),
+      HasSubstr("drop_last"));
+}
+
+TEST_F(TrainerTest, ClippingBoundsTheStep) {
+  Trained trained(quiet().batch_size(4).clip_grad_norm(1e-3));
+  const torch::nn::Sequential before = make_model();
+  trained.trainer.train(make_samples(4 * size()));
+  double squares = 0;
+  for (std::size_t i = 0; i < before->parameters().size(); ++i) {
+    const torch::Tensor change = before->parameters()[i] - trained.model->parameters()[i];
+    squares += change.pow(2).sum().item<double>();
+  }
+  EXPECT_NEAR(std::sqrt(squares), 0.05 * 1e-3, 1e-8);
+}
+
+TEST_F(TrainerTest, LowerPrecision) {
+  for (const at::ScalarType precision : {at::kBFloat16, at::kHalf}) {
+    torch::nn::Sequential model = make_model();
+    model->to(torch::kFloat);
+    Trained trained(quiet().epochs(8).batch_size(8).precision(precision), model);
+    const data::Dataset samples = make_samples(64 * size());
+    const data::Dataset floats(samples.size(), [&](std::size_t i) {
+      const data::Batch one = samples.get_batch({i});
+      return data::Batch(one.data[0].to(torch::kFloat), one.target[0].to(torch::kFloat));
+    });
+    const double before = trained.trainer.evaluate(floats).front().second;
+    EXPECT_LT(trained.trainer.train(floats).metric("loss"), 0.8 * before) << precision;
+    check_in_sync(trained.model);
+  }
+}
+
+// --- files ---
+
+TEST_F(TrainerTest, RankZeroWritesTheMetrics) {
+  const std::string own = folder_ + "/logs";
+  Trained trained(quiet().epochs(2).batch_size(4).log_directory(own));
+  const TrainingState& state = trained.trainer.train(make_samples(8 * size()));
+  barrier();
+  const std::vector<std::string> csv = lines_of("logs/metrics.csv");
+  ASSERT_EQ(csv.size(), 3U);
+  EXPECT_EQ(csv[0], "epoch,step,loss,learning_rate,samples_per_second,seconds,memory_mib");
+  std::istringstream row(csv[2]);
+  char comma = 0;
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;
+  double loss = 0;
+  row >> epoch >> comma >> step >> comma >> loss;
+  EXPECT_EQ(epoch, 2);
+  EXPECT_EQ(step, 4);
+  EXPECT_EQ(loss, state.metric("loss"));
+  const std::vector<std::string> json = lines_of("logs/metrics.jsonl");
+  ASSERT_EQ(json.size(), 2U);
+  EXPECT_THAT(json[0], AllOf(HasSubstr(R"({"epoch": 1, "step": 2, "loss": )"), HasSubstr("}")));
+  int event_files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(own))
+    event_files += entry.path().filename().string().rfind("events.out.tfevents", 0) == 0 ? 1 : 0;
+  EXPECT_EQ(event_files, 1) << "rank 0's";
+}
+
+TEST_F(TrainerTest, AFileOfOtherColumnsIsKept) {
+  if (rank() == 0) std::ofstream(folder_ + "/metrics.csv") << "epoch,step,error\n0,1,0.5\n";
+  Trained trained(quiet());
+  trained.trainer.callback<CsvLog>(folder_ + "/metrics.csv");
+  if (rank() != 0 || size() > 1) return;  // rank 0 alone would fail
+  EXPECT_THAT(message_of<DataError>([&] { trained.trainer.train(make_samples(8)); }),
+              HasSubstr("epoch,step,error"));
+  EXPECT_EQ(lines_of("metrics.csv").size(), 2U);
+}
+
+// --- stopping and resuming ---
+
+// What a training of 4 epochs needs that goes on with the same bits.
+struct Resumable {
+  explicit Resumable(const std::string& folder)
+      : model(make_model(false, 0.3)),
+        trainer(model, torch::nn::MSELoss(), quiet().epochs(4).batch_size(2).accumulate(2)) {
+    trainer.optimizer<torch::optim::Adam>(torch::optim::AdamOptions(0.01));
+    trainer.schedule(optim::CosineAnnealingLR(40), Interval::Step);
+    trainer.callback<ReduceLROnPlateau>("loss");
+    trainer.callback<Checkpoints>(folder);
+    trainer.callback<CsvLog>(folder + "/metrics.csv");
+  }
+  torch::nn::Sequential model;
+  Trainer trainer;
+};
+
+TEST_F(TrainerTest, AResumedTrainingHasTheSameBits) {
+  const data::Dataset samples = make_samples(14 * size());  // 4 steps an epoch, of 4, 4, 4, 2
+  Resumable unbroken(folder_ + "/unbroken");
+  const TrainingState whole = unbroken.trainer.train(samples);
+  EXPECT_EQ(whole.step, 16);
+  EXPECT_EQ(whole.stop_reason, "");
+  const std::vector<std::string> rows = lines_of("unbroken/metrics.csv");
+  const std::string broken = folder_ + "/broken";
+  // Amid an epoch, at the end of one, and right before the end of one.
+  for (const std::int64_t stop : {2, 4, 7}) {
+    Resumable first(broken);
+    first.trainer.callback(at_step(stop, [&](Trainer& trainer) {
+      if (rank() == size() - 1) trainer.stop("enough");  // one rank alone
+    }));
+    const TrainingState& stopped = first.trainer.train(samples);
+    EXPECT_GE(stopped.step, stop);
+    EXPECT_LE(stopped.step, stop + 1);
+    EXPECT_EQ(stopped.stop_reason, rank() == size() - 1 ? "enough" : "another rank asked to stop");
+  }
+  Resumable last(broken);
+  const TrainingState& state = last.trainer.train(samples);
+  EXPECT_EQ(state.step, 16);
+  EXPECT_EQ(difference(*unbroken.model, *last.model), 0);
+  EXPECT_EQ(state.metric("loss"), whole.metric("loss"));
+  EXPECT_EQ(state.learning_rate, whole.learning_rate);
+  barrier();
+  const std::vector<std::string> own_rows = lines_of("broken/metrics.csv");
+  ASSERT_EQ(own_rows.size(), rows.size()) << "no epoch twice, none left out";
+  const auto values = [](const std::string& row) { return row.substr(0, row.find(",", 12)); };
+  for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(values(own_rows[i]), values(rows[i]));
+  // Nothing is left to do.
+  Resumable again(broken);
+  EXPECT_EQ(again.trainer.train(samples).step, 16);
+  EXPECT_EQ(difference(*unbroken.model, *again.model), 0);
+}
+
+TEST_F(TrainerTest, AFolderOfCheckpointsIsNotMixedWithAnotherTraining) {
+  const auto options = CheckpointsOptions().resume(false);
+  Trained first(quiet());
+  first.trainer.callback<Checkpoints>(folder_, options);
+  first.trainer.train(make_samples(8));
+  Trained second(quiet());
+  second.trainer.callback<Checkpoints>(folder_, options);
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { second.trainer.train(make_samples(8)); }),
+              HasSubstr("resume(true)"));
+}
+
+TEST_F(TrainerTest, TheBestCheckpointsStay) {
+  Trained trained(quiet().epochs(6).batch_size(4));
+  trained.trainer.callback<Checkpoints>(
+      folder_, CheckpointsOptions().files(CheckpointOptions().keep_last(1).keep_best(2)));
+  trained.trainer.train(make_samples(16 * size()), make_samples(5));
+  barrier();
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_))
+    files += entry.path().extension() == ".h5" ? 1 : 0;
+  EXPECT_GE(files, 2);
+  EXPECT_LE(files, 3);
+}
+
+TEST_F(TrainerTest, EarlyStoppingWaitsForItsPatience) {
+  const auto epochs_with = [](Better better) {
+    Trained trained(quiet().epochs(9).batch_size(4));
+    trained.trainer.callback<EarlyStopping>("learning_rate", 3, better);
+    trained.trainer.schedule(optim::ExponentialLR(0.5));
+    return trained.trainer.train(make_samples(8 * size())).epoch;
+  };
+  EXPECT_EQ(epochs_with(Better::Lower), 9) << "better each time";
+  EXPECT_EQ(epochs_with(Better::Higher), 4) << "the first, and three that are not better";
+}
+
+TEST_F(TrainerTest, TheTimeIsLimited) {
+  Trained trained(quiet().epochs(1'000'000));
+  trained.trainer.callback<TimeLimit>(std::chrono::milliseconds(200));
+  const TrainingState& state = trained.trainer.train(make_samples(8 * size()));
+  EXPECT_GT(state.step, 1);
+  EXPECT_THAT(state.stop_reason, testing::AnyOf(HasSubstr("time limit"), HasSubstr("another")));
+}
+
+TEST_F(TrainerTest, APlateauLowersTheLearningRate) {
+  Trained trained(quiet().epochs(6).batch_size(4));
+  trained.trainer.callback<ReduceLROnPlateau>(
+      "memory_mib", ReduceLROnPlateauOptions().better(Better::Higher).patience(1).threshold(10));
+  const TrainingState& state = trained.trainer.train(make_samples(8 * size()));
+  EXPECT_LT(state.learning_rate, 0.05);
+}
+
+// --- errors ---
+
+TEST_F(TrainerTest, ABadLossNamesStepRankAndModule) {
+  for (const bool batch_norm : {false, true}) {
+    const torch::nn::Sequential model = make_model(batch_norm);
+    Trainer trainer(
+        model, torch::nn::MSELoss(),
+        quiet().epochs(2).batch_size(2).name_nonfinite(true).sync_batchnorm(batch_norm));
+    trainer.optimizer<torch::optim::SGD>(torch::optim::SGDOptions(0.01));
+    const int bad = size() - 1;
+    int steps = 0;
+    // Sample values are finite; what "last" makes of them is not.
+    trainer.callback(at_step(3, [&](Trainer&) {
+      const torch::NoGradGuard no_grad;
+      if (rank() == bad) model->named_parameters()["last.weight"].fill_(1e308);
+    }));
+    const std::string message = message_of<Error>(
+        [&] { steps = static_cast<int>(trainer.train(make_samples(8 * size())).step); });
+    EXPECT_THAT(message,
+                HasSubstr("is inf on rank " + std::to_string(bad) + " in step 4, epoch 1"));
+    EXPECT_THAT(message,
+                AllOf(HasSubstr("infinite is that of aten::"), HasSubstr("module \"last\"")));
+    EXPECT_EQ(trainer.state().step, 3) << "the step was not made";
+  }
+}
+
+TEST_F(TrainerTest, WhatIsWrongInOptionsIsNamed) {
+  const auto message = [](const TrainerOptions& options) {
+    return message_of<InvalidArgumentError>([&] { const Trained trained(options); });
+  };
+  EXPECT_THAT(message(quiet().epochs(-1)), HasSubstr("epochs is -1"));
+  EXPECT_THAT(message(quiet().batch_size(0)), HasSubstr("batch_size is 0; it must be at least 1"));
+  EXPECT_THAT(message(quiet().accumulate(0)), HasSubstr("accumulate"));
+  EXPECT_THAT(message(quiet().workers(-1)), HasSubstr("workers"));
+  EXPECT_THAT(message(quiet().valid_batch_size(-1)), HasSubstr("valid_batch_size"));
+  EXPECT_THAT(message(quiet().clip_grad_norm(std::nan(""))), HasSubstr("clip_grad_norm"));
+  EXPECT_THAT(message(quiet().precision(at::kLong)), HasSubstr("precision is Long"));
+  EXPECT_THAT(message(quiet().device("gpu")), HasSubstr("device is \"gpu\""));
+}
+
+TEST_F(TrainerTest, WhatIsMissingOrThereTwiceIsSaid) {
+  EXPECT_THROW(Trainer(make_model(), nullptr, quiet()), InvalidArgumentError);
+  EXPECT_THROW(Trainer(std::shared_ptr<torch::nn::LinearImpl>(), torch::nn::MSELoss(), quiet()),
+               InvalidArgumentError);
+  Trainer trainer(make_model(), torch::nn::MSELoss(), quiet());
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { trainer.train(make_samples(4)); }),
+              HasSubstr("no optimizer"));
+  EXPECT_THROW(trainer.schedule(optim::StepLR(1)), InvalidArgumentError);
+  trainer.metric("error", absolute_error);
+  EXPECT_THROW(trainer.metric("error", absolute_error), InvalidArgumentError);
+  EXPECT_THROW(trainer.metric("loss", absolute_error), InvalidArgumentError);
+  EXPECT_THROW(trainer.callback(nullptr), InvalidArgumentError);
+  trainer.optimizer<torch::optim::SGD>(torch::optim::SGDOptions(0.1));
+  EXPECT_THROW(trainer.train(data::Dataset()), InvalidArgumentError);
+  EXPECT_THROW(trainer.evaluate(data::Dataset()), InvalidArgumentError);
+  EXPECT_THROW(EarlyStopping("loss", 0), InvalidArgumentError);
+  EXPECT_THROW(TimeLimit(std::chrono::seconds(0)), InvalidArgumentError);
+}
+
+TEST_F(TrainerTest, WhatASampleThrowsLeavesTrain) {
+  for (const int workers : {0, 2}) {
+    Trained trained(quiet().workers(workers).batch_size(2));
+    const data::Dataset samples(8, [](std::size_t index) -> data::Batch {
+      if (index == 5) throw std::runtime_error("sample 5 cannot be read");
+      return {torch::ones({kFeatures}, torch::kDouble), torch::ones({1}, torch::kDouble)};
+    });
+    if (size() > 1) continue;  // only the rank that has the sample would fail
+    std::string message;
+    try {
+      trained.trainer.train(samples);
+    } catch (const std::exception& error) {
+      message = error.what();
+    }
+    EXPECT_THAT(message, HasSubstr("sample 5 cannot be read"));
+  }
+}
+
+// --- datasets ---
+
+TEST_F(TrainerTest, DatasetsOfAllKindsGiveTheSameBatches) {
+  const torch::Tensor rows = torch::arange(12, torch::kDouble).reshape({6, 2});
+  const torch::Tensor sums = rows.sum(1);
+  struct Own : torch::data::datasets::Dataset<Own> {
+    Own(torch::Tensor its_rows, torch::Tensor its_sums)
+        : rows(std::move(its_rows)), sums(std::move(its_sums)) {}
+    torch::data::Example<> get(std::size_t index) override {
+      return {rows[static_cast<std::int64_t>(index)], sums[static_cast<std::int64_t>(index)]};
+    }
+    std::optional<std::size_t> size() const override { return rows.size(0); }
+    torch::Tensor rows;
+    torch::Tensor sums;
+  };
+  const Own own(rows, sums);
+  Own for_map = own;
+  const std::vector<data::Dataset> all{
+      {rows, sums},
+      {6, [&](std::size_t i) { return Own(rows, sums).get(i); }},
+      own,
+      for_map.map(torch::data::transforms::Stack<>()),
+  };
+  for (const data::Dataset& dataset : all) {
+    EXPECT_EQ(dataset.size(), 6U);
+    const data::Batch batch = dataset.get_batch({4, 1});
+    EXPECT_TRUE(torch::equal(batch.data, torch::stack({rows[4], rows[1]})));
+    EXPECT_TRUE(torch::equal(batch.target, torch::stack({sums[4], sums[1]})));
+    EXPECT_THAT(message_of<InvalidArgumentError>([&] { dataset.get_batch({6}); }),
+                HasSubstr("no sample 6 among 6"));
+    EXPECT_THROW(dataset.get_batch({}), InvalidArgumentError);
+  }
+  const data::Dataset without_targets(torch::data::datasets::TensorDataset({rows[0], rows[1]}));
+  EXPECT_FALSE(without_targets.get_batch({1}).target.defined());
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { data::Dataset(rows, sums.slice(0, 1)); }),
+              HasSubstr("6 samples and 5 targets"));
+  EXPECT_THROW(data::Dataset(rows, torch::ones({})), InvalidArgumentError);
+}
+
+}  // namespace
+}  // namespace kolo
