@@ -104,9 +104,10 @@ bool parse(int argc, char** argv, Options& o) {
 
 int main(int argc, char** argv) {
   try {
-    Options options;
-    if (!parse(argc, argv, options)) return 0;
-    return kolo::launch(argc, argv, [&] { train(options); });
+    return kolo::launch(argc, argv, [&] {
+      Options options;
+      if (parse(argc, argv, options)) train(options);
+    });
   } catch (const po::error& error) {
     std::cerr << "fashion_mnist: " << error.what() << "; see --help\n";
     return 2;

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,8 +34,8 @@ class ConsoleLog : public Callback {
 };
 
 // Rank 0 writes a row of metrics after each epoch: epoch, step, and the metrics, under a header
-// line. A file that is there is begun anew; a resumed training keeps its rows up to where it goes
-// on. Throws FileError.
+// line. A new training begins the file anew; a resumed one keeps the rows of the epochs before. A
+// file with other columns is renamed to FILE.old. Throws FileError.
 class CsvLog : public Callback {
  public:
   // The file, whose folder is made.
@@ -95,9 +96,10 @@ struct CheckpointsOptions {
   TORCH_ARG(bool, catch_stop_signals) = true;
 };
 
-// Writes checkpoints, and goes on from the newest one. A training that is asked to stop amid an
-// epoch (by a signal, a time limit, another callback) writes one more. Throws what Checkpoint
-// throws.
+// Writes checkpoints, and goes on from the newest one. A training that is asked to stop (by a
+// signal, a time limit, another callback) writes one more. In a program that has not initialized
+// kolo it does that. The program that goes on has the same schedule, metrics and callbacks.
+// Throws what Checkpoint throws, and InvalidArgumentError if ranks train by themselves.
 class Checkpoints : public Callback {
  public:
   // InvalidArgumentError for options out of range.
@@ -110,7 +112,7 @@ class Checkpoints : public Callback {
   bool is_last() const override { return true; }
 
  private:
-  void save(Trainer& trainer);
+  void save(Trainer& trainer, std::optional<double> metric);
 
   const std::string folder_;
   const CheckpointsOptions options_;
@@ -121,7 +123,7 @@ class Checkpoints : public Callback {
 // Whether smaller or larger values of a metric are better.
 enum class Better : std::uint8_t { Lower = 0, Higher = 1 };
 
-// Ends the training when a metric has not become better for some epochs.
+// Finishes the training when a metric has not become better for some epochs.
 class EarlyStopping : public Callback {
  public:
   // `metric`: a name in TrainingState::metrics. `patience`: epochs in a row without a value that is
@@ -130,7 +132,7 @@ class EarlyStopping : public Callback {
                          Better better = Better::Lower, double min_delta = 0);
   // See Callback.
   void epoch_end(Trainer& trainer) override;
-  void add_to(Checkpoint& checkpoint, const std::string& prefix) override;
+  void add_to(const Trainer& trainer, Checkpoint& checkpoint, const std::string& prefix) override;
 
  private:
   const std::string metric_;
@@ -141,7 +143,7 @@ class EarlyStopping : public Callback {
   std::int64_t epochs_without_ = 0;
 };
 
-// Ends the training after a time, by the clock of the first rank whose time is over.
+// Stops the training after a time, by the clock of the first rank whose time is over.
 class TimeLimit : public Callback {
  public:
   // Counts from the beginning of train(). InvalidArgumentError for a time that is not above 0.
@@ -176,11 +178,13 @@ class ReduceLROnPlateau : public Callback {
   // See Callback.
   void train_begin(Trainer& trainer) override;
   void epoch_end(Trainer& trainer) override;
-  void add_to(Checkpoint& checkpoint, const std::string& prefix) override;
+  void add_to(const Trainer& trainer, Checkpoint& checkpoint, const std::string& prefix) override;
 
  private:
   const std::string metric_;
   const ReduceLROnPlateauOptions options_;
+  void make(const Trainer& trainer);
+
   std::unique_ptr<torch::optim::ReduceLROnPlateauScheduler> scheduler_;
 };
 

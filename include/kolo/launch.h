@@ -2,8 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <type_traits>
+#include <utility>
 
 namespace kolo {
+namespace detail {
+int launch(int argc, char** argv, const std::function<int()>& train);
+}  // namespace detail
 
 // Makes a program a job, however it was started.
 //
@@ -11,21 +16,32 @@ namespace kolo {
 //     return kolo::launch(argc, argv, [] { ... });
 //   }
 //
-// Started by kolo run, mpirun or srun, this process is a rank: calls init(), train() and
-// shutdown(), and returns 0. An exception of train() leaves launch().
+// Started by kolo run, mpirun or srun, this process is a rank: launch() calls init(), train() and
+// shutdown(), and returns what train() returns, or 0 if that is void. An exception of train()
+// leaves launch().
 //
 // Started plainly, the process becomes `kolo run` with the same program and arguments, and starts
 // the ranks; train() is not called in it. So call launch() first in main(): what stands before it
-// happens in the launcher, too. How many ranks:
-//  - with the argument --np N: N. The ranks do not see this argument.
-//  - in a batch job (Slurm, PBS, LSF): as many as kolo run without -np, on all of its hosts.
-//  - otherwise one for each GPU that the process sees, or for each NUMA node that it may run on. If
-//    that is one, this process is the rank itself.
-// Where srun has started one task on each of several nodes that have several GPUs, kolo run starts
-// a rank for each GPU there.
+// happens in the launcher, too. The number of ranks:
+//  - with the argument --np N it is N; the ranks do not see this argument;
+//  - in a batch job (Slurm, PBS, LSF) it is that of kolo run without -np, on all of its hosts;
+//  - otherwise there is one for each GPU that the process sees, or without GPUs one for each NUMA
+//    node that it may run on. If that is one, this process is the rank itself.
+// If srun has started one task on each of several nodes with several GPUs, kolo run starts a rank
+// for each GPU there.
 //
-// Not for programs of which only some processes call it. Throws InvalidArgumentError for a bad
-// --np, and FileError if the program kolo is not found, beside kolo's library or on PATH.
-int launch(int argc, char** argv, const std::function<void()>& train);
+// All processes of the job call it. Throws InvalidArgumentError for a bad --np, and FileError if
+// the program kolo is found neither beside kolo's library nor on PATH.
+template <class Train>
+int launch(int argc, char** argv, Train train) {
+  if constexpr (std::is_void_v<std::invoke_result_t<Train&>>) {
+    return detail::launch(argc, argv, [&train] {
+      train();
+      return 0;
+    });
+  } else {
+    return detail::launch(argc, argv, [&train]() -> int { return train(); });
+  }
+}
 
 }  // namespace kolo

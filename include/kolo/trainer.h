@@ -14,6 +14,7 @@
 #include <torch/nn/modules/container/any.h>
 #include <torch/optim/optimizer.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -32,7 +33,7 @@ struct TrainerOptions {
   TORCH_ARG(std::int64_t, epochs) = 1;
   // Samples of each rank in a batch. With accumulate(n) a step has n batches.
   TORCH_ARG(std::int64_t, batch_size) = 32;
-  // Likewise where nothing is learned. 0: batch_size.
+  // Samples of each rank in a batch of validation. 0: batch_size.
   TORCH_ARG(std::int64_t, valid_batch_size) = 0;
   // Threads that read samples ahead. 0: the training thread reads them when it needs them.
   TORCH_ARG(int, workers) = 0;
@@ -40,27 +41,28 @@ struct TrainerOptions {
   TORCH_ARG(bool, shuffle) = true;
   // Leaves out the last batch of an epoch if it is not full.
   TORCH_ARG(bool, drop_last) = false;
-  // "cpu"; "cuda", the rank's GPU (see kolo/device.h); "cuda:1"; or "auto": the rank's GPU if the
-  // process sees one, otherwise the CPU.
+  // "cpu"; "cuda", the rank's GPU (see kolo/device.h); "cuda:1"; or "auto": the rank's GPU if kolo
+  // was built with CUDA and the process sees a GPU, otherwise the CPU.
   TORCH_ARG(std::string, device) = "auto";
   // at::kBFloat16 or at::kHalf: forward runs under autocast, and with at::kHalf a GradScaler scales
   // the loss. at::kFloat: nothing is cast.
   TORCH_ARG(at::ScalarType, precision) = at::kFloat;
   // Batches whose gradients make one step. Their samples count alike, as in one batch of all.
   TORCH_ARG(std::int64_t, accumulate) = 1;
-  // The largest norm of a step's gradients, to which they are scaled down. 0: as large as they are.
+  // Gradients with a larger norm are scaled down to this norm before a step. 0: they are not.
   TORCH_ARG(double, clip_grad_norm) = 0;
-  // false: the process trains by itself, with all samples, and the Trainer does not start kolo.
+  // false: the process trains by itself, with all samples, and the Trainer does not call init(). In
+  // a job of several ranks each then trains by itself; Checkpoints and at::kHalf are errors there.
   TORCH_ARG(bool, distributed) = true;
   // BatchNorm takes the statistics of all ranks' batches: see kolo/sync_batchnorm.h.
   TORCH_ARG(bool, sync_batchnorm) = false;
   // Rank 0 writes the metrics of each epoch there, as metrics.csv, metrics.jsonl and for
-  // TensorBoard. Empty: nothing is written.
+  // TensorBoard. A new training begins the first two anew. Empty: nothing is written.
   TORCH_ARG(std::string, log_directory) = "";
   // Rank 0 prints a line for each epoch, and shows a progress line.
   TORCH_ARG(bool, verbose) = true;
-  // Of the order of samples, and, with the rank's number, of dropout and the like. Not of the
-  // parameters, which the program has made.
+  // Seeds the order of the samples, the same on all ranks, and dropout and other random numbers,
+  // other ones on each rank. The program has seeded the parameters.
   TORCH_ARG(std::uint64_t, seed) = 0;
   // If the loss becomes NaN or infinite, computes it once more to name the first module whose
   // output is not finite.
@@ -70,20 +72,23 @@ struct TrainerOptions {
 // What a schedule counts.
 enum class Interval : std::uint8_t { Epoch = 0, Step = 1 };
 
-// Where a training stands. The same on all ranks, but for `loss`.
+// Where a training stands. The same on all ranks, but for `loss` and `stop_reason`.
 struct TrainingState {
-  std::int64_t epoch = 0;  // under way, or ended last; counts from 1
-  std::int64_t step = 0;   // optimizer steps since the training began, also before it was resumed
-  std::int64_t step_in_epoch = 0;    // of them in this epoch
-  std::int64_t steps_per_epoch = 0;  // how many an epoch has
-  double loss = 0;                   // of this rank's last batch; on a GPU of one of the last 32
-  double learning_rate = 0;          // of the optimizer's first parameter group
-  // Why the training ended before its last epoch, on the rank that asked for it; empty if it did
-  // not.
+  std::int64_t epoch = 0;            // under way, or ended last; counts from 1
+  std::int64_t step = 0;             // optimizer steps, with those before the training was resumed
+  std::int64_t step_in_epoch = 0;    // of these in this epoch
+  std::int64_t steps_per_epoch = 0;  // number of steps in an epoch
+  double loss = 0;                   // of this rank's last batch; on a GPU it may be 31 batches old
+  double learning_rate = 0;          // of the optimizer's first parameter group, in the last step
+  // Nothing is left to do: the last epoch has ended, or a callback has called finish(). false after
+  // train(): it was stopped, and may go on from a checkpoint.
+  bool is_over = false;
+  // Why the training ended before its last epoch; empty if it did not.
   std::string stop_reason;
-  // Of the epoch that ended last, over all ranks and samples: "loss", the metrics, the same with
-  // "valid_" before them, "learning_rate", "samples_per_second" (of all ranks), "seconds" and
-  // "memory_mib" (the largest resident set of a rank's process). In this order.
+  // The metrics of the epoch that ended last, means over all samples of all ranks: "loss", the
+  // program's metrics, the same with "valid_" before them; then "learning_rate",
+  // "samples_per_second" (of all ranks), "seconds" and "memory_mib" (the largest resident set of a
+  // rank's process). In this order.
   std::vector<std::pair<std::string, double>> metrics;
 
   // The metric of this name. InvalidArgumentError, with the names that there are, if it does not
@@ -100,7 +105,8 @@ class Callback {
   Callback(const Callback&) = delete;
   Callback& operator=(const Callback&) = delete;
 
-  // Before the first step; a checkpoint may be restored here.
+  // Before the first step. A callback that is last may restore a checkpoint here, so the others
+  // find the state of a resumed training in epoch_begin() only.
   virtual void train_begin(Trainer& trainer);
   // Before an epoch's first step, and when a resumed training goes on in the middle of it.
   virtual void epoch_begin(Trainer& trainer);
@@ -108,11 +114,12 @@ class Callback {
   virtual void step_end(Trainer& trainer);
   // After each whole epoch, when its metrics are known.
   virtual void epoch_end(Trainer& trainer);
-  // After the last epoch, or when the training was asked to stop.
+  // At the end of train(), unless it throws.
   virtual void train_end(Trainer& trainer);
   // Adds to a checkpoint what this callback needs in a resumed training; names begin with `prefix`.
-  virtual void add_to(Checkpoint& checkpoint, const std::string& prefix);
-  // true: called after all callbacks of which this is false, whose state it records.
+  virtual void add_to(const Trainer& trainer, Checkpoint& checkpoint, const std::string& prefix);
+  // Whether it is called after the callbacks that are not last. For those that save or restore the
+  // state of others.
   virtual bool is_last() const { return false; }
 };
 
@@ -133,7 +140,8 @@ struct Datasets {
 //   trainer.train({samples, targets});
 //
 // The loop that it runs is that of the README, with kolo's public parts alone; a training that does
-// not fit (several models or optimizers) is better written as such a loop.
+// not fit (several models or optimizers) is better written as such a loop. It leaves the modes of
+// modules as they are (torch::nn::Module::train(), eval()), but for evaluation.
 //
 // Constructor, optimizer(), train() and evaluate() are collective over all ranks, unless
 // `distributed` is false. One thread. A rank that throws ends the job: the other ranks get a
@@ -178,8 +186,9 @@ class Trainer {
   // optimizer(), else InvalidArgumentError.
   Trainer& schedule(optim::Schedule rates, Interval interval = Interval::Epoch,
                     optim::Schedule momentum = nullptr);
-  // A further number to report of each epoch, in training and in validation. As the loss it is
-  // weighted by the number of samples. InvalidArgumentError for a name that there is already.
+  // A further number to report of each epoch, in training and in validation. Like the loss it is a
+  // batch's mean, which is weighted by the batch's number of samples. Before train().
+  // InvalidArgumentError for a name that there is already, or that TrainingState::metrics uses.
   Trainer& metric(const std::string& name, Function function);
   // Callbacks are called in the order in which they were added.
   Trainer& callback(std::shared_ptr<Callback> callback);
@@ -198,8 +207,9 @@ class Trainer {
   const TrainingState& train(const data::Dataset& train, const data::Dataset& valid = {});
   // The same. `make` is called once, in this process.
   const TrainingState& train(const std::function<Datasets()>& make);
-  // The loss and the metrics over all samples; each rank evaluates its share with the parameters
-  // and buffers of rank 0. InvalidArgumentError if there are no samples.
+  // The loss and the metrics over all samples; each rank evaluates its share. Buffers become those
+  // of rank 0. InvalidArgumentError if there are no samples; MismatchError if the ranks' datasets
+  // differ in size.
   std::vector<std::pair<std::string, double>> evaluate(const data::Dataset& dataset);
 
   // --- for callbacks ---
@@ -210,12 +220,14 @@ class Trainer {
   // InvalidArgumentError before there is one.
   torch::optim::Optimizer& optimizer() const;
   at::Device device() const;  // this rank's
-  // Whether this process prints and writes: rank 0, or one that is not distributed.
+  // Whether this process prints and writes: rank 0, or the only process.
   bool is_root() const;
-  // Ends the training after the step or epoch under way, on all ranks. Any rank may ask.
+  // Stops the training after the step or epoch under way, on all ranks. Any rank may ask.
   void stop(const std::string& reason);
+  // The same; nothing is then left to do, also for a program that resumes the training.
+  void finish(const std::string& reason);
   // Adds the module, the optimizer, the schedule, the callbacks' state and the place in the
-  // training, under names of the trainer's own.
+  // training, under names of the trainer's own. After optimizer(), schedule() and metric().
   void add_to(Checkpoint& checkpoint);
 
  private:
@@ -262,6 +274,7 @@ class Trainer {
   }
   DistributedOptimizerOptions named(const DistributedOptimizerOptions& reduction) const;
   void set_optimizer(AnyOptimizer optimizer);
+  void check_sizes(std::size_t train, std::size_t valid) const;
 
   struct State;
   class Loop;

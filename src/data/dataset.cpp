@@ -36,6 +36,7 @@ data::Batch to_batch(std::vector<torch::data::Example<>> samples) {
 data::Batch to_batch(std::vector<torch::data::TensorExample> samples) {
   require_samples(!samples.empty());
   std::vector<at::Tensor> values;
+  values.reserve(samples.size());
   for (torch::data::TensorExample& sample : samples) values.push_back(std::move(sample.data));
   return {stacked(values), {}};
 }
@@ -92,7 +93,17 @@ Batch Dataset::get_batch(c10::ArrayRef<std::size_t> indices) const {
                                  " among " + std::to_string(size_));
     }
   }
-  return get_batch_(indices);
+  const Batch batch = get_batch_(indices);
+  const auto check = [&](const at::Tensor& tensor, const char* what) {
+    const std::int64_t count = tensor.defined() && tensor.dim() > 0 ? tensor.size(0) : 0;
+    if (count == static_cast<std::int64_t>(indices.size())) return;
+    throw InvalidArgumentError("Dataset: of a batch of " + std::to_string(indices.size()) +
+                               " the dataset gave " + std::to_string(count) + " " + what +
+                               ", counted along dimension 0");
+  };
+  check(batch.data, "samples");
+  if (batch.target.defined()) check(batch.target, "targets");
+  return batch;
 }
 
 }  // namespace data

@@ -72,6 +72,10 @@ int visible_devices() {
 
 }  // namespace
 
+int usable_cuda_devices() {
+  return nccl::any_device() ? visible_devices() : 0;
+}
+
 CudaDevice::CudaDevice(const Config& config, const Topology& topology)
     : options_{config.share_device,
                topology.rank,
@@ -81,7 +85,7 @@ CudaDevice::CudaDevice(const Config& config, const Topology& topology)
       topology_(topology) {
   // LibTorch asks once whether there is CUDA, in a program's first backward(), say, and keeps the
   // answer. So init() loads its CUDA half.
-  if (nccl::any_device()) static_cast<void>(lack_of_cuda_half());
+  static_cast<void>(usable_cuda_devices());
 }
 
 Status CudaDevice::choose(int& index) const {

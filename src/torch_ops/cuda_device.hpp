@@ -18,6 +18,10 @@
 
 namespace kolo {
 
+// The number of CUDA devices that this process sees; 0 in a build without CUDA, or if LibTorch's
+// CUDA half, which it loads, cannot be loaded. Any thread.
+int usable_cuda_devices();
+
 // Any thread.
 class CudaDevice {
  public:

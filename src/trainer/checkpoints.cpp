@@ -3,6 +3,7 @@
 
 #include "kolo/callbacks.h"
 #include "kolo/error.h"
+#include "kolo/init.h"
 #include "kolo/stop.h"
 
 namespace kolo {
@@ -25,6 +26,13 @@ Checkpoints::Checkpoints(std::string folder, const CheckpointsOptions& options)
 
 void Checkpoints::train_begin(Trainer& trainer) {
   if (checkpoint_ != nullptr) return;  // a further train() of the same trainer
+  init();
+  if (!trainer.options().distributed() && size() > 1) {
+    throw InvalidArgumentError(
+        "Checkpoints: " + std::to_string(size()) +
+        " ranks train by themselves (TrainerOptions::distributed is false), and a checkpoint is "
+        "one of all ranks; train with distributed(true), or in a process of its own");
+  }
   if (options_.catch_stop_signals()) catch_stop_signals();
   auto checkpoint = std::make_unique<Checkpoint>(folder_, options_.files());
   trainer.add_to(*checkpoint);
@@ -39,17 +47,16 @@ void Checkpoints::train_begin(Trainer& trainer) {
   checkpoint_ = std::move(checkpoint);
 }
 
-void Checkpoints::save(Trainer& trainer) {
-  if (saved_step_ == trainer.state().step) return;
-  saved_step_ = trainer.state().step;
-  checkpoint_->save(saved_step_);
+void Checkpoints::save(Trainer& trainer, std::optional<double> metric) {
+  const std::int64_t step = trainer.state().step;
+  if (checkpoint_->save(step, metric)) saved_step_ = step;
 }
 
 void Checkpoints::step_end(Trainer& trainer) {
   // The last one of an epoch comes when its metrics are known.
   const TrainingState& state = trainer.state();
   if (options_.every_steps() == 0 || state.step % options_.every_steps() != 0) return;
-  if (state.step_in_epoch < state.steps_per_epoch) save(trainer);
+  if (state.step_in_epoch < state.steps_per_epoch) save(trainer, std::nullopt);
 }
 
 void Checkpoints::epoch_end(Trainer& trainer) {
@@ -59,12 +66,12 @@ void Checkpoints::epoch_end(Trainer& trainer) {
   const bool after_steps = options_.every_steps() > 0 && state.step % options_.every_steps() == 0;
   if (!after_epochs && !after_steps) return;
   const std::string& metric = options_.metric();
-  saved_step_ = state.step;
-  checkpoint_->save(saved_step_, state.metric(metric.empty() ? default_metric(state) : metric));
+  save(trainer, state.metric(metric.empty() ? default_metric(state) : metric));
 }
 
 void Checkpoints::train_end(Trainer& trainer) {
-  save(trainer);
+  checkpoint_->wait();  // so that this one is not skipped
+  if (saved_step_ != trainer.state().step) save(trainer, std::nullopt);
   checkpoint_->wait();
 }
 

@@ -35,7 +35,9 @@ void EpochMeans::add(const std::vector<at::Tensor>& means, std::int64_t samples,
     sums[count_] += weight;
   } else {
     std::vector<at::Tensor> row;
-    for (const at::Tensor& mean : means) row.push_back(mean.detach().reshape({}).to(at::kDouble));
+    row.reserve(count_ + 1);
+    for (const at::Tensor& mean : means)
+      row.push_back(mean.detach().reshape({}).to(sums_.device(), at::kDouble));
     row.push_back(at::ones_like(row.front()));
     sums_.add_(at::stack(row), weight);
   }

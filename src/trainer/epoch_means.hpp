@@ -28,6 +28,8 @@ class EpochMeans {
   void add(const std::vector<at::Tensor>& means, std::int64_t samples, std::int64_t step);
   // The newest loss that was fetched.
   double loss() const { return loss_; }
+  // Fetches what is left, which waits for a GPU.
+  void fetch();
   // The first loss that is not finite, of those that were fetched.
   const std::optional<BadLoss>& bad_loss() const { return bad_loss_; }
 
@@ -39,8 +41,6 @@ class EpochMeans {
   void reset();
 
  private:
-  void fetch();
-
   const std::size_t count_;
   const std::size_t batches_per_fetch_;
   const bool on_cpu_;

@@ -1,6 +1,5 @@
 #include "kolo/launch.h"
 
-#include <ATen/Context.h>
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "core/cores.hpp"
 #include "kolo/error.h"
 #include "kolo/init.h"
+#include "torch_ops/cuda_device.hpp"
 #include "trainer/launch_choice.hpp"
 
 namespace kolo {
@@ -23,7 +23,7 @@ namespace files = std::filesystem;
 
 trainer::Machine this_machine() {
   trainer::Machine machine;
-  if (at::hasCUDA()) machine.gpus = static_cast<int>(at::getNumGPUs());
+  machine.gpus = usable_cuda_devices();
   machine.numa_nodes = trainer::count_numa_nodes("/sys/devices/system/node", cpu_access().cores);
   return machine;
 }
@@ -31,7 +31,7 @@ trainer::Machine this_machine() {
 // <prefix>/lib/libkolo.so comes with <prefix>/bin/kolo; otherwise PATH is searched.
 std::string kolo_program() {
   Dl_info library{};
-  const auto* const here = reinterpret_cast<const void*>(&launch);
+  const auto* const here = reinterpret_cast<const void*>(&detail::launch);
   if (::dladdr(here, &library) != 0 && library.dli_fname != nullptr) {
     std::error_code error;
     for (files::path folder = files::canonical(library.dli_fname, error).parent_path();
@@ -51,6 +51,7 @@ std::string kolo_program() {
   words.push_back(program);
   words.insert(words.end(), choice.arguments.begin(), choice.arguments.end());
   std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
   ::execvp(pointers.front(), pointers.data());
@@ -62,16 +63,16 @@ std::string kolo_program() {
 
 }  // namespace
 
-int launch(int argc, char** argv, const std::function<void()>& train) {
+int detail::launch(int argc, char** argv, const std::function<int()>& train) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   // NOLINTNEXTLINE(concurrency-mt-unsafe): before the program has threads
   const auto variable = [](const char* name) -> const char* { return std::getenv(name); };
   const trainer::LaunchChoice choice = trainer::choose_launch(arguments, variable, this_machine);
   if (!choice.is_rank) become_kolo_run(files::canonical("/proc/self/exe").string(), choice);
   init();
-  train();
+  const int code = train();
   shutdown();
-  return 0;
+  return code;
 }
 
 }  // namespace kolo

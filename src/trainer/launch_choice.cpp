@@ -88,11 +88,10 @@ LaunchChoice choose_launch(const std::vector<std::string>& arguments,
   LaunchChoice choice;
   choice.arguments = arguments;
   const std::optional<LaunchedSize> launched = launched_size(get);
+  const std::optional<int> size = take_size(choice.arguments);
   if (launched) {
     choice.is_rank = !is_one_task_a_node(*launched, get) || machine().gpus < 2;
-    return choice;
-  }
-  if (const std::optional<int> size = take_size(choice.arguments)) {
+  } else if (size) {
     choice.is_rank = false;
     choice.run_options = {"-np", std::to_string(*size)};
   } else if (is_in_batch_job(get)) {

@@ -19,7 +19,8 @@ namespace {
 
 std::vector<std::string> lines_of(const std::string& path) {
   std::vector<std::string> lines;
-  if (!std::filesystem::exists(path)) return lines;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return lines;
   std::ifstream file(path);
   if (!file) fail(path, "the file cannot be read");
   for (std::string line; std::getline(file, line);) lines.push_back(line);
@@ -31,6 +32,13 @@ void write(const std::string& path, std::ios::openmode mode, const std::string& 
   file << text;
   file.close();
   if (!file) fail(path, "the file cannot be written");
+}
+
+// Renames `path`.
+void replace(const std::string& path, const std::string& by) {
+  std::error_code error;
+  std::filesystem::rename(path, by, error);
+  if (error) throw FileError(path + ": cannot be renamed to " + by + ": " + error.message());
 }
 
 }  // namespace
@@ -60,21 +68,17 @@ void MetricFile::keep_rows_before(std::int64_t epoch) const {
   // A file of its own, so that a full disk loses nothing.
   const std::string kept = rows.empty() ? "" : (has_header ? lines.front() + "\n" : "") + rows;
   write(path_ + ".tmp", std::ios::trunc, kept);
-  std::filesystem::rename(path_ + ".tmp", path_, error);
-  if (error) throw FileError(path_ + ": the file cannot be replaced: " + error.message());
+  replace(path_ + ".tmp", path_);
 }
 
 void MetricFile::add(const std::string& row, const std::string& header) const {
-  std::string text = row + "\n";
-  if (!header.empty()) {
-    const std::vector<std::string> lines = lines_of(path_);
-    if (lines.empty()) text = header + "\n" + text;
-    if (!lines.empty() && lines.front() != header) {
-      throw DataError(path_ + ": its columns are " + lines.front() + ", and the training has " +
-                      header + "; give another file");
-    }
+  std::vector<std::string> lines;
+  if (!header.empty()) lines = lines_of(path_);
+  if (!lines.empty() && lines.front() != header) {
+    replace(path_, path_ + ".old");
+    lines.clear();
   }
-  write(path_, std::ios::app, text);
+  write(path_, std::ios::app, (header.empty() || !lines.empty() ? "" : header + "\n") + row + "\n");
 }
 
 }  // namespace kolo::trainer

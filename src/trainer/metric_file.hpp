@@ -15,8 +15,8 @@ class MetricFile {
   // Makes the folder, and removes the rows of this epoch and later ones. A file without rows has no
   // header either.
   void keep_rows_before(std::int64_t epoch) const;
-  // Adds a line. Where the file is empty the header comes first, if there is one; DataError if the
-  // file begins with another one.
+  // Adds a line. In an empty file the header comes first, if there is one. A file that begins with
+  // another header is renamed to PATH.old.
   void add(const std::string& row, const std::string& header = {}) const;
 
  private:

@@ -134,17 +134,17 @@ class Watch {
 std::string first_nonfinite(const torch::nn::Module& module, Bad bad,
                             const std::function<void()>& compute) {
   const at::NoGradGuard no_grad;
+  Search search(module, bad);
+  {
+    const Watch watch(search);
+    compute();
+  }
   const std::string what = bad == Bad::NaN ? "NaN" : "infinite";
   for (const auto& entry : module.named_parameters()) {
     if (is_bad(entry.value(), bad)) return "parameter \"" + entry.key() + "\" is " + what;
   }
   for (const auto& entry : module.named_buffers()) {
     if (is_bad(entry.value(), bad)) return "buffer \"" + entry.key() + "\" is " + what;
-  }
-  Search search(module, bad);
-  {
-    const Watch watch(search);
-    compute();
   }
   return search.result();
 }

@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <cstdint>
-
 #include "kolo/init.h"
 #include "kolo/operations.h"
 
@@ -12,9 +10,9 @@ namespace kolo::trainer {
 StepAgreement::StepAgreement(bool alone)
     : alone_(alone), rank_(alone ? 0 : rank()), flags_(at::zeros({2}, at::kInt)) {}
 
-void StepAgreement::tell(bool stop, bool has_bad_loss) {
+void StepAgreement::tell(Wish wish, bool has_bad_loss) {
   auto* const flags = flags_.mutable_data_ptr<std::int32_t>();
-  flags[0] = stop ? 1 : 0;
+  flags[0] = static_cast<std::int32_t>(wish);
   flags[1] = has_bad_loss ? rank_ + 1 : 0;
   if (!alone_)
     handle_ = allreduce_async_(flags_, AllreduceOptions("kolo.trainer").op(ReduceOp::Max));
@@ -25,7 +23,7 @@ StepAgreement::Answer StepAgreement::answer() {
   handle_.reset();
   const auto* const flags = flags_.const_data_ptr<std::int32_t>();
   Answer answer;
-  answer.stop = flags[0] != 0;
+  answer.wish = static_cast<Wish>(flags[0]);
   if (flags[1] != 0) answer.rank_of_bad_loss = flags[1] - 1;
   return answer;
 }

@@ -33,11 +33,12 @@ void EarlyStopping::epoch_end(Trainer& trainer) {
     return;
   }
   if (++epochs_without_ < patience_) return;
-  trainer.stop(metric_ + " has not become better than " + std::to_string(sign_ * best_) + " in " +
-               std::to_string(epochs_without_) + " epochs");
+  trainer.finish(metric_ + " has not become better than " + std::to_string(sign_ * best_) + " in " +
+                 std::to_string(epochs_without_) + " epochs");
 }
 
-void EarlyStopping::add_to(Checkpoint& checkpoint, const std::string& prefix) {
+void EarlyStopping::add_to(const Trainer& /*trainer*/, Checkpoint& checkpoint,
+                           const std::string& prefix) {
   checkpoint.add(prefix + ".best", best_).add(prefix + ".epochs_without", epochs_without_);
 }
 
@@ -60,7 +61,7 @@ void TimeLimit::step_end(Trainer& trainer) {
 ReduceLROnPlateau::ReduceLROnPlateau(std::string metric, const ReduceLROnPlateauOptions& options)
     : metric_(std::move(metric)), options_(options) {}
 
-void ReduceLROnPlateau::train_begin(Trainer& trainer) {
+void ReduceLROnPlateau::make(const Trainer& trainer) {
   using Plateau = torch::optim::ReduceLROnPlateauScheduler;
   if (scheduler_ != nullptr) return;
   scheduler_ = std::make_unique<Plateau>(
@@ -75,11 +76,17 @@ void ReduceLROnPlateau::train_begin(Trainer& trainer) {
       options_.eps());
 }
 
+void ReduceLROnPlateau::train_begin(Trainer& trainer) {
+  make(trainer);
+}
+
 void ReduceLROnPlateau::epoch_end(Trainer& trainer) {
   scheduler_->step(static_cast<float>(trainer.state().metric(metric_)));
 }
 
-void ReduceLROnPlateau::add_to(Checkpoint& checkpoint, const std::string& prefix) {
+void ReduceLROnPlateau::add_to(const Trainer& trainer, Checkpoint& checkpoint,
+                               const std::string& prefix) {
+  make(trainer);
   checkpoint.add(prefix, *scheduler_);
 }
 

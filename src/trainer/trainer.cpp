@@ -9,7 +9,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <optional>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -44,28 +46,62 @@ double resident_mib() {
   return static_cast<double>(usage.ru_maxrss) / 1024;
 }
 
+// A line for each: its value and its name.
+std::string text_of(const std::vector<std::pair<std::string, double>>& metrics) {
+  std::ostringstream text;
+  text.precision(17);
+  for (const auto& [name, value] : metrics) text << value << ' ' << name << '\n';
+  return text.str();
+}
+std::vector<std::pair<std::string, double>> metrics_of(const std::string& text) {
+  std::vector<std::pair<std::string, double>> metrics;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t space = line.find(' ');
+    if (space != std::string::npos)
+      metrics.emplace_back(line.substr(space + 1), std::strtod(line.c_str(), nullptr));
+  }
+  return metrics;
+}
+
 std::string list_of_names(const std::vector<std::pair<std::string, double>>& metrics) {
   std::string names;
   for (const auto& [name, value] : metrics) names += (names.empty() ? "" : ", ") + name;
   return names.empty() ? "none yet" : names;
 }
 
-// Makes evaluation the module's mode, and later what it was.
+// Puts a module and those within it into evaluation mode, and back into what they were.
 class InEvaluation {
  public:
-  explicit InEvaluation(torch::nn::Module& module)
-      : module_(module), was_training_(module.is_training()) {
-    module_.eval();
+  explicit InEvaluation(torch::nn::Module& module) {
+    for (const auto& part : module.modules(/*include_self=*/false))
+      modes_.emplace_back(part.get(), part->is_training());
+    modes_.emplace_back(&module, module.is_training());
+    module.eval();
   }
-  ~InEvaluation() { module_.train(was_training_); }
+  // Parents come before their children, and give them their mode, in the list of modules; the
+  // module itself is the parent of all.
+  ~InEvaluation() {
+    modes_.back().first->train(modes_.back().second);
+    modes_.pop_back();
+    for (const auto& [part, was_training] : modes_) part->train(was_training);
+  }
   InEvaluation(const InEvaluation&) = delete;
   InEvaluation& operator=(const InEvaluation&) = delete;
 
  private:
-  torch::nn::Module& module_;
-  const bool was_training_;
+  std::vector<std::pair<torch::nn::Module*, bool>> modes_;
   const at::NoGradGuard no_grad_;
 };
+
+// Names that a program's metrics must not have.
+bool is_reserved(const std::string& name) {
+  static const std::vector<std::string> kNames{"loss", "learning_rate", "samples_per_second",
+                                               "seconds", "memory_mib"};
+  return name.empty() || name.rfind("valid_", 0) == 0 ||
+         std::any_of(name.begin(), name.end(), [](unsigned char c) { return c < ' '; }) ||
+         std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
 
 }  // namespace
 
@@ -82,7 +118,8 @@ void Callback::epoch_begin(Trainer& /*trainer*/) {}
 void Callback::step_end(Trainer& /*trainer*/) {}
 void Callback::epoch_end(Trainer& /*trainer*/) {}
 void Callback::train_end(Trainer& /*trainer*/) {}
-void Callback::add_to(Checkpoint& /*checkpoint*/, const std::string& /*prefix*/) {}
+void Callback::add_to(const Trainer& /*trainer*/, Checkpoint& /*checkpoint*/,
+                      const std::string& /*prefix*/) {}
 
 // What the module is, how it is trained, and where its training stands.
 struct Trainer::State {
@@ -97,14 +134,26 @@ struct Trainer::State {
         loss(std::move(its_loss)),
         scaler(GradScalerOptions().enabled(its_options.precision() == at::kHalf)) {}
 
-  std::size_t numbers() const { return metrics.size() + 1; }  // of a batch
   std::size_t batches_per_fetch() const {
     return device.is_cpu() || options.name_nonfinite() ? 1 : kBatchesPerFetch;
+  }
+  void ask(trainer::Wish asked, const std::string& reason) {
+    if (asked <= wish) return;
+    wish = asked;
+    progress.stop_reason = reason.empty() ? "the program asked to stop" : reason;
   }
   at::Tensor output_of(const data::Batch& batch) const;
   std::vector<at::Tensor> numbers_of(const at::Tensor& output, const data::Batch& batch) const;
   data::Batch on_device(const data::Batch& batch) const;
-  void call(Trainer& trainer, void (Callback::*function)(Trainer&));
+  std::vector<at::Tensor> trained_parameters() const;
+  void call(Trainer& trainer, void (Callback::*function)(Trainer&), bool last);
+  void call(Trainer& trainer, void (Callback::*function)(Trainer&)) {
+    for (const bool last : {false, true}) call(trainer, function, last);
+  }
+  trainer::EpochMeans& own_means() {
+    if (!means) means.emplace(metrics.size() + 1, device, batches_per_fetch());
+    return *means;
+  }
 
   const TrainerOptions options;
   const at::Device device;
@@ -123,7 +172,11 @@ struct Trainer::State {
   std::int64_t epochs_done = 0;
   std::int64_t samples_done = 0;  // in the epoch under way, by all ranks
   std::optional<trainer::EpochMeans> means;
-  bool wants_stop = false;  // this rank does
+  trainer::Wish wish = trainer::Wish::GoOn;  // this rank's
+  bool is_finished = false;                  // by finish()
+  std::string order;                         // what decides the order of the samples, in words
+  std::string metrics_text;                  // progress.metrics, for a checkpoint
+  std::size_t own_callbacks = 0;             // the first ones, which options have added
 };
 
 data::Batch Trainer::State::on_device(const data::Batch& batch) const {
@@ -139,6 +192,18 @@ at::Tensor Trainer::State::output_of(const data::Batch& batch) const {
   return forward(batch.data).to(at::kFloat);
 }
 
+// Each once, also one that two modules share.
+std::vector<at::Tensor> Trainer::State::trained_parameters() const {
+  std::vector<at::Tensor> parameters;
+  std::set<const c10::TensorImpl*> known;
+  for (const auto& group : optimizer.base->param_groups()) {
+    for (const at::Tensor& parameter : group.params()) {
+      if (known.insert(parameter.unsafeGetTensorImpl()).second) parameters.push_back(parameter);
+    }
+  }
+  return parameters;
+}
+
 std::vector<at::Tensor> Trainer::State::numbers_of(const at::Tensor& output,
                                                    const data::Batch& batch) const {
   std::vector<at::Tensor> numbers{loss(output, batch.target)};
@@ -148,11 +213,9 @@ std::vector<at::Tensor> Trainer::State::numbers_of(const at::Tensor& output,
   return numbers;
 }
 
-void Trainer::State::call(Trainer& trainer, void (Callback::*function)(Trainer&)) {
-  for (const bool last : {false, true}) {
-    for (const std::shared_ptr<Callback>& callback : callbacks) {
-      if (callback->is_last() == last) (*callback.*function)(trainer);
-    }
+void Trainer::State::call(Trainer& trainer, void (Callback::*function)(Trainer&), bool last) {
+  for (const std::shared_ptr<Callback>& callback : callbacks) {
+    if (callback->is_last() == last) (*callback.*function)(trainer);
   }
 }
 
@@ -174,20 +237,10 @@ class Trainer::Loop {
           (options_.drop_last() ? "; drop_last leaves out batches that are not full" : ""));
     }
     state_.progress.steps_per_epoch = steps_for(usable_samples(0));
+    state_.order = own_order();
   }
 
-  void run() {
-    TrainingState& progress = state_.progress;
-    while (state_.epochs_done < options_.epochs() && !stops_) {
-      progress.epoch = state_.epochs_done + 1;
-      if (!run_epoch()) break;
-    }
-    if (!stops_) return;
-    if (progress.stop_reason.empty()) {
-      progress.stop_reason =
-          stop_signal_caught() ? "a signal asked to stop" : "another rank asked to stop";
-    }
-  }
+  void run();
 
  private:
   DistributedSampler::Options share() const {
@@ -206,11 +259,24 @@ class Trainer::Loop {
     return position + (all - position) / options_.batch_size() * options_.batch_size();
   }
 
+  std::string own_order() const {
+    std::ostringstream words;
+    words << sets_.train.size() << " samples, seed " << options_.seed()
+          << (options_.shuffle() ? ", shuffled" : ", in their own order");
+    return words.str();
+  }
+
   std::int64_t samples_per_step() const { return options_.batch_size() * options_.accumulate(); }
   std::int64_t steps_for(std::int64_t samples) const {
     return (samples + samples_per_step() - 1) / samples_per_step();
   }
 
+  void begin();
+  trainer::Wish wish() const {
+    return stop_signal_caught() ? std::max(state_.wish, trainer::Wish::Stop) : state_.wish;
+  }
+  void heed(const trainer::StepAgreement::Answer& answer);
+  void look_at_losses();
   // Returns whether the epoch came to its end.
   bool run_epoch();
   void use(const data::Batch& batch);
@@ -235,13 +301,58 @@ class Trainer::Loop {
   bool stops_ = false;             // all ranks have agreed to
 };
 
+void Trainer::Loop::run() {
+  begin();
+  TrainingState& progress = state_.progress;
+  while (state_.epochs_done < options_.epochs() && !state_.is_finished && !stops_) {
+    progress.epoch = state_.epochs_done + 1;
+    if (!run_epoch()) break;
+  }
+  if (stops_) look_at_losses();
+  const bool is_complete = state_.epochs_done >= options_.epochs();
+  progress.is_over = is_complete || state_.is_finished;
+  if (is_complete) progress.stop_reason.clear();
+}
+
+// When a checkpoint may have been restored.
+void Trainer::Loop::begin() {
+  TrainingState& progress = state_.progress;
+  const std::string order = own_order();
+  if (state_.order != order && state_.samples_done > 0) {
+    throw MismatchError("Trainer: the checkpoint is from the middle of an epoch of " +
+                        state_.order + "; this training has " + order +
+                        ", so it cannot go on with the samples that are left");
+  }
+  state_.order = order;
+  progress.epoch = state_.epochs_done;
+  progress.learning_rate = state_.optimizer.base->param_groups().front().options().get_lr();
+  if (progress.metrics.empty()) progress.metrics = metrics_of(state_.metrics_text);
+}
+
+void Trainer::Loop::heed(const trainer::StepAgreement::Answer& answer) {
+  if (answer.rank_of_bad_loss) fail_for_bad_loss(*answer.rank_of_bad_loss);
+  if (answer.wish == trainer::Wish::GoOn) return;
+  stops_ = true;
+  state_.is_finished = answer.wish == trainer::Wish::Finish;
+  if (!state_.progress.stop_reason.empty()) return;
+  state_.progress.stop_reason =
+      stop_signal_caught() ? "a signal asked to stop" : "another rank asked to stop";
+}
+
+// Those that the steps have not looked at, on a GPU. Collective.
+void Trainer::Loop::look_at_losses() {
+  state_.means->fetch();
+  agreement_.tell(wish(), state_.means->bad_loss().has_value());
+  heed(agreement_.answer());
+}
+
 bool Trainer::Loop::run_epoch() {
   TrainingState& progress = state_.progress;
+  step_used_ = 0;
   position_ = state_.samples_done / state_.ranks;
   samples_ = usable_samples(position_);
   progress.step_in_epoch = position_ / samples_per_step();
   if (position_ == 0) state_.means->reset();
-  state_.module->train();
   state_.call(trainer_, &Callback::epoch_begin);
   const std::int64_t first_sample = position_;
   const Clock::time_point begin = Clock::now();
@@ -255,7 +366,10 @@ bool Trainer::Loop::run_epoch() {
           return !stops_;
         });
   }
-  if (stops_ && position_ < samples_) return false;
+  // After the last step, too: validation may take long, and comes when the training goes on.
+  if (stops_) return false;
+  look_at_losses();
+  if (stops_) return false;
   const std::chrono::duration<double> seconds = Clock::now() - begin;
   end_epoch(seconds.count(), first_sample);
   return true;
@@ -276,8 +390,7 @@ void Trainer::Loop::backward(const data::Batch& batch) {
   state_.means->add(numbers, samples, state_.progress.step + 1);
   if (options_.name_nonfinite() && !has_bad_loss_) last_batch_ = batch;
   has_bad_loss_ = state_.means->bad_loss().has_value();
-  if (step_used_ == step_samples_)
-    agreement_.tell(state_.wants_stop || stop_signal_caught(), has_bad_loss_);
+  if (step_used_ == step_samples_) agreement_.tell(wish(), has_bad_loss_);
   const double share = static_cast<double>(samples) / static_cast<double>(step_samples_);
   const at::Tensor& loss = numbers.front();
   state_.scaler.scale(share == 1 ? loss : loss * share).backward();
@@ -285,13 +398,12 @@ void Trainer::Loop::backward(const data::Batch& batch) {
 
 void Trainer::Loop::end_step() {
   TrainingState& progress = state_.progress;
-  const trainer::StepAgreement::Answer answer = agreement_.answer();
-  if (answer.rank_of_bad_loss) fail_for_bad_loss(*answer.rank_of_bad_loss);
+  heed(agreement_.answer());
   torch::optim::Optimizer& optimizer = *state_.optimizer.base;
   state_.optimizer.synchronize();
   if (options_.clip_grad_norm() > 0) {
     if (options_.precision() == at::kHalf) state_.scaler.unscale_(optimizer);
-    torch::nn::utils::clip_grad_norm_(state_.module->parameters(), options_.clip_grad_norm());
+    torch::nn::utils::clip_grad_norm_(state_.trained_parameters(), options_.clip_grad_norm());
   }
   state_.scaler.step(optimizer);
   state_.scaler.update();
@@ -304,7 +416,6 @@ void Trainer::Loop::end_step() {
   progress.learning_rate = optimizer.param_groups().front().options().get_lr();
   if (state_.scheduler && state_.interval == Interval::Step) state_.scheduler->step();
   state_.call(trainer_, &Callback::step_end);
-  stops_ = answer.stop;
 }
 
 // On all ranks at once, as computing the loss may be collective.
@@ -345,12 +456,14 @@ void Trainer::Loop::end_epoch(double seconds, std::int64_t first_sample) {
   metrics.emplace_back("seconds", seconds);
   metrics.emplace_back("memory_mib", memory.item<double>());
   progress.metrics = std::move(metrics);
+  state_.metrics_text = text_of(progress.metrics);
   ++state_.epochs_done;
   state_.samples_done = 0;
   if (state_.scheduler && state_.interval == Interval::Epoch) state_.scheduler->step();
-  state_.call(trainer_, &Callback::epoch_end);
-  const bool goes_on = !state_.wants_stop && !stop_signal_caught();
-  if (!(distributed ? agree(goes_on) : goes_on)) stops_ = state_.epochs_done < options_.epochs();
+  state_.call(trainer_, &Callback::epoch_end, /*last=*/false);
+  agreement_.tell(wish(), false);
+  heed(agreement_.answer());
+  state_.call(trainer_, &Callback::epoch_end, /*last=*/true);
 }
 
 Trainer::Trainer(std::shared_ptr<torch::nn::Module> module, Forward forward, Function loss,
@@ -359,6 +472,12 @@ Trainer::Trainer(std::shared_ptr<torch::nn::Module> module, Forward forward, Fun
   if (loss == nullptr) throw InvalidArgumentError("Trainer: the loss is null");
   if (options.distributed()) init();
   state_ = std::make_unique<State>(std::move(module), std::move(forward), std::move(loss), options);
+  if (options.precision() == at::kHalf && !options.distributed() && is_initialized() &&
+      size() > 1) {
+    throw InvalidArgumentError(
+        "TrainerOptions: distributed is false in a job of " + std::to_string(size()) +
+        " ranks; with the precision at::kHalf all ranks decide together which steps to skip");
+  }
   torch::nn::Module& trained = *state_->module;
   trained.to(state_->device);
   if (options.sync_batchnorm() && state_->ranks > 1) convert_sync_batchnorm(state_->module);
@@ -369,6 +488,7 @@ Trainer::Trainer(std::shared_ptr<torch::nn::Module> module, Forward forward, Fun
     callback<JsonLog>(options.log_directory() + "/metrics.jsonl");
     callback<TensorBoardLog>(options.log_directory());
   }
+  state_->own_callbacks = state_->callbacks.size();
 }
 
 Trainer::~Trainer() = default;
@@ -394,13 +514,13 @@ Trainer& Trainer::schedule(optim::Schedule rates, Interval interval, optim::Sche
 }
 
 Trainer& Trainer::metric(const std::string& name, Function function) {
-  const bool known =
-      name == "loss" || std::any_of(state_->metrics.begin(), state_->metrics.end(),
-                                    [&](const auto& metric) { return metric.first == name; });
-  if (name.empty() || known) {
-    throw InvalidArgumentError("Trainer::metric(): the name \"" + name +
-                               "\" is empty, or there is a metric of this name already");
+  const bool known = std::any_of(state_->metrics.begin(), state_->metrics.end(),
+                                 [&](const auto& metric) { return metric.first == name; });
+  if (known || is_reserved(name)) {
+    throw InvalidArgumentError("Trainer::metric(): \"" + name +
+                               "\" is the name of a metric already, or no name for one");
   }
+  if (state_->means) throw InvalidArgumentError("Trainer::metric(): the training has begun");
   if (function == nullptr)
     throw InvalidArgumentError("Trainer::metric(): the function of \"" + name + "\" is null");
   state_->metrics.emplace_back(name, std::move(function));
@@ -421,13 +541,16 @@ const TrainingState& Trainer::train(const std::function<Datasets()>& make) {
   optimizer();  // there is one
   const Datasets sets = make();
   State& state = *state_;
-  if (is_initialized()) {
-    manual_seed_per_rank(state.options.seed());
-  } else {
-    torch::manual_seed(state.options.seed());
+  check_sizes(sets.train.size(), sets.valid.size());
+  if (state.progress.step == 0) {
+    if (is_initialized()) {
+      manual_seed_per_rank(state.options.seed());
+    } else {
+      torch::manual_seed(state.options.seed());
+    }
   }
-  state.means.emplace(state.numbers(), state.device, state.batches_per_fetch());
-  state.wants_stop = false;
+  state.own_means();
+  state.wish = trainer::Wish::GoOn;
   state.progress.stop_reason.clear();
   Loop loop(*this, sets);
   state.optimizer.zero_grad();
@@ -437,14 +560,23 @@ const TrainingState& Trainer::train(const std::function<Datasets()>& make) {
   return state.progress;
 }
 
+// Ranks that had other numbers of batches would wait for each other.
+void Trainer::check_sizes(std::size_t train, std::size_t valid) const {
+  if (state_->ranks == 1) return;
+  const std::vector<std::int64_t> sizes{static_cast<std::int64_t>(train),
+                                        static_cast<std::int64_t>(valid)};
+  check_in_sync("the number of samples of the Trainer's datasets", at::tensor(sizes, at::kLong));
+}
+
 std::vector<std::pair<std::string, double>> Trainer::evaluate(const data::Dataset& dataset) {
   if (dataset.size() == 0)
     throw InvalidArgumentError("Trainer::evaluate(): the dataset has no samples");
   State& state = *state_;
+  check_sizes(0, dataset.size());
   const bool distributed = state.ranks > 1;
   const InEvaluation evaluation(*state.module);
   if (distributed) broadcast_parameters(state.module->named_buffers());
-  trainer::EpochMeans means(state.numbers(), state.device, kBatchesPerFetch);
+  trainer::EpochMeans means(state.metrics.size() + 1, state.device, kBatchesPerFetch);
   const auto ranks = static_cast<std::size_t>(state.ranks);
   const std::size_t rank = distributed ? static_cast<std::size_t>(state.rank) : 0;
   const std::int64_t own_size = state.options.valid_batch_size();
@@ -492,9 +624,11 @@ bool Trainer::is_root() const {
 }
 
 void Trainer::stop(const std::string& reason) {
-  if (state_->wants_stop) return;
-  state_->wants_stop = true;
-  state_->progress.stop_reason = reason.empty() ? "the program asked to stop" : reason;
+  state_->ask(trainer::Wish::Stop, reason);
+}
+
+void Trainer::finish(const std::string& reason) {
+  state_->ask(trainer::Wish::Finish, reason);
 }
 
 void Trainer::add_to(Checkpoint& checkpoint) {
@@ -504,9 +638,14 @@ void Trainer::add_to(Checkpoint& checkpoint) {
   checkpoint.add("scaler", state.scaler);
   checkpoint.add("trainer.step", state.progress.step).add("trainer.epochs", state.epochs_done);
   checkpoint.add("trainer.samples", state.samples_done);
-  checkpoint.add_per_rank("trainer.sums", state.means->sums());
-  for (std::size_t i = 0; i < state.callbacks.size(); ++i)
-    state.callbacks[i]->add_to(checkpoint, "callback" + std::to_string(i));
+  checkpoint.add("trainer.finished", state.is_finished).add("trainer.order", state.order);
+  checkpoint.add("trainer.metrics", state.metrics_text);
+  checkpoint.add_per_rank("trainer.sums", state.own_means().sums());
+  // Numbers that do not change when options add callbacks in front.
+  for (std::size_t i = state.own_callbacks; i < state.callbacks.size(); ++i) {
+    state.callbacks[i]->add_to(*this, checkpoint,
+                               "callback" + std::to_string(i - state.own_callbacks));
+  }
 }
 
 }  // namespace kolo

@@ -1,6 +1,5 @@
 #include "trainer/trainer_options.hpp"
 
-#include <ATen/Context.h>
 #include <c10/core/ScalarType.h>
 
 #include <cmath>
@@ -9,6 +8,7 @@
 
 #include "kolo/device.h"
 #include "kolo/error.h"
+#include "torch_ops/cuda_device.hpp"
 
 namespace kolo::trainer {
 namespace {
@@ -24,7 +24,7 @@ void at_least(std::int64_t least, const char* option, std::int64_t value) {
 }
 
 c10::DeviceIndex own_gpu(const TrainerOptions& options) {
-  return options.distributed() ? static_cast<c10::DeviceIndex>(local_device()) : 0;
+  return static_cast<c10::DeviceIndex>(options.distributed() ? local_device() : 0);
 }
 
 }  // namespace
@@ -45,7 +45,7 @@ void check(const TrainerOptions& options) {
 at::Device device_of(const TrainerOptions& options) {
   const std::string& name = options.device();
   if (name == "cpu") return at::kCPU;
-  if (name == "auto" && !at::hasCUDA()) return at::kCPU;
+  if (name == "auto" && usable_cuda_devices() == 0) return at::kCPU;
   if (name == "auto" || name == "cuda") return {at::kCUDA, own_gpu(options)};
   try {
     return at::Device(name);

@@ -69,7 +69,7 @@ clothes=/usr/share/datasets/fashion-mnist
 if [[ -d $clothes ]]; then
   on_gpu 2 "$bin/fashion_mnist" --device cuda --epochs 1
   check "fashion_mnist: at least 80 % after an epoch" \
-    test "$(grep -oP '^Epoch 1: loss [0-9.]+, accuracy \K\d+' "$work/out")" -ge 80
+    test "$(grep -oP '^epoch 1/1: .*, valid_accuracy 0[.]\K\d\d' "$work/out")" -ge 80
 else
   missing fashion_mnist "$clothes is missing; apt-get install dataset-fashion-mnist"
 fi

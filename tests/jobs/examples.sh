@@ -46,8 +46,9 @@ check "linear_regression: rank 0 alone prints" test "$(wc -l < "$work/out")" -eq
 check "linear_regression finds the line" grep -q '^bias: 0.50$' "$work/out"
 check "linear_regression: a row for each epoch" test "$(wc -l < runs/linear_regression/metrics.csv)" -eq 9
 # Started plainly it starts its ranks, by the kolo that was built with it.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 code=0
-OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 120 "$bin/linear_regression" --np 2 > "$work/out" 2> "$work/err" || code=$?
+timeout 120 "$bin/linear_regression" --np 2 > "$work/out" 2> "$work/err" || code=$?
 check "linear_regression --np 2 ends well" test "$code" -eq 0
 check "linear_regression --np 2: the ranks are those of kolo run" grep -q '^\[0\] bias: 0.50$' "$work/out"
 code=0

@@ -66,6 +66,8 @@ TEST(Launch, ABatchJobKnowsItsOwnSize) {
 TEST(Launch, OneTaskOnEachNodeStartsARankForEachGpu) {
   const Variables one_each{{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_STEP_NUM_NODES", "2"}};
   EXPECT_FALSE(chosen({}, one_each, {3, 1}).is_rank);
+  EXPECT_THAT(chosen({"a", "--np", "2"}, one_each, {3, 1}).arguments, ElementsAre("a"))
+      << "as many as there are GPUs";
   EXPECT_TRUE(chosen({}, one_each, {1, 1}).is_rank);
   EXPECT_TRUE(
       chosen({}, {{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_STEP_NUM_NODES", "2"}}, {3, 1}).is_rank)

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include <thread>
 
 #include "torch_ops/fixture.hpp"
+#include "trainer/epoch_means.hpp"
 #include "trainer/trained_model.hpp"
 
 namespace kolo {
@@ -109,6 +111,14 @@ TEST_F(TrainerTest, TheModuleTrainsInTrainingModeAndIsEvaluatedInEvaluationMode)
   trainer.evaluate(make_samples(4));
   EXPECT_THAT(model->modes, ElementsAre(std::pair(false, false)));
   EXPECT_TRUE(model->is_training());
+  // A module that the program has frozen stays as it is.
+  torch::nn::Sequential frozen = make_model(true);
+  frozen[1]->eval();
+  Trained trained(quiet(), frozen);
+  trained.trainer.train(make_samples(8), make_samples(4));
+  EXPECT_FALSE(frozen[1]->is_training());
+  EXPECT_TRUE(frozen[0]->is_training());
+  EXPECT_TRUE(frozen->is_training());
 }
 
 TEST_F(TrainerTest, WorkersChangeNothing) {
@@ -120,9 +130,21 @@ TEST_F(TrainerTest, WorkersChangeNothing) {
   EXPECT_EQ(difference(*plain.model, *with_workers.model), 0);
 }
 
-TEST_F(TrainerTest, OneProcessNeedsNoRanks) {
+TEST(TrainerAlone, OneProcessDoesNotStartKolo) {
   Trained trained(quiet().epochs(2).distributed(false));
-  EXPECT_EQ(trained.trainer.train(make_samples(64)).step, 4) << "all samples are its own";
+  EXPECT_EQ(trained.trainer.train(make_samples(64), make_samples(9)).step, 4);
+  EXPECT_TRUE(trained.trainer.is_root());
+  EXPECT_FALSE(is_initialized());
+}
+
+TEST_F(TrainerTest, RanksThatTrainByThemselves) {
+  Trained trained(quiet().distributed(false));
+  EXPECT_EQ(trained.trainer.train(make_samples(64)).step, 2) << "all samples are its own";
+  if (size() == 1) return;
+  trained.trainer.callback<Checkpoints>(folder_);
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { trained.trainer.train(make_samples(64)); }),
+              HasSubstr("distributed(true)"));
+  EXPECT_THROW(Trained(quiet().distributed(false).precision(at::kHalf)), InvalidArgumentError);
 }
 
 TEST_F(TrainerTest, ADatasetFactoryIsCalledOnceInEachRank) {
@@ -200,16 +222,6 @@ TEST_F(TrainerTest, RankZeroWritesTheMetrics) {
   EXPECT_EQ(event_files, 1) << "rank 0's";
 }
 
-TEST_F(TrainerTest, AFileOfOtherColumnsIsKept) {
-  if (rank() == 0) std::ofstream(folder_ + "/metrics.csv") << "epoch,step,error\n0,1,0.5\n";
-  Trained trained(quiet());
-  trained.trainer.callback<CsvLog>(folder_ + "/metrics.csv");
-  if (rank() != 0 || size() > 1) return;  // rank 0 alone would fail
-  EXPECT_THAT(message_of<DataError>([&] { trained.trainer.train(make_samples(8)); }),
-              HasSubstr("epoch,step,error"));
-  EXPECT_EQ(lines_of("metrics.csv").size(), 2U);
-}
-
 // --- stopping and resuming ---
 
 // What a training of 4 epochs needs that goes on with the same bits.
@@ -233,6 +245,7 @@ TEST_F(TrainerTest, AResumedTrainingHasTheSameBits) {
   const TrainingState whole = unbroken.trainer.train(samples);
   EXPECT_EQ(whole.step, 16);
   EXPECT_EQ(whole.stop_reason, "");
+  EXPECT_TRUE(whole.is_over);
   const std::vector<std::string> rows = lines_of("unbroken/metrics.csv");
   const std::string broken = folder_ + "/broken";
   // Amid an epoch, at the end of one, and right before the end of one.
@@ -244,6 +257,7 @@ TEST_F(TrainerTest, AResumedTrainingHasTheSameBits) {
     const TrainingState& stopped = first.trainer.train(samples);
     EXPECT_GE(stopped.step, stop);
     EXPECT_LE(stopped.step, stop + 1);
+    EXPECT_FALSE(stopped.is_over);
     EXPECT_EQ(stopped.stop_reason, rank() == size() - 1 ? "enough" : "another rank asked to stop");
   }
   Resumable last(broken);
@@ -259,8 +273,51 @@ TEST_F(TrainerTest, AResumedTrainingHasTheSameBits) {
   for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(values(own_rows[i]), values(rows[i]));
   // Nothing is left to do.
   Resumable again(broken);
-  EXPECT_EQ(again.trainer.train(samples).step, 16);
+  const TrainingState& over = again.trainer.train(samples);
+  EXPECT_EQ(over.step, 16);
+  EXPECT_EQ(over.epoch, 4);
+  EXPECT_TRUE(over.is_over);
+  EXPECT_EQ(over.metric("loss"), whole.metric("loss"));
   EXPECT_EQ(difference(*unbroken.model, *again.model), 0);
+}
+
+TEST_F(TrainerTest, AnEpochDoesNotGoOnWithOtherSamples) {
+  const auto run = [&](std::int64_t count, bool stops) {
+    Trained trained(quiet().batch_size(2));
+    trained.trainer.callback<Checkpoints>(folder_);
+    if (stops) trained.trainer.callback(at_step(1, [](Trainer& trainer) { trainer.stop(""); }));
+    return trained.trainer.train(make_samples(count)).step;
+  };
+  EXPECT_EQ(run(8 * size(), true), 2);
+  EXPECT_THAT(message_of<MismatchError>([&] { run(10 * size(), false); }),
+              AllOf(HasSubstr(std::to_string(8 * size()) + " samples, seed 5, shuffled"),
+                    HasSubstr("this training has " + std::to_string(10 * size()) + " samples")));
+  EXPECT_EQ(run(8 * size(), false), 4);
+}
+
+TEST_F(TrainerTest, ASkippedCheckpointIsMadeUpFor) {
+  const auto run = [&] {
+    Trained trained(quiet().epochs(3).batch_size(2));
+    trained.trainer.callback<Checkpoints>(
+        folder_,
+        CheckpointsOptions().every_steps(1).files(CheckpointOptions().busy(CheckpointBusy::Skip)));
+    return trained.trainer.train(make_samples(8 * size())).step;
+  };
+  EXPECT_EQ(run(), 12);
+  Trained trained(quiet().epochs(3).batch_size(2));
+  trained.trainer.callback<Checkpoints>(folder_);
+  EXPECT_EQ(trained.trainer.train(make_samples(8 * size())).step, 12) << "the last one was saved";
+}
+
+TEST_F(TrainerTest, WhatHasFinishedEarlyIsOver) {
+  for (int run = 0; run < 2; ++run) {
+    Trained trained(quiet().epochs(9).batch_size(4));
+    trained.trainer.callback<Checkpoints>(folder_);
+    trained.trainer.callback<EarlyStopping>("learning_rate", 2);
+    const TrainingState& state = trained.trainer.train(make_samples(8 * size()));
+    EXPECT_EQ(state.epoch, 3) << run;
+    EXPECT_TRUE(state.is_over) << run;
+  }
 }
 
 TEST_F(TrainerTest, AFolderOfCheckpointsIsNotMixedWithAnotherTraining) {
@@ -275,16 +332,21 @@ TEST_F(TrainerTest, AFolderOfCheckpointsIsNotMixedWithAnotherTraining) {
 }
 
 TEST_F(TrainerTest, TheBestCheckpointsStay) {
-  Trained trained(quiet().epochs(6).batch_size(4));
-  trained.trainer.callback<Checkpoints>(
-      folder_, CheckpointsOptions().files(CheckpointOptions().keep_last(1).keep_best(2)));
-  trained.trainer.train(make_samples(16 * size()), make_samples(5));
-  barrier();
-  int files = 0;
+  Trained trained(quiet().epochs(4).batch_size(4));
+  trained.trainer.schedule(
+      optim::LambdaLR([](std::int64_t epoch) { return epoch == 1 ? 0.1 : 1.0; }));
+  trained.trainer.callback<Checkpoints>(folder_,
+                                        CheckpointsOptions()
+                                            .metric("learning_rate")
+                                            .files(CheckpointOptions().keep_last(1).keep_best(1)));
+  trained.trainer.train(make_samples(8 * size()));
+  if (rank() != 0) return;
+  std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder_))
-    files += entry.path().extension() == ".h5" ? 1 : 0;
-  EXPECT_GE(files, 2);
-  EXPECT_LE(files, 3);
+    files.push_back(entry.path().filename().string());
+  std::sort(files.begin(), files.end());
+  EXPECT_THAT(files, ElementsAre(HasSubstr("00004."), HasSubstr("00008.")))
+      << "the second epoch's, which is the best, and the last one";
 }
 
 TEST_F(TrainerTest, EarlyStoppingWaitsForItsPatience) {
@@ -302,7 +364,8 @@ TEST_F(TrainerTest, TheTimeIsLimited) {
   Trained trained(quiet().epochs(1'000'000));
   trained.trainer.callback<TimeLimit>(std::chrono::milliseconds(200));
   const TrainingState& state = trained.trainer.train(make_samples(8 * size()));
-  EXPECT_GT(state.step, 1);
+  EXPECT_GE(state.step, 1);
+  EXPECT_FALSE(state.is_over);
   EXPECT_THAT(state.stop_reason, testing::AnyOf(HasSubstr("time limit"), HasSubstr("another")));
 }
 
@@ -316,28 +379,66 @@ TEST_F(TrainerTest, APlateauLowersTheLearningRate) {
 
 // --- errors ---
 
+// Trains until the last rank's model computes what is not finite.
+std::string message_of_bad_loss(bool batch_norm, double weight) {
+  const torch::nn::Sequential model = make_model(batch_norm);
+  Trainer trainer(model, torch::nn::MSELoss(),
+                  quiet().epochs(2).batch_size(2).name_nonfinite(true).sync_batchnorm(batch_norm));
+  trainer.optimizer<torch::optim::SGD>(torch::optim::SGDOptions(0.01));
+  trainer.callback(at_step(3, [&](Trainer&) {
+    const torch::NoGradGuard no_grad;
+    if (rank() == size() - 1) model->named_parameters()["last.weight"].fill_(weight);
+  }));
+  const std::string message = message_of<Error>([&] { trainer.train(make_samples(8 * size())); });
+  EXPECT_EQ(trainer.state().step, 3) << "the step was not made";
+  return message;
+}
+
 TEST_F(TrainerTest, ABadLossNamesStepRankAndModule) {
   for (const bool batch_norm : {false, true}) {
-    const torch::nn::Sequential model = make_model(batch_norm);
-    Trainer trainer(
-        model, torch::nn::MSELoss(),
-        quiet().epochs(2).batch_size(2).name_nonfinite(true).sync_batchnorm(batch_norm));
-    trainer.optimizer<torch::optim::SGD>(torch::optim::SGDOptions(0.01));
-    const int bad = size() - 1;
-    int steps = 0;
-    // Sample values are finite; what "last" makes of them is not.
-    trainer.callback(at_step(3, [&](Trainer&) {
-      const torch::NoGradGuard no_grad;
-      if (rank() == bad) model->named_parameters()["last.weight"].fill_(1e308);
-    }));
-    const std::string message = message_of<Error>(
-        [&] { steps = static_cast<int>(trainer.train(make_samples(8 * size())).step); });
+    // A finite weight makes an infinite output.
+    EXPECT_THAT(
+        message_of_bad_loss(batch_norm, 1e308),
+        AllOf(HasSubstr("is inf on rank " + std::to_string(size() - 1) + " in step 4, epoch 1"),
+              HasSubstr("infinite is that of aten::"), HasSubstr("module \"last\"")));
+    const std::string message =
+        message_of_bad_loss(batch_norm, std::numeric_limits<double>::infinity());
     EXPECT_THAT(message,
-                HasSubstr("is inf on rank " + std::to_string(bad) + " in step 4, epoch 1"));
-    EXPECT_THAT(message,
-                AllOf(HasSubstr("infinite is that of aten::"), HasSubstr("module \"last\"")));
-    EXPECT_EQ(trainer.state().step, 3) << "the step was not made";
+                HasSubstr("on rank " + std::to_string(size() - 1) + " in step 4, epoch 1"));
+    EXPECT_THAT(message, testing::AnyOf(HasSubstr("parameter \"last.weight\" is infinite"),
+                                        HasSubstr("NaN is that of aten::")));
   }
+}
+
+TEST_F(TrainerTest, LossesThatAreFetchedLateAreFoundToo) {
+  trainer::EpochMeans means(1, at::kCPU, 4);
+  const auto add = [&](double loss, std::int64_t step) {
+    means.add({torch::full({}, loss, torch::kDouble)}, 2, step);
+  };
+  add(1, 1);
+  add(std::nan(""), 2);
+  add(std::numeric_limits<double>::infinity(), 3);
+  EXPECT_FALSE(means.bad_loss().has_value()) << "not fetched";
+  means.fetch();
+  ASSERT_TRUE(means.bad_loss().has_value());
+  EXPECT_TRUE(std::isnan(means.bad_loss()->value));
+  EXPECT_EQ(means.bad_loss()->step, 2) << "the first one";
+}
+
+TEST_F(TrainerTest, ClippingCountsWhatTheOptimizerHas) {
+  torch::nn::Sequential model = make_model();
+  Trainer trainer(model, torch::nn::MSELoss(), quiet().batch_size(4).clip_grad_norm(1e-3));
+  const std::vector<torch::Tensor> last = model[model->size() - 1]->parameters();
+  trainer.optimizer<torch::optim::SGD>({torch::optim::OptimizerParamGroup(last)},
+                                       torch::optim::SGDOptions(0.05));
+  const torch::nn::Sequential before = make_model();
+  trainer.train(make_samples(4 * size()));
+  double squares = 0;
+  for (std::size_t i = 0; i < before->parameters().size(); ++i) {
+    const torch::Tensor change = before->parameters()[i] - model->parameters()[i];
+    squares += change.pow(2).sum().item<double>();
+  }
+  EXPECT_NEAR(std::sqrt(squares), 0.05 * 1e-3, 1e-8) << "the others' gradients are not in the norm";
 }
 
 TEST_F(TrainerTest, WhatIsWrongInOptionsIsNamed) {
@@ -364,13 +465,21 @@ TEST_F(TrainerTest, WhatIsMissingOrThereTwiceIsSaid) {
   EXPECT_THROW(trainer.schedule(optim::StepLR(1)), InvalidArgumentError);
   trainer.metric("error", absolute_error);
   EXPECT_THROW(trainer.metric("error", absolute_error), InvalidArgumentError);
-  EXPECT_THROW(trainer.metric("loss", absolute_error), InvalidArgumentError);
+  for (const char* name : {"loss", "seconds", "valid_loss", "", "two\nlines"})
+    EXPECT_THROW(trainer.metric(name, absolute_error), InvalidArgumentError) << name;
   EXPECT_THROW(trainer.callback(nullptr), InvalidArgumentError);
   trainer.optimizer<torch::optim::SGD>(torch::optim::SGDOptions(0.1));
   EXPECT_THROW(trainer.train(data::Dataset()), InvalidArgumentError);
   EXPECT_THROW(trainer.evaluate(data::Dataset()), InvalidArgumentError);
   EXPECT_THROW(EarlyStopping("loss", 0), InvalidArgumentError);
   EXPECT_THROW(TimeLimit(std::chrono::seconds(0)), InvalidArgumentError);
+}
+
+TEST_F(TrainerTest, RanksHaveEqualDatasets) {
+  if (size() == 1) return;
+  Trained trained(quiet());
+  EXPECT_THAT(message_of<MismatchError>([&] { trained.trainer.train(make_samples(8 + rank())); }),
+              HasSubstr("number of samples of the Trainer's datasets"));
 }
 
 TEST_F(TrainerTest, WhatASampleThrowsLeavesTrain) {
@@ -423,6 +532,16 @@ TEST_F(TrainerTest, DatasetsOfAllKindsGiveTheSameBatches) {
                 HasSubstr("no sample 6 among 6"));
     EXPECT_THROW(dataset.get_batch({}), InvalidArgumentError);
   }
+  struct Fewer : torch::data::datasets::BatchDataset<Fewer, data::Batch> {
+    data::Batch get_batch(c10::ArrayRef<std::size_t> indices) override {
+      return {torch::ones({static_cast<std::int64_t>(indices.size()) - 1, 2}), {}};
+    }
+    std::optional<std::size_t> size() const override { return 6; }
+  };
+  EXPECT_THAT(message_of<InvalidArgumentError>([] {
+                data::Dataset(Fewer()).get_batch({1, 2, 3});
+              }),
+              HasSubstr("of a batch of 3 the dataset gave 2 samples"));
   const data::Dataset without_targets(torch::data::datasets::TensorDataset({rows[0], rows[1]}));
   EXPECT_FALSE(without_targets.get_batch({1}).target.defined());
   EXPECT_THAT(message_of<InvalidArgumentError>([&] { data::Dataset(rows, sums.slice(0, 1)); }),

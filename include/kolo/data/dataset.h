@@ -72,7 +72,8 @@ class Dataset {
   // The number of samples.
   std::size_t size() const { return size_; }
   // The samples of these indices, in their order. One thread at a time for each copy.
-  // InvalidArgumentError for an index that is not below size(), and for no indices.
+  // InvalidArgumentError for an index that is not below size(), for no indices, and if the source
+  // gives another number of samples or targets than was asked for.
   Batch get_batch(c10::ArrayRef<std::size_t> indices) const;
 
  private:
