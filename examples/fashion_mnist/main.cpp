@@ -19,7 +19,7 @@ constexpr double kDeviation = 0.3530;
 
 struct Options {
   std::string data = "/usr/share/datasets/fashion-mnist";
-  std::string device = "cpu";
+  std::string device = "auto";
   std::int64_t epochs = 5;
   std::int64_t batch_size = 64;  // of each rank
   double lr = 1e-3;
@@ -80,7 +80,9 @@ bool parse(int argc, char** argv, Options& o) {
   add("help", "show this and end");
   add("data", po::value(&o.data)->default_value(o.data),
       "folder with the four IDX files (Debian's package dataset-fashion-mnist has them)");
-  add("device", po::value(&o.device)->default_value(o.device), "cpu, or cuda: this rank's GPU");
+  add("device", po::value(&o.device)->default_value(o.device),
+      "cpu, cuda (this rank's GPU), or auto: the GPU if there is one");
+  add("np", po::value<int>(), "ranks to start, if no launcher has started the program");
   add("epochs", po::value(&o.epochs)->default_value(o.epochs), "passes over the images");
   add("batch-size", po::value(&o.batch_size)->default_value(o.batch_size),
       "images a rank and step");
@@ -93,8 +95,8 @@ bool parse(int argc, char** argv, Options& o) {
     return false;
   }
   po::notify(values);
-  if (o.device != "cpu" && o.device != "cuda")
-    throw po::error("--device " + o.device + ": it is cpu or cuda");
+  if (o.device != "cpu" && o.device != "cuda" && o.device != "auto")
+    throw po::error("--device " + o.device + ": it is cpu, cuda or auto");
   if (o.epochs < 1 || o.batch_size < 1)
     throw po::error("--epochs and --batch-size must be at least 1");
   return true;

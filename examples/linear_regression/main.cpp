@@ -1,5 +1,5 @@
 // Linear regression in one process or in many, by one switch.
-//   build/release/bin/linear_regression            one process
+//   build/release/bin/linear_regression            a rank for each GPU, or for each NUMA node
 //   build/release/bin/linear_regression --np 2     two ranks
 //   sbatch, mpirun, srun, kolo run ...             their ranks
 #include <kolo/kolo.h>

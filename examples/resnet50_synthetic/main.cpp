@@ -13,6 +13,7 @@
 #include <exception>
 #include <iostream>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -135,6 +136,23 @@ class Training {
   torch::Tensor loss_;
 };
 
+double median(std::vector<double> rates) {
+  std::sort(rates.begin(), rates.end());
+  return rates[rates.size() / 2];
+}
+
+// Prints the mean over the ranks of their own rates, and the standard deviation. Collective.
+void compare_ranks(double own_rate) {
+  const std::vector<double> rates = kolo::allgather_object(own_rate);
+  const auto count = static_cast<double>(rates.size());
+  const double mean = std::accumulate(rates.begin(), rates.end(), 0.0) / count;
+  double squares = 0;
+  for (const double rate : rates) squares += (rate - mean) * (rate - mean);
+  if (kolo::rank() == 0)
+    std::printf("Images/s of a rank: mean %.1f, deviation %.1f\n", mean,
+                std::sqrt(squares / count));
+}
+
 void run(const Options& options) {
   Training training(options);
   const bool root = kolo::rank() == 0;
@@ -147,10 +165,12 @@ void run(const Options& options) {
     std::fflush(stdout);
   }
   for (std::int64_t i = 0; i < options.warm_up; ++i) training.step();
+  std::vector<double> own_rates;
   std::vector<double> rates;
   for (std::int64_t i = 0; i < options.iterations; ++i) {
     kolo::barrier();
     const double rate = training.measure();
+    own_rates.push_back(rate);
     rates.push_back(kolo::allreduce(torch::tensor(rate, torch::kDouble),
                                     kolo::AllreduceOptions("rate").op(kolo::ReduceOp::Sum))
                         .item<double>());
@@ -159,10 +179,12 @@ void run(const Options& options) {
     std::fflush(stdout);
   }
   training.check_weights();
-  if (!root) return;
-  std::sort(rates.begin(), rates.end());
-  std::printf("Images/s of all ranks: median %.1f (%.1f to %.1f)\n", rates[rates.size() / 2],
-              rates.front(), rates.back());
+  if (root) {
+    const auto [slowest, fastest] = std::minmax_element(rates.begin(), rates.end());
+    std::printf("Images/s of all ranks: median %.1f (%.1f to %.1f)\n", median(rates), *slowest,
+                *fastest);
+  }
+  compare_ranks(median(own_rates));
 }
 
 // Whether there is something to do.

@@ -97,9 +97,9 @@ struct CheckpointsOptions {
 };
 
 // Writes checkpoints, and goes on from the newest one. A training that is asked to stop (by a
-// signal, a time limit, another callback) writes one more. In a program that has not initialized
-// kolo it does that. The program that goes on has the same schedule, metrics and callbacks.
-// Throws what Checkpoint throws, and InvalidArgumentError if ranks train by themselves.
+// signal, a time limit, another callback) writes one more. Calls init() if the program has not. The
+// program that goes on has the same schedule, metrics and callbacks. Throws what Checkpoint throws,
+// and InvalidArgumentError if ranks train by themselves.
 class Checkpoints : public Callback {
  public:
   // InvalidArgumentError for options out of range.

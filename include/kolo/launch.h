@@ -27,10 +27,11 @@ int launch(int argc, char** argv, const std::function<int()>& train);
 //  - in a batch job (Slurm, PBS, LSF) it is that of kolo run without -np, on all of its hosts;
 //  - otherwise there is one for each GPU that the process sees, or without GPUs one for each NUMA
 //    node that it may run on. If that is one, this process is the rank itself.
-// If srun has started one task on each of several nodes with several GPUs, kolo run starts a rank
-// for each GPU there.
+// If srun has started one task on each node, and the nodes have several GPUs, kolo run starts a
+// rank for each GPU there.
 //
-// All processes of the job call it. Throws InvalidArgumentError for a bad --np, and FileError if
+// All processes of the job call it. Throws InvalidArgumentError for a bad --np, or for one
+// in a process that is a rank already, and FileError if
 // the program kolo is found neither beside kolo's library nor on PATH.
 template <class Train>
 int launch(int argc, char** argv, Train train) {

@@ -48,10 +48,10 @@ std::string text_of(const char* variable) {
   return variable == nullptr ? "" : variable;
 }
 
-// srun has started one task on each of several nodes.
+// srun has started one task on each node.
 bool is_one_task_a_node(const LaunchedSize& launched,
                         const std::function<const char*(const char*)>& get) {
-  return launched.variable == "SLURM_STEP_NUM_TASKS" && launched.size > 1 &&
+  return launched.variable == "SLURM_STEP_NUM_TASKS" &&
          text_of(get("SLURM_STEP_NUM_NODES")) == std::to_string(launched.size);
 }
 
@@ -89,19 +89,22 @@ LaunchChoice choose_launch(const std::vector<std::string>& arguments,
   choice.arguments = arguments;
   const std::optional<LaunchedSize> launched = launched_size(get);
   const std::optional<int> size = take_size(choice.arguments);
+  if (size) choice.run_options = {"-np", std::to_string(*size)};
   if (launched) {
     choice.is_rank = !is_one_task_a_node(*launched, get) || machine().gpus < 2;
-  } else if (size) {
-    choice.is_rank = false;
-    choice.run_options = {"-np", std::to_string(*size)};
-  } else if (is_in_batch_job(get)) {
-    choice.is_rank = false;
-  } else {
-    const Machine own = machine();
-    const int ranks = own.gpus > 0 ? own.gpus : own.numa_nodes;
-    choice.is_rank = ranks == 1;
-    choice.run_options = {"-np", std::to_string(ranks)};
+    if (choice.is_rank && size) {
+      throw InvalidArgumentError("launch: --np is for a program that is started plainly; " +
+                                 std::to_string(launched->size) +
+                                 " ranks have been started already (" + launched->variable + ")");
+    }
+    return choice;
   }
+  choice.is_rank = false;
+  if (size || is_in_batch_job(get)) return choice;
+  const Machine own = machine();
+  const int ranks = own.gpus > 0 ? own.gpus : own.numa_nodes;
+  choice.is_rank = ranks == 1;
+  choice.run_options = {"-np", std::to_string(ranks)};
   return choice;
 }
 

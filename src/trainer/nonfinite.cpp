@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <vector>
 
 namespace kolo::trainer {
 namespace {
@@ -28,8 +27,8 @@ void for_each_tensor(const Values& values, const Use& use) {
   }
 }
 
-// Follows the operations of a thread. An operation calls others, which end before it: linear()
-// knows the weight, and addmm() within it has the first bad output.
+// Follows the operations that a thread's program calls. Operations within these may return memory
+// that has no values yet.
 class Search {
  public:
   Search(const torch::nn::Module& module, Bad bad) : bad_(bad) {
@@ -37,46 +36,37 @@ class Search {
       owners_.emplace(entry.value().unsafeGetTensorImpl(), owner_of(entry.key()));
   }
 
-  // LibTorch lends the inputs only here.
   void begin(const at::RecordFunction& operation) {
-    running_.push_back(is_done_ ? nullptr : owner_of_inputs(operation));
+    if (depth_++ > 0 || !operation_.empty()) return;
+    // LibTorch lends the inputs only here.
+    uses_owner_ = false;
+    for_each_tensor(operation.inputs(), [&](const at::Tensor& tensor) {
+      const auto known = owners_.find(tensor.unsafeGetTensorImpl());
+      if (known == owners_.end()) return;
+      owner_ = known->second;
+      uses_owner_ = true;
+    });
   }
+
   void end(const at::RecordFunction& operation) {
-    const std::string* const owner = running_.back();
-    running_.pop_back();
-    if (is_done_) return;
-    if (operation_.empty()) {
-      if (owner != nullptr) last_owner_ = *owner;
-      if (!has_bad_output(operation)) return;
-      operation_ = operation.name();
-    }
-    if (owner_.empty() && owner != nullptr) owner_ = *owner;
-    is_done_ = running_.empty();
+    if (--depth_ > 0 || !operation_.empty()) return;
+    const std::string name = operation.name();
+    if (name.find("empty") == std::string::npos && has_bad_output(operation)) operation_ = name;
   }
 
   std::string result() const {
     const std::string what = bad_ == Bad::NaN ? "NaN" : "infinite";
     if (operation_.empty()) return "computed again, no output is " + what;
     const std::string where =
-        !owner_.empty() ? " in module \"" + owner_ + "\""
-                        : (last_owner_.empty() ? "" : " after module \"" + last_owner_ + "\"");
+        owner_.empty() ? "" : (uses_owner_ ? " in module \"" : " after module \"") + owner_ + "\"";
     return "the first output that is " + what + " is that of " + operation_ + where;
   }
 
  private:
-  // "layer.0" of "layer.0.weight"; the module itself has no name.
+  // "layer.0" of "layer.0.weight". A parameter of the module itself stands for it.
   static std::string owner_of(const std::string& parameter) {
     const std::size_t dot = parameter.rfind('.');
     return dot == std::string::npos ? parameter : parameter.substr(0, dot);
-  }
-
-  const std::string* owner_of_inputs(const at::RecordFunction& operation) const {
-    const std::string* owner = nullptr;
-    for_each_tensor(operation.inputs(), [&](const at::Tensor& tensor) {
-      const auto known = owners_.find(tensor.unsafeGetTensorImpl());
-      if (known != owners_.end()) owner = &known->second;
-    });
-    return owner;
   }
 
   bool has_bad_output(const at::RecordFunction& operation) const {
@@ -88,11 +78,10 @@ class Search {
 
   const Bad bad_;
   std::map<const c10::TensorImpl*, std::string> owners_;  // names of modules, by parameter
-  std::vector<const std::string*> running_;  // operations that have begun: their module, or null
-  std::string operation_;                    // whose output is the first bad one
-  std::string owner_;                        // its module
-  std::string last_owner_;                   // the module that was used before it
-  bool is_done_ = false;
+  int depth_ = 0;            // of operations that have begun and not ended
+  std::string owner_;        // the module whose parameter was used last
+  bool uses_owner_ = false;  // by the operation itself
+  std::string operation_;    // the one whose output is the first bad one
 };
 
 // LibTorch's callbacks get no argument of the program's.

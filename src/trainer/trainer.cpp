@@ -237,7 +237,7 @@ class Trainer::Loop {
           (options_.drop_last() ? "; drop_last leaves out batches that are not full" : ""));
     }
     state_.progress.steps_per_epoch = steps_for(usable_samples(0));
-    state_.order = own_order();
+    if (state_.order.empty()) state_.order = own_order();
   }
 
   void run();
@@ -349,7 +349,9 @@ void Trainer::Loop::look_at_losses() {
 bool Trainer::Loop::run_epoch() {
   TrainingState& progress = state_.progress;
   step_used_ = 0;
-  position_ = state_.samples_done / state_.ranks;
+  // Among other ranks than before, the last samples that were repeated may make it too large.
+  position_ =
+      std::min(state_.samples_done / state_.ranks, static_cast<std::int64_t>(sampler_.size()));
   samples_ = usable_samples(position_);
   progress.step_in_epoch = position_ / samples_per_step();
   if (position_ == 0) state_.means->reset();

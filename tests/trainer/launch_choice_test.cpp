@@ -32,6 +32,7 @@ TEST(Launch, StartedByALauncherItIsARank) {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     const LaunchChoice choice = chosen({"--epochs", "3"}, {{name, "4"}}, {8, 2});
     EXPECT_TRUE(choice.is_rank) << name;
+    EXPECT_THROW(chosen({"--np", "2"}, {{name, "4"}}, {8, 2}), InvalidArgumentError) << name;
   }
 }
 
@@ -66,8 +67,12 @@ TEST(Launch, ABatchJobKnowsItsOwnSize) {
 TEST(Launch, OneTaskOnEachNodeStartsARankForEachGpu) {
   const Variables one_each{{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_STEP_NUM_NODES", "2"}};
   EXPECT_FALSE(chosen({}, one_each, {3, 1}).is_rank);
-  EXPECT_THAT(chosen({"a", "--np", "2"}, one_each, {3, 1}).arguments, ElementsAre("a"))
-      << "as many as there are GPUs";
+  EXPECT_THAT(chosen({}, one_each, {3, 1}).run_options, IsEmpty()) << "kolo run counts the GPUs";
+  EXPECT_FALSE(
+      chosen({}, {{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_STEP_NUM_NODES", "1"}}, {3, 1}).is_rank);
+  const LaunchChoice six = chosen({"a", "--np", "6"}, one_each, {3, 1});
+  EXPECT_THAT(six.run_options, ElementsAre("-np", "6"));
+  EXPECT_THAT(six.arguments, ElementsAre("a"));
   EXPECT_TRUE(chosen({}, one_each, {1, 1}).is_rank);
   EXPECT_TRUE(
       chosen({}, {{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_STEP_NUM_NODES", "2"}}, {3, 1}).is_rank)
