@@ -65,10 +65,10 @@ unset CUDA_VISIBLE_DEVICES
 cd "$source"
 
 # --- char_gpt: on the project's own pages ---
-kolo_run -np 2 --no-prefix "$bin/char_gpt" --text "$source/README.md" "$source"/docs/*.md --epochs 3 --device cpu
+kolo_run -np 2 --no-prefix "$bin/char_gpt" --text "$source/README.md" "$source"/docs/*.md --epochs 5 --device cpu
 check "char_gpt ends well" test "$code" -eq 0
 check "char_gpt learns which letters are frequent" \
-  awk -F'valid_loss ' '/^epoch 3\/3/ {split($2, loss, ","); found = loss[1] ~ /^[0-9.]+$/ && loss[1] < 3.2} END {exit !found}' "$work/out"
+  awk -F'valid_loss ' '/^epoch 5\/5/ {split($2, loss, ","); found = loss[1] ~ /^[0-9.]+$/ && loss[1] < 3.1} END {exit !found}' "$work/out"
 check "char_gpt: rank 0 writes a text in the end" test "$(grep -av '^epoch' "$work/out" | wc -c)" -ge 190
 kolo_run -np 2 "$bin/char_gpt" --text "$work/none" --device cpu
 check "char_gpt without a text: the file is named" grep -q "$work/none: the file cannot be read" "$work/err"
@@ -85,7 +85,7 @@ if [[ -d $digits ]]; then
   kolo_run -np 2 --no-prefix "$bin/dcgan" --data "$digits" --epochs 4 --sync-batchnorm --images "$work/images"
   check "dcgan ends well: the ranks' networks are the same" test "$code" -eq 0
   check "dcgan: made images become as dark as digits" \
-    awk '/^Epoch/ {ink[$2 + 0] = $8} END {exit !(ink[1] > 0.4 && ink[4] < 0.35 && ink[4] > 0.05)}' "$work/out"
+    awk '/^Epoch/ {ink[$2 + 0] = $8} END {exit !(ink[4] > 0.05 && ink[4] < ink[1] - 0.05)}' "$work/out"
   check "dcgan: rank 0 writes images" test "$(cat "$work"/images/events.out.tfevents.* | wc -c)" -ge 10000
 else
   echo "skipped: dcgan: $digits is missing; run scripts/setup"
