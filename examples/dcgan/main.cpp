@@ -84,7 +84,7 @@ class Training {
   torch::Tensor images() {
     const torch::NoGradGuard no_grad;
     generator_->eval();
-    const torch::Tensor images = generator_->forward(examples_).cpu() / 2 + 0.5;
+    torch::Tensor images = generator_->forward(examples_).cpu() / 2 + 0.5;
     generator_->train();
     return images;
   }
@@ -129,7 +129,7 @@ class Training {
 
 // Four rows of eight images: [1, 112, 224].
 torch::Tensor in_a_grid(const torch::Tensor& images) {
-  return images.reshape({4, 8, 28, 28}).permute({0, 2, 1, 3}).reshape({1, 4 * 28, 8 * 28});
+  return images.reshape({4, 8, 28, 28}).permute({0, 2, 1, 3}).reshape({1, 112, 224});
 }
 
 void train(const Options& options) {

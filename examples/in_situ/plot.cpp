@@ -35,7 +35,7 @@ void plot(const std::string& file, const std::vector<Point>& line, const std::st
   svg << "<svg xmlns='http://www.w3.org/2000/svg' width='" << kWidth << "' height='" << kHeight
       << "' font-family='sans-serif' font-size='12'>\n<rect width='100%' height='100%' "
          "fill='white'/>\n";
-  for (double power = low; power <= high; ++power) {
+  for (int power = static_cast<int>(low); power <= static_cast<int>(high); ++power) {
     const double y = y_of(std::pow(10, power));
     svg << "<line x1='" << kMargin << "' y1='" << y << "' x2='" << kWidth - kMargin << "' y2='" << y
         << "' stroke='#ccc'/>\n<text x='" << kMargin - 6 << "' y='" << y + 4

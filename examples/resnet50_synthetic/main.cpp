@@ -148,9 +148,10 @@ void compare_ranks(double own_rate) {
   const double mean = std::accumulate(rates.begin(), rates.end(), 0.0) / count;
   double squares = 0;
   for (const double rate : rates) squares += (rate - mean) * (rate - mean);
-  if (kolo::rank() == 0)
+  if (kolo::rank() == 0) {
     std::printf("Images/s of a rank: mean %.1f, deviation %.1f\n", mean,
                 std::sqrt(squares / count));
+  }
 }
 
 void run(const Options& options) {

@@ -93,7 +93,7 @@ Batch Dataset::get_batch(c10::ArrayRef<std::size_t> indices) const {
                                  " among " + std::to_string(size_));
     }
   }
-  const Batch batch = get_batch_(indices);
+  Batch batch = get_batch_(indices);
   const auto check = [&](const at::Tensor& tensor, const char* what) {
     const std::int64_t count = tensor.defined() && tensor.dim() > 0 ? tensor.size(0) : 0;
     if (count == static_cast<std::int64_t>(indices.size())) return;
