@@ -93,6 +93,44 @@ TEST_F(TrainerTest, MetricsAreMeansOverTheSamplesOfAllRanks) {
               HasSubstr("loss, error, valid_loss, valid_error, learning_rate"));
 }
 
+TEST_F(TrainerTest, EachEpochHasMetricsOfItsOwn) {
+  struct Losses : Callback {
+    void epoch_end(Trainer& trainer) override {
+      seen.push_back(trainer.state().metric("loss"));
+      means.push_back(trainer.evaluate(samples).front().second);
+    }
+    data::Dataset samples = make_samples(4 * size());
+    std::vector<double> seen;
+    std::vector<double> means;
+  };
+  // The rate is 0 after the first step: the epochs from then on have the loss that the model has
+  // after it.
+  const auto losses = std::make_shared<Losses>();
+  const torch::nn::Sequential model = make_model();
+  Trainer trainer(model, torch::nn::MSELoss(), quiet().epochs(3).batch_size(4));
+  trainer.optimizer<torch::optim::SGD>(torch::optim::SGDOptions(0.1));
+  trainer.schedule(optim::LambdaLR([](std::int64_t epoch) { return epoch == 0 ? 1.0 : 0.0; }));
+  trainer.callback(losses);
+  trainer.train(losses->samples);
+  ASSERT_EQ(losses->seen.size(), 3U);
+  EXPECT_GT(losses->seen[0], losses->seen[1]) << "a step was made between them";
+  EXPECT_NEAR(losses->seen[1], losses->means[0], 1e-12);
+  EXPECT_NEAR(losses->seen[2], losses->means[0], 1e-12);
+}
+
+TEST_F(TrainerTest, ValidationUsesTheBuffersOfRankZero) {
+  torch::nn::Sequential model = make_model(/*batch_norm=*/true);
+  Trained trained(quiet().batch_size(4), model);
+  const data::Dataset valid = make_samples(6);
+  const double loss = trained.trainer.train(make_samples(8 * size()), valid).metric("valid_loss");
+  broadcast_parameters(model->named_buffers());
+  model->eval();
+  const torch::NoGradGuard no_grad;
+  const data::Batch batch = valid.get_batch({0, 1, 2, 3, 4, 5});
+  const torch::Tensor output = model->forward(batch.data);
+  EXPECT_NEAR(loss, torch::mse_loss(output, batch.target).item<double>(), 1e-12);
+}
+
 TEST_F(TrainerTest, TheModuleTrainsInTrainingModeAndIsEvaluatedInEvaluationMode) {
   struct WithModes : torch::nn::Module {
     torch::Tensor forward(const torch::Tensor& input) {
