@@ -59,7 +59,7 @@ torch::Tensor loss_of(const torch::Tensor& logits, const torch::Tensor& next) {
                                               next.flatten().to(torch::kLong));
 }
 
-// What the model writes after a line's end.
+// Returns `count` characters that the model writes after a line's end.
 std::string written(char_gpt::Gpt& gpt, std::int64_t count, std::int64_t context,
                     torch::Device device) {
   const torch::NoGradGuard no_grad;

@@ -49,7 +49,8 @@ class CsvLog : public Callback {
   bool has_begun_ = false;
 };
 
-// The same as JSON lines: {"epoch": 1, "step": 313, "loss": 0.25}. What is not finite is null.
+// The same as JSON lines: {"epoch": 1, "step": 313, "loss": 0.25}. A value that is not finite
+// becomes null.
 class JsonLog : public Callback {
  public:
   // The file, whose folder is made.

@@ -27,7 +27,7 @@ namespace kolo {
 
 class Trainer;
 
-// What a Trainer does. Sizes and counts are those of one rank, unless said otherwise.
+// Options of a Trainer. Sizes and counts are those of one rank, unless stated otherwise.
 struct TrainerOptions {
   // Passes over the training samples.
   TORCH_ARG(std::int64_t, epochs) = 1;
@@ -69,10 +69,10 @@ struct TrainerOptions {
   TORCH_ARG(bool, name_nonfinite) = false;
 };
 
-// What a schedule counts.
+// Unit in which a schedule counts.
 enum class Interval : std::uint8_t { Epoch = 0, Step = 1 };
 
-// Where a training stands. The same on all ranks, but for `loss` and `stop_reason`.
+// Progress of a training. The same on all ranks except for `loss` and `stop_reason`.
 struct TrainingState {
   std::int64_t epoch = 0;            // under way, or ended last; counts from 1
   std::int64_t step = 0;             // optimizer steps, with those before the training was resumed
@@ -96,8 +96,8 @@ struct TrainingState {
   double metric(const std::string& name) const;
 };
 
-// Is called by a Trainer, on all ranks at the same points of the training; so its functions may be
-// collective. What one of them throws leaves train(). Every function may be left out.
+// Interface that a Trainer calls on all ranks at the same points of the training, so its functions
+// may be collective. An exception in one of them leaves train(). The default functions do nothing.
 class Callback {
  public:
   Callback() = default;
@@ -183,7 +183,7 @@ class Trainer {
     return make_optimizer<Base>(groups, base_options, reduction);
   }
   // How the learning rate changes, and the momentum, if given: see kolo::optim::Scheduler. After
-  // optimizer(), else InvalidArgumentError.
+  // optimizer(), otherwise InvalidArgumentError.
   Trainer& schedule(optim::Schedule rates, Interval interval = Interval::Epoch,
                     optim::Schedule momentum = nullptr);
   // A further number to report of each epoch, in training and in validation. Like the loss it is a
@@ -203,7 +203,7 @@ class Trainer {
   // Trains from where the training stands to the last epoch, or until it is asked to stop. After
   // each epoch the module is evaluated with the samples of `valid`, if there are any. Returns where
   // the training stands. A loss that is not finite is an Error on all ranks that names step and
-  // rank.
+  // rank. MismatchError on all ranks if their options, or the sizes of their datasets, differ.
   const TrainingState& train(const data::Dataset& train, const data::Dataset& valid = {});
   // The same. `make` is called once, in this process.
   const TrainingState& train(const std::function<Datasets()>& make);
@@ -233,8 +233,8 @@ class Trainer {
  private:
   using Forward = std::function<at::Tensor(const at::Tensor&)>;
 
-  // What a DistributedOptimizer has and torch::optim::Optimizer has not, or not as a virtual
-  // function.
+  // An optimizer with the functions of DistributedOptimizer that are not virtual functions of
+  // torch::optim::Optimizer.
   struct AnyOptimizer {
     std::shared_ptr<torch::optim::Optimizer> base;
     std::function<void()> zero_grad;

@@ -1,4 +1,4 @@
-// What ranks tell each other in every step of a Trainer.
+// Agreement of the ranks in every step of a Trainer: whether to go on.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 
 namespace kolo::trainer {
 
-// What a rank wants; later ones are stronger.
+// Request of a rank. All ranks follow the strongest one; later values are stronger.
 enum class Wish : std::uint8_t {
   GoOn = 0,
   Stop = 1,    // to go on later, from a checkpoint

@@ -121,7 +121,7 @@ void Callback::train_end(Trainer& /*trainer*/) {}
 void Callback::add_to(const Trainer& /*trainer*/, Checkpoint& /*checkpoint*/,
                       const std::string& /*prefix*/) {}
 
-// What the module is, how it is trained, and where its training stands.
+// The module, the parts that train it, and the progress of the training.
 struct Trainer::State {
   State(std::shared_ptr<torch::nn::Module> its_module, Forward its_forward, Function its_loss,
         const TrainerOptions& its_options)
@@ -192,7 +192,7 @@ at::Tensor Trainer::State::output_of(const data::Batch& batch) const {
   return forward(batch.data).to(at::kFloat);
 }
 
-// Each once, also one that two modules share.
+// Returns the optimizer's parameters, each once, even if two modules share one.
 std::vector<at::Tensor> Trainer::State::trained_parameters() const {
   std::vector<at::Tensor> parameters;
   std::set<const c10::TensorImpl*> known;
@@ -314,7 +314,7 @@ void Trainer::Loop::run() {
   if (is_complete) progress.stop_reason.clear();
 }
 
-// When a checkpoint may have been restored.
+// Runs after the callbacks' train_begin(), which may have restored a checkpoint.
 void Trainer::Loop::begin() {
   TrainingState& progress = state_.progress;
   const std::string order = own_order();
@@ -339,7 +339,7 @@ void Trainer::Loop::heed(const trainer::StepAgreement::Answer& answer) {
       stop_signal_caught() ? "a signal asked to stop" : "another rank asked to stop";
 }
 
-// Those that the steps have not looked at, on a GPU. Collective.
+// Checks the losses that no step has checked yet (on a GPU). Collective.
 void Trainer::Loop::look_at_losses() {
   state_.means->fetch();
   agreement_.tell(wish(), state_.means->bad_loss().has_value());
@@ -562,12 +562,22 @@ const TrainingState& Trainer::train(const std::function<Datasets()>& make) {
   return state.progress;
 }
 
-// Ranks that had other numbers of batches would wait for each other.
+// Ranks with different numbers of batches or steps would wait for each other. With different seeds
+// their shares of the samples would overlap.
 void Trainer::check_sizes(std::size_t train, std::size_t valid) const {
   if (state_->ranks == 1) return;
-  const std::vector<std::int64_t> sizes{static_cast<std::int64_t>(train),
-                                        static_cast<std::int64_t>(valid)};
-  check_in_sync("the number of samples of the Trainer's datasets", at::tensor(sizes, at::kLong));
+  const TrainerOptions& options = state_->options;
+  const std::vector<std::int64_t> numbers{static_cast<std::int64_t>(train),
+                                          static_cast<std::int64_t>(valid),
+                                          options.epochs(),
+                                          options.batch_size(),
+                                          options.accumulate(),
+                                          options.drop_last() ? 1 : 0,
+                                          options.shuffle() ? 1 : 0,
+                                          static_cast<std::int64_t>(options.seed()),
+                                          static_cast<std::int64_t>(state_->metrics.size())};
+  check_in_sync("the Trainer's options, metrics, or the number of samples of its datasets",
+                at::tensor(numbers, at::kLong));
 }
 
 std::vector<std::pair<std::string, double>> Trainer::evaluate(const data::Dataset& dataset) {

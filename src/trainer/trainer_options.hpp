@@ -8,7 +8,7 @@ namespace kolo::trainer {
 
 // Throws InvalidArgumentError that names the option and what it may be.
 void check(const TrainerOptions& options);
-// What the option `device` means on this rank.
+// Returns the device that the option `device` stands for on this rank.
 at::Device device_of(const TrainerOptions& options);
 
 }  // namespace kolo::trainer

@@ -13,8 +13,8 @@ kolo_run() {
   timeout 120 "$bin/kolo" run --allow-run-as-root "$@" >"$work/out" 2>"$work/err" || code=$?
 }
 
-# ended_within SECONDS: whether faulty_job has ended just now, at most so long after its fault. What came before the fault
-# takes as long as the machine is slow.
+# ended_within SECONDS: succeeds if faulty_job, which has just ended, ended at most SECONDS after its fault. The time before
+# the fault does not count, because it grows with the machine's load.
 ended_within() {
   local now=$EPOCHREALTIME moment
   moment=$(cat "$FAULTY_JOB_MOMENT") || return 1

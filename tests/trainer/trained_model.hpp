@@ -1,4 +1,4 @@
-// What tests of the Trainer train.
+// A model and samples for tests of the Trainer.
 #pragma once
 
 #include <kolo/kolo.h>

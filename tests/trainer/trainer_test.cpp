@@ -262,7 +262,7 @@ TEST_F(TrainerTest, RankZeroWritesTheMetrics) {
 
 // --- stopping and resuming ---
 
-// What a training of 4 epochs needs that goes on with the same bits.
+// A training of 4 epochs with all the state that a checkpoint must keep.
 struct Resumable {
   explicit Resumable(const std::string& folder)
       : model(make_model(false, 0.3)),
@@ -515,11 +515,19 @@ TEST_F(TrainerTest, WhatIsMissingOrThereTwiceIsSaid) {
   EXPECT_THROW(TimeLimit(std::chrono::seconds(0)), InvalidArgumentError);
 }
 
-TEST_F(TrainerTest, RanksHaveEqualDatasets) {
+TEST_F(TrainerTest, RanksHaveEqualDatasetsAndOptions) {
   if (size() == 1) return;
   Trained trained(quiet());
   EXPECT_THAT(message_of<MismatchError>([&] { trained.trainer.train(make_samples(8 + rank())); }),
-              HasSubstr("number of samples of the Trainer's datasets"));
+              HasSubstr("the number of samples of its datasets"));
+  // Without the comparison they would make different numbers of steps, and wait for each other.
+  for (const TrainerOptions& options :
+       {quiet().batch_size(2 + rank()), quiet().epochs(1 + rank()), quiet().accumulate(1 + rank()),
+        quiet().seed(rank() + 1U)}) {
+    Trained other(options);
+    EXPECT_THAT(message_of<MismatchError>([&] { other.trainer.train(make_samples(24)); }),
+                HasSubstr("the Trainer's options"));
+  }
 }
 
 TEST_F(TrainerTest, WhatASampleThrowsLeavesTrain) {
