@@ -4,16 +4,35 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
+#include <string>
 #include <utility>
 
 namespace kolo {
+namespace {
 
-Lifelines::Lifelines(std::vector<int> ranks, std::vector<int> peers, int own)
-    : ranks_(std::move(ranks)), peers_(std::move(peers)), own_(own) {}
+bool contains(const std::vector<int>& ranks, int rank) {
+  return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+}
+
+// See proc(5). The state follows the program's name, which may itself contain parentheses.
+bool is_stopped(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t name_end = line.rfind(") ");
+  if (name_end == std::string::npos || name_end + 2 >= line.size()) return false;
+  const char state = line[name_end + 2];
+  return state == 'T' || state == 't';
+}
+
+}  // namespace
+
+Lifelines::Lifelines(std::vector<Peer> peers, int own) : peers_(std::move(peers)), own_(own) {}
 
 Lifelines::~Lifelines() {
-  for (const int peer : peers_) {
-    if (peer >= 0) close(peer);
+  for (const Peer& peer : peers_) {
+    if (peer.reading >= 0) close(peer.reading);
   }
   drop_own();
 }
@@ -23,12 +42,21 @@ void Lifelines::drop_own() {
 }
 
 std::optional<int> Lifelines::lost_rank(const std::vector<int>& ranks) const {
-  for (std::size_t i = 0; i < ranks_.size(); ++i) {
-    if (std::find(ranks.begin(), ranks.end(), ranks_[i]) == ranks.end()) continue;
-    pollfd looked{peers_[i], 0, 0};  // poll() passes over a negative one
-    if (poll(&looked, 1, 0) > 0 && (looked.revents & (POLLHUP | POLLERR)) != 0) return ranks_[i];
+  for (const Peer& peer : peers_) {
+    if (!contains(ranks, peer.rank)) continue;
+    pollfd looked{peer.reading, 0, 0};  // poll() passes over a negative one
+    if (poll(&looked, 1, 0) > 0 && (looked.revents & (POLLHUP | POLLERR)) != 0) return peer.rank;
   }
   return std::nullopt;
+}
+
+std::vector<int> Lifelines::stopped_ranks(const std::vector<int>& ranks) const {
+  std::vector<int> stopped;
+  for (const Peer& peer : peers_) {
+    if (peer.process > 0 && contains(ranks, peer.rank) && is_stopped(peer.process))
+      stopped.push_back(peer.rank);
+  }
+  return stopped;
 }
 
 }  // namespace kolo

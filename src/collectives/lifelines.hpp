@@ -1,7 +1,9 @@
-// Shows which processes of this node have ended. Each process keeps one end of a pipe on which
-// nothing is ever written, and hands the other end to its peers. The kernel hangs the pipe up when
-// the process ends.
+// Shows which processes of this node have ended or are stopped. Each process keeps one end of a
+// pipe on which nothing is ever written, and hands the other end to its peers. The kernel hangs the
+// pipe up when the process ends.
 #pragma once
+
+#include <sys/types.h>
 
 #include <optional>
 #include <vector>
@@ -10,9 +12,14 @@ namespace kolo {
 
 class Lifelines {
  public:
-  // `ranks`: the node's ranks, in the world. `peers`: for each of them the reading end of its pipe,
-  // or -1. `own`: the end that this process keeps, or -1. The destructor closes all of them.
-  Lifelines(std::vector<int> ranks, std::vector<int> peers, int own);
+  struct Peer {
+    int rank = 0;        // in the world
+    int reading = -1;    // the reading end of its pipe; -1: none
+    pid_t process = -1;  // as this process sees it; -1: it does not
+  };
+
+  // `own`: the end that this process keeps, or -1. The destructor closes it and the peers' ends.
+  Lifelines(std::vector<Peer> peers, int own);
   ~Lifelines();
   Lifelines(const Lifelines&) = delete;
   Lifelines& operator=(const Lifelines&) = delete;
@@ -20,12 +27,15 @@ class Lifelines {
   // One of these ranks of the world whose process has ended. Ranks of other nodes count as alive.
   std::optional<int> lost_rank(const std::vector<int>& ranks) const;
 
+  // Those of these ranks whose processes a signal or a debugger has stopped. Ranks of other nodes
+  // count as running.
+  std::vector<int> stopped_ranks(const std::vector<int>& ranks) const;
+
   // For a child after fork(): it must not keep the parent's lifeline up.
   void drop_own();
 
  private:
-  const std::vector<int> ranks_;
-  const std::vector<int> peers_;
+  const std::vector<Peer> peers_;
   int own_;
 };
 

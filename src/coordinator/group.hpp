@@ -46,7 +46,7 @@ struct GroupOptions {
   // What some ranks submitted so long ago and others did not is told, and ends the job. 0: never.
   Clock::duration stall_check = Clock::duration::zero();
   Clock::duration stall_shutdown = Clock::duration::zero();
-  // Shows which ranks of this node have ended. Null if the rank has no lifelines.
+  // Shows which ranks of this node have ended or are stopped. Null if the rank has no lifelines.
   std::shared_ptr<const Lifelines> lifelines;
   // How often ranks of the world tell rank 0 what they count. 0: never.
   Clock::duration metrics_every = Clock::duration::zero();
@@ -183,6 +183,9 @@ class Group {
     std::uint64_t sequence;
     std::uint64_t last_sequence;  // of all that is under way
   };
+  std::string who_is_stopped() const;
+  std::string what_is_waited_for(const Work& work) const;
+  std::string what_stops_devices() const;
   static std::string and_more(std::ptrdiff_t more);
   std::string on_this_rank() const;
   std::optional<Slow> slow_running(Clock::time_point now, Clock::duration patience) const;

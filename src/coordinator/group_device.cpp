@@ -117,9 +117,8 @@ Status Group::watch_device(Clock::time_point now) {
   return Status::peer_lost(
       what_runs(enqueued_.front().running.members) + " was enqueued on the device of rank " +
       std::to_string(options_.launch.ranks[static_cast<std::size_t>(transport_->rank())]) + " " +
-      to_text(options_.collective_timeout) +
-      " ago and has not ended: a peer or the network is gone, or the device is busy with something "
-      "else. See KOLO_COLLECTIVE_TIMEOUT_SECONDS");
+      to_text(options_.collective_timeout) + " ago and has not ended: " + what_stops_devices() +
+      ". See KOLO_COLLECTIVE_TIMEOUT_SECONDS");
 }
 
 }  // namespace kolo

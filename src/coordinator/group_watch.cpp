@@ -4,6 +4,7 @@
 
 #include "coordinator/group.hpp"
 #include "core/log.hpp"
+#include "core/ranks.hpp"
 
 namespace kolo {
 namespace {
@@ -18,15 +19,26 @@ bool may_stall(const Operation& operation) {
   return operation.descriptor.kind != OpKind::kJoin && operation.descriptor.kind != OpKind::kClock;
 }
 
-// A rank knows only the peer that it waits for, which may itself wait for another one.
-std::string what_is_waited_for(const Work& work) {
+}  // namespace
+
+// "rank 1 is stopped (by a signal or a debugger)"; empty if no rank of this node is.
+std::string Group::who_is_stopped() const {
+  if (options_.lifelines == nullptr) return "";
+  const std::vector<int> stopped = options_.lifelines->stopped_ranks(options_.launch.ranks);
+  if (stopped.empty()) return "";
+  return rank_list(stopped) + (stopped.size() == 1 ? " is" : " are") +
+         " stopped (by a signal or a debugger)";
+}
+
+// A rank knows only the peer that it waits for, which may itself wait for another one. So what can
+// be seen of the processes of this node comes first.
+std::string Group::what_is_waited_for(const Work& work) const {
+  if (std::string stopped = who_is_stopped(); !stopped.empty()) return stopped;
   const std::optional<int> rank = work.waits_for();
   if (!rank) return "another rank is stopped or gone, or the network is";
   return "it waits for rank " + std::to_string(*rank) +
          ", which is stopped, gone, or busy, or itself waits for another rank";
 }
-
-}  // namespace
 
 Status Group::watch_timers() {
   const Clock::time_point now = Clock::now();
@@ -116,11 +128,12 @@ Status Group::watch_stalls(Clock::time_point now) {
   watch_running(now);
   if (!control_.coordinates()) return watch_coordinator(now);
   const std::vector<Stall> stalls = control_.stalls(now - options_.stall_check);
-  if (!stalls.empty() && is_too_old(now - stalls.front().since))
-    return ended_by_stall(describe(stalls, now));
-  if (!told_.is_time(stalls, now)) return Status::ok();
+  const bool ends_now = !stalls.empty() && is_too_old(now - stalls.front().since);
+  if (!ends_now && !told_.is_time(stalls, now)) return Status::ok();
+  const std::string stopped = who_is_stopped();
+  const std::string text = describe(stalls, now) + (stopped.empty() ? "" : "; " + stopped);
+  if (ends_now) return ended_by_stall(text);
   told_.told(stalls, now);
-  const std::string text = describe(stalls, now);
   const bool ends = options_.stall_shutdown != kNever;
   log::warning("the job stalls: " + text +
                ". Ranks that submit other operations, or wait for them in another order, do this, "
@@ -150,6 +163,12 @@ std::string Group::on_this_rank() const {
          std::to_string(options_.launch.ranks[static_cast<std::size_t>(transport_->rank())]);
 }
 
+std::string Group::what_stops_devices() const {
+  const std::string stopped = who_is_stopped();
+  return stopped.empty() ? "a rank or the network is gone, or a device is busy with something else"
+                         : stopped;
+}
+
 std::optional<Group::Slow> Group::slow_running(Clock::time_point now,
                                                Clock::duration patience) const {
   const auto is_slow = [&](const Running& running) {
@@ -172,8 +191,8 @@ std::optional<Group::Slow> Group::slow_on_device(Clock::time_point now,
       what_runs(enqueued_.front().running.members) +
       and_more(static_cast<std::ptrdiff_t>(enqueued_.size()) - 1) +
       " was enqueued on the device of " + on_this_rank() + ", which has ended nothing for " +
-      to_text(std::chrono::duration_cast<std::chrono::seconds>(now - device_moved_)) +
-      ": a rank is stopped, or the network is, or a device is busy with something else";
+      to_text(std::chrono::duration_cast<std::chrono::seconds>(now - device_moved_)) + ": " +
+      what_stops_devices();
   return Slow{text, enqueued_.front().running.sequence, enqueued_.back().running.sequence};
 }
 
@@ -213,11 +232,12 @@ Status Group::watch_coordinator(Clock::time_point now) {
   if (silence < (now - known + options_.stall_check) * 6 / 10) return Status::ok();
   const Clock::duration age = now - (*oldest)->submitted;
   told_of_stalls_ = now;
-  const std::string text =
-      what_runs({{*oldest, false}}) + " was submitted " +
-      to_text(std::chrono::duration_cast<std::chrono::seconds>(age)) + " ago, and rank " +
-      std::to_string(options_.launch.ranks[0]) +
-      ", which coordinates, says nothing of it: it is stopped, or its computer";
+  const std::string stopped = who_is_stopped();
+  const std::string text = what_runs({{*oldest, false}}) + " was submitted " +
+                           to_text(std::chrono::duration_cast<std::chrono::seconds>(age)) +
+                           " ago, and rank " + std::to_string(options_.launch.ranks[0]) +
+                           ", which coordinates, says nothing of it: " +
+                           (stopped.empty() ? "it is stopped, or its computer" : stopped);
   if (is_too_old(age)) return ended_by_stall(text);
   if (transport_->rank() == 1) log::warning("the job stalls: " + text);
   tracing_.meters().stalled();

@@ -165,7 +165,9 @@ TEST(EngineLoss, AfterAFailureNothingIsFreedThatAMessageMayUse) {
 
 // The lifelines of one of three ranks. `peers` holds the reading end for each rank, or -1.
 std::shared_ptr<Lifelines> lifelines_to(const std::vector<int>& peers) {
-  return std::make_shared<Lifelines>(std::vector<int>{0, 1, 2}, peers, -1);
+  std::vector<Lifelines::Peer> all;
+  for (int rank = 0; rank < 3; ++rank) all.push_back({rank, peers[static_cast<std::size_t>(rank)]});
+  return std::make_shared<Lifelines>(std::move(all), -1);
 }
 
 // A lifeline shows that a peer is dead, whether or not the ranks share memory. The end of a rank

@@ -66,8 +66,8 @@ TEST(DeviceLosses, TheRankIsNamedByItsLifeline) {
   int lifeline[2];
   ASSERT_EQ(pipe(lifeline), 0);
   Engine::Options options = test_options();
-  options.group.lifelines = std::make_shared<Lifelines>(std::vector<int>{0, 1, kGone},
-                                                        std::vector<int>{-1, -1, lifeline[0]}, -1);
+  options.group.lifelines =
+      std::make_shared<Lifelines>(std::vector<Lifelines::Peer>{{0}, {1}, {kGone, lifeline[0]}}, -1);
   options.shutdown_timeout = std::chrono::milliseconds(500);
   on_all_devices(
       3,

@@ -70,7 +70,7 @@ for shared in 0 1; do
   check "$stopped: the job fails" test "$code" -ne 0
   check "$stopped: within 20 s" ended_within 20
   check "$stopped: it is named" \
-    grep -q "started on every rank but moved no byte on rank . for 2 s: it waits for rank 1, which is stopped" "$work/out"
+    grep -q "started on every rank but moved no byte on rank . for 2 s: rank 1 is stopped" "$work/out"
 done
 # A whole job that is suspended, and goes on rank by rank.
 KOLO_COLLECTIVE_TIMEOUT_SECONDS=3 kolo_run --verbose -np 3 "$bin/../tests/bin/faulty_job" work 0 10 &

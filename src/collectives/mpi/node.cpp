@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <mpi.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,13 +35,33 @@ Status map_peers(std::vector<shm::Handed>& all, int mine, std::vector<shm::Segme
   return Status::ok();
 }
 
+// The ranks' process IDs, as this process sees them: -1 for one in another PID namespace.
+Status gather_processes(MPI_Comm node, std::vector<pid_t>& processes) {
+  constexpr ino_t kLowBits = 0x7fffffff;  // which differ between the namespaces of one kernel
+  struct stat file {};
+  const bool known = stat("/proc/self/ns/pid", &file) == 0;
+  const int own_space = known ? static_cast<int>(file.st_ino & kLowBits) : -1;
+  std::vector<int> spaces;
+  if (Status s = gather_number(MpiParent{&node}, own_space, spaces); !s.is_ok()) return s;
+  if (Status s = gather_number(MpiParent{&node}, getpid(), processes); !s.is_ok()) return s;
+  for (std::size_t i = 0; i < processes.size(); ++i) {
+    if (!known || spaces[i] != own_space) processes[i] = -1;
+  }
+  return Status::ok();
+}
+
 // Connects the ranks of a node. After each step that can fail on one rank alone the ranks call
 // all_are(), so that no rank waits for one that has given up. connect() returns an error only if
 // MPI fails.
 class Connection {
  public:
-  Connection(MPI_Comm node, std::vector<int> ranks, int rank, std::shared_ptr<shm::Arena> arena)
-      : comm_(node), ranks_(std::move(ranks)), rank_(rank), arena_(std::move(arena)) {}
+  Connection(MPI_Comm node, std::vector<int> ranks, std::vector<pid_t> processes, int rank,
+             std::shared_ptr<shm::Arena> arena)
+      : comm_(node),
+        ranks_(std::move(ranks)),
+        processes_(std::move(processes)),
+        rank_(rank),
+        arena_(std::move(arena)) {}
 
   Status connect(NodeConnection& made) {
     // Clears what an earlier session left there. No peer reads it before all ranks have agreed.
@@ -90,10 +111,11 @@ class Connection {
       no_lifelines_ = exchange->swap({pipe_ends[0], memory}, handed);
     }
     if (pipe_ends[0] >= 0) close(pipe_ends[0]);
-    std::vector<int> peers;
+    std::vector<Lifelines::Peer> peers;
     peers.reserve(handed.size());
-    for (const shm::Handed& one : handed) peers.push_back(one.lifeline);
-    lifelines_ = std::make_shared<Lifelines>(ranks_, std::move(peers), pipe_ends[1]);
+    for (std::size_t i = 0; i < handed.size(); ++i)
+      peers.push_back({ranks_[i], handed[i].lifeline, processes_[i]});
+    lifelines_ = std::make_shared<Lifelines>(std::move(peers), pipe_ends[1]);
     if (!no_lifelines_.is_ok()) exchange.reset();  // the others need not wait for this rank
     return all_are(no_lifelines_.is_ok(), all);
   }
@@ -125,8 +147,9 @@ class Connection {
   }
 
   const MPI_Comm comm_;
-  const std::vector<int> ranks_;  // of the node, in the world
-  const int rank_;                // in the node
+  const std::vector<int> ranks_;        // of the node, in the world
+  const std::vector<pid_t> processes_;  // of these
+  const int rank_;                      // in the node
   const std::shared_ptr<shm::Arena> arena_;
   std::shared_ptr<Lifelines> lifelines_;
   Status no_lifelines_;
@@ -143,8 +166,10 @@ Status connect_node(MpiParent given, const Topology& topology,
   if (Status s = check_mpi(code, "MPI_Comm_split_type"); !s.is_ok()) return s;
   std::vector<int> ranks;
   Status status = gather_number(MpiParent{&comm}, topology.rank, ranks);
+  std::vector<pid_t> processes;
+  if (status.is_ok()) status = gather_processes(comm, processes);
   if (status.is_ok() && topology.local_size > 1) {
-    Connection connection(comm, std::move(ranks), topology.local_rank, arena);
+    Connection connection(comm, std::move(ranks), std::move(processes), topology.local_rank, arena);
     status = connection.connect(made);
     if (status.is_ok()) connection.warn();
   }
