@@ -32,7 +32,7 @@ class MismatchError : public Error {
   using Error::Error;
 };
 
-// A name was submitted while an operation of the same name was still in flight on this rank.
+// An operation was submitted while one of the same kind and name was still in flight on this rank.
 class DuplicateNameError : public Error {
  public:
   using Error::Error;

@@ -69,7 +69,8 @@ void Group::record_submission(Operation& operation) {
 }
 
 void Group::wanted(const Operation& operation) {
-  control_.participant().wanted(operation.name);
+  control_.participant().wanted(name_space_of(operation.descriptor, operation.transient),
+                                operation.name);
   if (operation.recorded == Recorder::kNowhere) return;  // it has ended
   Recorder::Pen pen(tracing_.recorder());
   pen.at(operation.recorded).wanted = true;

@@ -127,6 +127,7 @@ Status Group::watch_stalls(Clock::time_point now) {
   next_look_at_stalls_ = now + options_.stall_check / 8;
   watch_running(now);
   if (!control_.coordinates()) return watch_coordinator(now);
+  control_.fail_different_kinds(now - options_.stall_check);
   const std::vector<Stall> stalls = control_.stalls(now - options_.stall_check);
   const bool ends_now = !stalls.empty() && is_too_old(now - stalls.front().since);
   if (!ends_now && !told_.is_time(stalls, now)) return Status::ok();

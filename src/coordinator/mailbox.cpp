@@ -31,13 +31,13 @@ bool Mailbox::waits_in_line(const Operation& operation) const {
 Status Mailbox::reserve(const std::shared_ptr<Operation>& operation, bool& taken) {
   MutexLock lock(mutex_);
   if (!closed_.is_ok()) return closed_;
-  BookedName& name = names_[operation->process_set][operation->name];
+  BookedName& name = names_[{operation->process_set, operation->descriptor.kind}][operation->name];
   if (std::exchange(name.in_flight, true)) {
     taken = line_up(name, operation);
     if (taken) return Status::ok();
     return Status::duplicate_name(
         std::string(name_of(operation->descriptor.kind)) + " of tensor '" + operation->name +
-        "': an operation of this name is still in flight on this rank; wait for its handle first, "
+        "': another one of this name is still in flight on this rank; wait for its handle first, "
         "or "
         "give each operation a name of its own. The first operation is not affected");
   }
@@ -48,9 +48,8 @@ Status Mailbox::reserve(const std::shared_ptr<Operation>& operation, bool& taken
     taken = true;
     return Status::ok();
   }
-  if (name.slot && operation->descriptor.kind == OpKind::kAllreduce &&
-      operation->descriptor.device == DeviceKind::kCpu && operation->tensors.size() == 1 &&
-      name.slot->bytes == operation->descriptor.bytes()) {
+  if (name.slot && operation->descriptor.device == DeviceKind::kCpu &&
+      operation->tensors.size() == 1 && name.slot->bytes == operation->descriptor.bytes()) {
     operation->slot = name.slot;
   }
   return Status::ok();
@@ -76,14 +75,14 @@ Status Mailbox::submit(const std::shared_ptr<Operation>& operation, bool& packed
 void Mailbox::unbook(Operation& operation) {
   BookedName& name = *std::exchange(operation.booked, nullptr);
   name.in_flight = false;
-  if (!name.slot) forget(operation.process_set, operation.name);
+  if (!name.slot) forget(operation.process_set, operation.descriptor.kind, operation.name);
 }
 
 // Names, and process sets, that never come again take no memory.
-void Mailbox::forget(int process_set, const std::string& name) {
-  Names& names = names_[process_set];
+void Mailbox::forget(int process_set, OpKind kind, const std::string& name) {
+  Names& names = names_[{process_set, kind}];
   names.erase(name);
-  if (names.empty() && process_set != 0) names_.erase(process_set);
+  if (names.empty() && process_set != 0) names_.erase({process_set, kind});
 }
 
 void Mailbox::wake() {
@@ -269,9 +268,9 @@ void Mailbox::close(const Status& reason) {
 
 void Mailbox::set_slot(int process_set, const std::string& name, std::optional<Slot> slot) {
   MutexLock lock(mutex_);
-  BookedName& booked = names_[process_set][name];
+  BookedName& booked = names_[{process_set, OpKind::kAllreduce}][name];
   booked.slot = std::move(slot);
-  if (!booked.slot && !booked.in_flight) forget(process_set, name);
+  if (!booked.slot && !booked.in_flight) forget(process_set, OpKind::kAllreduce, name);
 }
 
 }  // namespace kolo

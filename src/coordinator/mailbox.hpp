@@ -40,10 +40,10 @@ class Mailbox {
   };
 
   // --- any thread ---
-  // Hands the operation over. Fails for a name that is in flight here and when the mailbox is
-  // closed. Behind a refusal of the same name it waits, since the program cannot know how long that
-  // is in flight. `packed`: its tensor now is where its bucket is reduced. `quietly`: the engine's
-  // thread is not woken, since the caller is about to wait.
+  // Hands the operation over. Fails when the mailbox is closed, and while an operation of the same
+  // kind and name is in flight here. Behind a refusal of the same kind and name it waits, since the
+  // program cannot know how long that is in flight. `packed`: its tensor now is where its bucket is
+  // reduced. `quietly`: the engine's thread is not woken, since the caller is about to wait.
   Status submit(const std::shared_ptr<Operation>& operation, bool& packed, bool quietly = false)
       KOLO_EXCLUDES(mutex_);
   // A thread begins to wait for the operation, or asks whether it is done.
@@ -93,7 +93,7 @@ class Mailbox {
   void release(const std::vector<Operation*>& operations) KOLO_EXCLUDES(mutex_);
   // From now on submissions fail with `reason`.
   void close(const Status& reason) KOLO_EXCLUDES(mutex_);
-  // Says where a tensor of that name is to be packed; an empty slot ends it.
+  // Says where the tensor of an allreduce of that name is to be packed; an empty slot ends it.
   void set_slot(int process_set, const std::string& name, std::optional<Slot> slot)
       KOLO_EXCLUDES(mutex_);
 
@@ -111,7 +111,7 @@ class Mailbox {
   bool line_up(BookedName& name, const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(mutex_);
   void release(Operation& operation) KOLO_REQUIRES(mutex_);
   void unbook(Operation& operation) KOLO_REQUIRES(mutex_);
-  void forget(int process_set, const std::string& name) KOLO_REQUIRES(mutex_);
+  void forget(int process_set, OpKind kind, const std::string& name) KOLO_REQUIRES(mutex_);
   bool waits_in_line(const Operation& operation) const KOLO_REQUIRES(mutex_);
   void enter(const std::shared_ptr<Operation>& operation, bool quietly) KOLO_REQUIRES(mutex_);
 
@@ -122,7 +122,8 @@ class Mailbox {
   std::atomic<bool> driven_{false};                               // changed under the lock
   std::atomic<Clock::duration> helped_{Clock::duration::zero()};  // since the clock's epoch
   std::vector<Entry> entries_ KOLO_GUARDED_BY(mutex_);
-  std::map<int, Names> names_ KOLO_GUARDED_BY(mutex_);  // by process set
+  // By process set and kind of operation.
+  std::map<std::pair<int, OpKind>, Names> names_ KOLO_GUARDED_BY(mutex_);
   std::map<const BookedName*, Line> lines_ KOLO_GUARDED_BY(mutex_);
   Status closed_ KOLO_GUARDED_BY(mutex_);
   std::unordered_set<int> submitted_since_boundary_ KOLO_GUARDED_BY(mutex_);  // process sets

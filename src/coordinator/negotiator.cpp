@@ -26,6 +26,15 @@ wire::Decisions Negotiator::take_decisions() {
   return std::exchange(decisions_, {});
 }
 
+// Those whose part in it has not come, and may still come.
+std::vector<int> Negotiator::missing_ranks(const Tensor& tensor) const {
+  std::vector<int> missing;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (!tensor.arrived[rank] && !joined_[rank] && needs(tensor, rank)) missing.push_back(rank);
+  }
+  return missing;
+}
+
 std::vector<Stall> Negotiator::stalls(Clock::time_point before) const {
   std::vector<Stall> found;
   const auto in_world = [&](std::vector<int> ranks) {
@@ -33,17 +42,16 @@ std::vector<Stall> Negotiator::stalls(Clock::time_point before) const {
     std::sort(ranks.begin(), ranks.end());
     return ranks;
   };
-  for (const auto& [name, tensor] : tensors_) {
-    if (tensor->arrivals == 0 || tensor->since > before) continue;
-    // The timeline's own: a rank whose disk hangs does not come, and nothing else waits for it.
-    if (meant(*tensor).kind == OpKind::kClock) continue;
-    std::vector<int> missing;
-    for (int rank = 0; rank < size(); ++rank) {
-      if (!tensor->arrived[rank] && !joined_[rank] && needs(*tensor, rank)) missing.push_back(rank);
+  for (const ByName& tensors : tensors_) {
+    for (const auto& [name, tensor] : tensors) {
+      if (tensor->arrivals == 0 || tensor->since > before) continue;
+      // The timeline's own: a rank whose disk hangs does not come, and nothing else waits for it.
+      if (meant(*tensor).kind == OpKind::kClock) continue;
+      std::vector<int> missing = missing_ranks(*tensor);
+      // The rest of its bucket is what is waited for.
+      if (missing.empty()) continue;
+      found.push_back({name, meant(*tensor).kind, 0, tensor->since, in_world(std::move(missing))});
     }
-    // The rest of its bucket is what is waited for.
-    if (missing.empty()) continue;
-    found.push_back({name, meant(*tensor).kind, 0, tensor->since, in_world(std::move(missing))});
   }
   for (const auto& [id, bucket] : buckets_) {
     if (bucket->one_by_one || bucket->wholes == 0 || bucket->since > before) continue;
@@ -52,9 +60,47 @@ std::vector<Stall> Negotiator::stalls(Clock::time_point before) const {
                      in_world(ranks_where(bucket->whole, false))});
   }
   std::sort(found.begin(), found.end(), [](const Stall& a, const Stall& b) {
-    return std::tie(a.since, a.name) < std::tie(b.since, b.name);
+    return std::tie(a.since, a.name, a.kind) < std::tie(b.since, b.name, b.kind);
   });
   return found;
+}
+
+void Negotiator::fail_different_kinds(Clock::time_point before) {
+  std::map<std::string, std::vector<Tensor*>> by_name;
+  for (NameSpace kind = 0; kind < kUnnamed; ++kind) {
+    for (const auto& [name, tensor] : tensors_[kind]) {
+      if (tensor->arrivals > 0 && tensor->since <= before) by_name[name].push_back(tensor.get());
+    }
+  }
+  for (const auto& [name, tensors] : by_name) {
+    const std::string difference = different_kinds(tensors);
+    if (difference.empty()) continue;
+    for (Tensor* tensor : tensors) fail(*tensor, StatusCode::kMismatch, disagree(name, difference));
+  }
+}
+
+// What differs if each rank has come with exactly one of these; otherwise empty.
+std::string Negotiator::different_kinds(const std::vector<Tensor*>& of_one_name) const {
+  std::vector<const Descriptor*> meanings;
+  if (of_one_name.size() < 2) return {};
+  for (int rank = 0; rank < size(); ++rank) {
+    const Descriptor* own = nullptr;
+    for (const Tensor* tensor : of_one_name) {
+      if (!tensor->arrived[rank]) continue;
+      if (own != nullptr) return {};
+      const auto announced = tensor->announced.find(rank);
+      own = announced == tensor->announced.end() ? &tensor->agreed : &announced->second;
+    }
+    if (own == nullptr) return {};
+    meanings.push_back(own);
+  }
+  return describe_difference(meanings, options_.ranks);
+}
+
+std::string Negotiator::disagree(const std::string& name, const std::string& difference) {
+  return "the ranks disagree about tensor '" + name + "': " + difference +
+         ". Submit the same operation on every rank, or use different names; other tensors are not "
+         "affected";
 }
 
 std::string Negotiator::remaining_ranks() const {
@@ -78,7 +124,7 @@ Status Negotiator::handle(int rank, const wire::Report& report, Clock::time_poin
 }
 
 Status Negotiator::on(int rank, const wire::Announce& record) {
-  Tensor& tensor = find_or_create(record.name);
+  Tensor& tensor = find_or_create(name_space_of(record.descriptor, record.transient), record.name);
   if (tensor.bucket != nullptr) count_one_by_one(*tensor.bucket);
   if (tensor.arrived[rank]) {
     return Status::internal("rank " + std::to_string(rank) + " announced '" + record.name +
@@ -215,10 +261,14 @@ void Negotiator::fail_join() {
 // the end of another, in the same bucket.
 std::vector<Negotiator::Tensor*> Negotiator::in_flight_without(int rank) const {
   std::vector<Tensor*> waiting;
-  for (const auto& [name, tensor] : tensors_) {
-    if (tensor->arrivals > 0 && !tensor->arrived[rank]) waiting.push_back(tensor.get());
+  for (const ByName& tensors : tensors_) {
+    for (const auto& [name, tensor] : tensors) {
+      if (tensor->arrivals > 0 && !tensor->arrived[rank]) waiting.push_back(tensor.get());
+    }
   }
-  std::sort(waiting.begin(), waiting.end(), [](auto* a, auto* b) { return a->name < b->name; });
+  std::sort(waiting.begin(), waiting.end(), [](auto* a, auto* b) {
+    return std::tie(a->name, a->name_space) < std::tie(b->name, b->name_space);
+  });
   return waiting;
 }
 
@@ -256,21 +306,18 @@ bool Negotiator::is_complete(const Tensor& tensor) const {
 
 // Two ranks that do not mean the same pair would wait for different others: they are told at once.
 bool Negotiator::pairs_differ(const Tensor& tensor) const {
-  if (tensor.arrivals < 2) return false;
-  bool pair = meant(tensor).is_between_two();
-  for (const auto& [rank, descriptor] : tensor.announced)
-    pair = pair || descriptor.is_between_two();
-  return pair && !disagreement(tensor).empty();
+  return tensor.arrivals > 1 && meant(tensor).is_between_two() && !disagreement(tensor).empty();
 }
 
 bool Negotiator::absent_everywhere(const Tensor& tensor) const {
   return tensor.absent == tensor.arrivals;
 }
 
-Negotiator::Tensor& Negotiator::find_or_create(const std::string& name) {
-  std::unique_ptr<Tensor>& tensor = tensors_[name];
+Negotiator::Tensor& Negotiator::find_or_create(NameSpace name_space, const std::string& name) {
+  std::unique_ptr<Tensor>& tensor = tensors_[name_space][name];
   if (!tensor) {
     tensor = std::make_unique<Tensor>();
+    tensor->name_space = name_space;
     tensor->name = name;
     tensor->arrived.assign(size(), false);
   }
@@ -302,10 +349,7 @@ void Negotiator::resolve(Tensor& tensor) {
   }
   const std::string difference = disagreement(tensor);
   if (!difference.empty()) {
-    return fail(tensor, StatusCode::kMismatch,
-                "the ranks disagree about tensor '" + tensor.name + "': " + difference +
-                    ". Submit the same operation on every rank, or use different names; other "
-                    "tensors are not affected");
+    return fail(tensor, StatusCode::kMismatch, disagree(tensor.name, difference));
   }
   const std::string missing = missing_for_good(tensor);
   if (!missing.empty()) return fail(tensor, StatusCode::kMismatch, missing);
@@ -401,7 +445,7 @@ void Negotiator::clear_arrivals(Tensor& tensor) {
 }
 
 void Negotiator::fail(Tensor& tensor, StatusCode code, const std::string& message) {
-  wire::Fail decision{tensor.name, code, message, {}};
+  wire::Fail decision{tensor.name_space, tensor.name, code, message, {}};
   for (const int rank : ranks_where(tensor.arrived, false))
     decision.without.push_back(static_cast<std::uint32_t>(rank));
   decisions_.emplace_back(std::move(decision));
@@ -442,7 +486,7 @@ void Negotiator::forget(Tensor& tensor) {
     by_id_.erase(tensor.id);
     if (!tensor.transient) decisions_.emplace_back(wire::Evict{tensor.id});
   }
-  tensors_.erase(std::string(tensor.name));
+  tensors_[tensor.name_space].erase(std::string(tensor.name));
 }
 
 }  // namespace kolo

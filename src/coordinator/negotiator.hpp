@@ -8,6 +8,7 @@
 // decisions about buckets speak of executions by their number, not of "now".
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -58,6 +59,9 @@ class Negotiator {
 
   // What some ranks came with before that time, and others have not yet; the oldest first.
   std::vector<Stall> stalls(Clock::time_point before) const;
+  // Ranks that have waited for each other since before that time, each with an operation of another
+  // kind and the same name, get an error: they mean the same one.
+  void fail_different_kinds(Clock::time_point before);
   // Tells every rank of it.
   void say_stalled(const std::string& text) { decisions_.emplace_back(wire::Stalled{text}); }
 
@@ -74,6 +78,7 @@ class Negotiator {
   struct BucketState;
 
   struct Tensor {
+    NameSpace name_space = 0;
     std::string name;
     UnitId id = 0;  // 0: not agreed upon yet
     Descriptor agreed;
@@ -130,11 +135,12 @@ class Negotiator {
 
   int size() const { return static_cast<int>(options_.ranks.size()); }
   std::string in_words(std::vector<int> ranks) const;
-  Tensor& find_or_create(const std::string& name);
+  Tensor& find_or_create(NameSpace name_space, const std::string& name);
   void arrive(int rank, Tensor& tensor, bool absent);
   Status arrive_whole(int rank, BucketState& bucket);
   void count_one_by_one(BucketState& bucket);
   void count_one_by_one();
+  std::vector<int> missing_ranks(const Tensor& tensor) const;
   std::vector<int> joined_without(const Tensor& tensor) const;
   const Descriptor& meant(const Tensor& tensor) const;
   bool needs(const Tensor& tensor, int rank) const;
@@ -146,6 +152,8 @@ class Negotiator {
   std::string refusals(const Tensor& tensor) const;
   std::string missing_for_good(const Tensor& tensor) const;
   std::string disagreement(const Tensor& tensor) const;
+  std::string different_kinds(const std::vector<Tensor*>& of_one_name) const;
+  static std::string disagree(const std::string& name, const std::string& difference);
   void agree(Tensor& tensor, const Descriptor& descriptor);
   void execute(Tensor& tensor);
   void execute(BucketState& bucket);
@@ -169,7 +177,8 @@ class Negotiator {
   bool keeps_arrivals_ = false;
   std::vector<Arrival> arrivals_;
   std::vector<std::pair<int, std::vector<std::uint64_t>>> measures_;  // likewise
-  std::unordered_map<std::string, std::unique_ptr<Tensor>> tensors_;
+  using ByName = std::unordered_map<std::string, std::unique_ptr<Tensor>>;
+  std::array<ByName, kNameSpaces> tensors_;
   std::unordered_map<UnitId, Tensor*> by_id_;
   std::unordered_map<UnitId, std::unique_ptr<BucketState>> buckets_;
   // Buckets that were given up, until all ranks have said that they report them no more.

@@ -18,12 +18,25 @@ Status broken_protocol(const std::string& what) {
 Participant::Tensor& Participant::tensor_of(const Submission& submission) {
   const auto bucket = buckets_.find(submission.place.bucket);
   if (bucket != buckets_.end()) return *bucket->second->members[submission.place.index];
-  std::unique_ptr<Tensor>& entry = tensors_[submission.name];
-  if (!entry) {
-    entry = std::make_unique<Tensor>();
-    entry->name = submission.name;
+  return find_or_create(name_space_of(submission.descriptor, submission.transient),
+                        submission.name);
+}
+
+// Null if there is none.
+Participant::Tensor* Participant::find(NameSpace name_space, const std::string& name) const {
+  const ByName& tensors = tensors_[name_space];
+  const auto found = tensors.find(name);
+  return found == tensors.end() ? nullptr : found->second.get();
+}
+
+Participant::Tensor& Participant::find_or_create(NameSpace name_space, const std::string& name) {
+  std::unique_ptr<Tensor>& tensor = tensors_[name_space][name];
+  if (!tensor) {
+    tensor = std::make_unique<Tensor>();
+    tensor->name_space = name_space;
+    tensor->name = name;
   }
-  return *entry;
+  return *tensor;
 }
 
 bool Participant::submit(const Submission& submission) {
@@ -56,12 +69,11 @@ bool Participant::submit(const Submission& submission) {
   return known;
 }
 
-void Participant::wanted(const std::string& name) {
-  const auto found = tensors_.find(name);
-  if (found == tensors_.end() || !found->second->in_flight()) return;
-  Tensor& tensor = *found->second;
-  tensor.wanted = true;
-  if (tensor.in_bucket() && !tensor.bucket->full()) give_up(*tensor.bucket);
+void Participant::wanted(NameSpace name_space, const std::string& name) {
+  Tensor* tensor = find(name_space, name);
+  if (tensor == nullptr || !tensor->in_flight()) return;
+  tensor->wanted = true;
+  if (tensor->in_bucket() && !tensor->bucket->full()) give_up(*tensor->bucket);
 }
 
 void Participant::boundary() {
@@ -81,7 +93,7 @@ void Participant::uncache(Tensor& tensor) {
 
 void Participant::forget(Tensor& tensor) {
   uncache(tensor);
-  tensors_.erase(std::string(tensor.name));
+  tensors_[tensor.name_space].erase(std::string(tensor.name));
 }
 
 // The sixteenth of the cache that the program has not used for longest, so that the search pays.
@@ -97,7 +109,8 @@ std::vector<UnitId> Participant::choose_evictions() {
       std::min(known.size(), cached_ - cache_capacity_ + cache_capacity_ / 16);
   const auto end = known.begin() + static_cast<std::ptrdiff_t>(wanted);
   std::partial_sort(known.begin(), end, known.end(), [](auto* a, auto* b) {
-    return std::tie(a->last_used, a->name) < std::tie(b->last_used, b->name);
+    return std::tie(a->last_used, a->name, a->name_space) <
+           std::tie(b->last_used, b->name, b->name_space);
   });
   std::vector<UnitId> ids;
   for (auto tensor = known.begin(); tensor != end; ++tensor) {
@@ -195,12 +208,7 @@ Status Participant::apply(const wire::Decisions& decisions, std::vector<Action>&
 }
 
 Status Participant::on(const wire::Assign& record, std::vector<Action>& /*actions*/) {
-  std::unique_ptr<Tensor>& entry = tensors_[record.name];
-  if (!entry) {
-    entry = std::make_unique<Tensor>();
-    entry->name = record.name;
-  }
-  Tensor& tensor = *entry;
+  Tensor& tensor = find_or_create(name_space_of(record.descriptor, record.transient), record.name);
   if (!tensor.in_flight() && join_ == 0 && !record.descriptor.is_between_two()) {
     return broken_protocol("gave a number to '" + record.name + "', which is not in flight here");
   }
@@ -300,9 +308,9 @@ Status Participant::take_part(Tensor& tensor, Launch& launch) {
 }
 
 Status Participant::on(const wire::Fail& record, std::vector<Action>& actions) {
-  const auto found = tensors_.find(record.name);
-  if (found == tensors_.end()) return Status::ok();
-  Tensor& tensor = *found->second;
+  Tensor* const found = find(record.name_space, record.name);
+  if (found == nullptr) return Status::ok();
+  Tensor& tensor = *found;
   if (tensor.in_flight() && std::count(record.without.begin(), record.without.end(), rank_) > 0)
     return stays_in_flight(tensor);
   if (tensor.in_flight()) {

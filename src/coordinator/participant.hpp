@@ -3,6 +3,7 @@
 // out. Used by the engine thread alone.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -77,12 +78,13 @@ class Participant {
   Participant(int rank, std::size_t cache_capacity)
       : rank_(rank), cache_capacity_(cache_capacity) {}
 
-  // The name must not be in flight on this rank. Whether it has a number: no name travels then.
+  // Nothing of that name may be in flight on this rank in the same name space. Whether it has a
+  // number: no name travels then.
   bool submit(const Submission& submission);
 
   // A thread of the program begins to wait for the tensor of that name (or asks whether it is
   // done): if it is in a bucket that is not full, the bucket is given up.
-  void wanted(const std::string& name);
+  void wanted(NameSpace name_space, const std::string& name);
 
   // What was submitted since the last boundary was submitted without waiting in between.
   void boundary();
@@ -118,6 +120,7 @@ class Participant {
   };
 
   struct Tensor {
+    NameSpace name_space = 0;
     std::string name;
     UnitId id = 0;  // 0: the coordinator has given none
     Descriptor descriptor;
@@ -162,6 +165,8 @@ class Participant {
   Status on(const wire::Abort& record, std::vector<Action>& actions);
 
   Tensor& tensor_of(const Submission& submission);
+  Tensor* find(NameSpace name_space, const std::string& name) const;
+  Tensor& find_or_create(NameSpace name_space, const std::string& name);
   void announce(Tensor& tensor, bool again = false);
   void report_alone(Tensor& tensor);
   void report_if_full(Group& bucket);
@@ -176,7 +181,8 @@ class Participant {
 
   const int rank_;
   const std::size_t cache_capacity_;
-  std::unordered_map<std::string, std::unique_ptr<Tensor>> tensors_;
+  using ByName = std::unordered_map<std::string, std::unique_ptr<Tensor>>;
+  std::array<ByName, kNameSpaces> tensors_;
   std::unordered_map<UnitId, Tensor*> by_id_;
   std::unordered_map<UnitId, std::unique_ptr<Group>> buckets_;
   wire::Report report_;

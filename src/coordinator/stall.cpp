@@ -14,14 +14,15 @@ constexpr std::size_t kMostNames = 6;
 
 bool ToldStalls::is_time(const std::vector<Stall>& stalls, Clock::time_point now) const {
   return std::any_of(stalls.begin(), stalls.end(), [&](const Stall& stall) {
-    const auto before = ages_.find({stall.name, stall.since});
+    const auto before = ages_.find({stall.kind, stall.name, stall.since});
     return before == ages_.end() || now - stall.since >= 2 * before->second;
   });
 }
 
 void ToldStalls::told(const std::vector<Stall>& stalls, Clock::time_point now) {
   ages_.clear();
-  for (const Stall& stall : stalls) ages_[{stall.name, stall.since}] = now - stall.since;
+  for (const Stall& stall : stalls)
+    ages_[{stall.kind, stall.name, stall.since}] = now - stall.since;
 }
 
 std::string describe(const std::vector<Stall>& stalls, Clock::time_point now) {

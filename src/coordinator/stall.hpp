@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "core/clock.hpp"
@@ -32,7 +32,7 @@ class ToldStalls {
   void told(const std::vector<Stall>& stalls, Clock::time_point now);
 
  private:
-  std::map<std::pair<std::string, Clock::time_point>, Clock::duration> ages_;  // when told
+  std::map<std::tuple<OpKind, std::string, Clock::time_point>, Clock::duration> ages_;  // when told
 };
 
 }  // namespace kolo

@@ -232,12 +232,14 @@ void read(Reader& r, Execute& m) {
 }
 
 void write(Writer& w, const Fail& m) {
+  w.u8(static_cast<std::uint8_t>(m.name_space));
   w.text(m.name);
   w.u8(static_cast<std::uint8_t>(m.code));
   w.text(m.message);
   w.numbers(m.without);
 }
 void read(Reader& r, Fail& m) {
+  m.name_space = r.u8_below(kNameSpaces);
   m.name = r.text();
   m.code = static_cast<StatusCode>(r.u8_below(static_cast<int>(StatusCode::kInternal) + 1));
   if (m.code == StatusCode::kOk) r.fail();

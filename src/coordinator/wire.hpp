@@ -23,7 +23,8 @@
 //   assign    = 1 id:number name:text descriptor transient:u8
 //   bucket    = 2 id:number count:number (tensor:number base:number){count}
 //   execute   = 3 unit:number absent:numbers    absent: positions that no rank has values for
-//   fail      = 4 name:text code:u8 message:text without:numbers    ranks that have not come yet
+//   fail      = 4 name_space:u8 name:text code:u8 message:text
+//                 without:numbers               ranks that have not come yet
 //   dissolve  = 5 bucket:number
 //   evict     = 6 tensor:number
 //   bye       = 7
@@ -45,6 +46,19 @@ namespace kolo {
 
 // Tensors and buckets share one space of numbers, which are never used again.
 using UnitId = std::uint64_t;
+
+// Names are unique within a name space. Those that programs give belong to a kind of operation.
+// Those that kolo gives to calls without a name are counted over all kinds, so ranks that make
+// different calls meet under one name and are told. Messages between two ranks are counted for
+// themselves.
+using NameSpace = std::size_t;
+inline constexpr NameSpace kUnnamed = kOpKindCount;
+inline constexpr std::size_t kNameSpaces = kUnnamed + 1;
+
+inline NameSpace name_space_of(const Descriptor& descriptor, bool transient) {
+  return transient && !descriptor.is_between_two() ? kUnnamed
+                                                   : static_cast<NameSpace>(descriptor.kind);
+}
 
 namespace wire {
 
@@ -119,6 +133,7 @@ struct Execute {
   bool operator==(const Execute&) const = default;
 };
 struct Fail {
+  NameSpace name_space = 0;
   std::string name;
   StatusCode code = StatusCode::kInternal;
   std::string message;

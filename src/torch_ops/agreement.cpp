@@ -31,7 +31,7 @@ std::vector<at::Tensor> weighted(const at::Tensor& value, double weight) {
 }  // namespace
 
 at::Tensor average(const at::Tensor& value, double weight, const OperationOptions& options) {
-  const Call call("average", "average", options.name(), options.process_set());
+  const Call call("average", "average", OpKind::kAllreduce, options.name(), options.process_set());
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> mine = make_or_give_up(call, [&] {
     if (!value.defined() || !value.is_floating_point()) {

@@ -95,7 +95,7 @@ struct Allreduce : Function<Allreduce> {
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const SavedReduction& saved = saved_in<SavedReduction>(ctx);
-    const Call call = saved.call.gradient();
+    const Call call = saved.call.gradient(OpKind::kAllreduce);
     check_differentiable(call, saved.options.op());
     return and_nothing_for(2, for_each_gradient(gradients, [&](const auto& some) {
                              return run_allreduce(call, some, saved.options);
@@ -118,7 +118,8 @@ struct Broadcast : Function<Broadcast> {
     const SavedBroadcast& saved = saved_in<SavedBroadcast>(ctx);
     const bool root = saved.call.rank() == saved.call.root_in_set(saved.root_rank);
     return and_nothing_for(2, for_each_gradient(gradients, [&](const auto& some) {
-                             auto sums = run_allreduce(saved.call.gradient(), some, ReduceOp::Sum);
+                             auto sums = run_allreduce(saved.call.gradient(OpKind::kAllreduce),
+                                                       some, ReduceOp::Sum);
                              for (at::Tensor& sum : sums) {
                                if (!root) sum.zero_();
                              }
@@ -147,7 +148,7 @@ struct Allgather : Function<Allgather> {
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const SavedGather& saved = saved_in<SavedGather>(ctx);
     variable_list parts = for_each_gradient(gradients, [&](const auto& some) {
-      return run_allreduce(saved.call.gradient(), some, ReduceOp::Sum);
+      return run_allreduce(saved.call.gradient(OpKind::kAllreduce), some, ReduceOp::Sum);
     });
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (parts[i].defined())
@@ -173,8 +174,9 @@ struct Alltoall : Function<Alltoall> {
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const SavedAlltoall& saved = saved_in<SavedAlltoall>(ctx);
-    return and_nothing_for(
-        3, {run_alltoall(saved.call.gradient(), gradients[0], saved.received_splits).output});
+    return and_nothing_for(3, {run_alltoall(saved.call.gradient(OpKind::kAlltoall), gradients[0],
+                                            saved.received_splits)
+                                   .output});
   }
 };
 
@@ -187,7 +189,7 @@ struct Reducescatter : Function<Reducescatter> {
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const SavedReduction& saved = saved_in<SavedReduction>(ctx);
-    const Call call = saved.call.gradient();
+    const Call call = saved.call.gradient(OpKind::kAllgather);
     check_differentiable(call, saved.options.op());
     double scale = saved.options.prescale_factor() * saved.options.postscale_factor();
     if (saved.options.op() == ReduceOp::Average) scale /= call.size();

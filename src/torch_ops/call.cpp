@@ -33,7 +33,7 @@ void check_not_empty(const Call& call, at::TensorList tensors) {
   if (tensors.empty()) refuse(call, "the group has no tensors");
 }
 
-Descriptor describe_reduction(const Call& call, OpKind kind, at::TensorList tensors,
+Descriptor describe_reduction(const Call& call, at::TensorList tensors,
                               const AllreduceOptions& options) {
   check_not_empty(call, tensors);
   for (const at::Tensor& tensor : tensors) {
@@ -55,7 +55,6 @@ Descriptor describe_reduction(const Call& call, OpKind kind, at::TensorList tens
     check_scales(call, tensor.scalar_type(), options);
   }
   Descriptor descriptor;
-  descriptor.kind = kind;
   descriptor.op = options.op();
   descriptor.prescale = options.prescale_factor();
   descriptor.postscale = options.postscale_factor();
@@ -74,14 +73,15 @@ void check_alive(const Session& session, const ProcessSet& set, const char* func
                              " was made before kolo::shutdown(), or has no members; make it anew");
 }
 
-Call::Call(const char* function, const char* operation, const std::string& given,
+Call::Call(const char* function, const char* operation, OpKind of_kind, const std::string& given,
            const ProcessSet& process_set)
     : session(kolo::session(function)),
       set(process_set),
+      kind(of_kind),
       transient(given.empty()),
       operation_(operation) {
   check_member(*session, set, function);
-  name = given.empty() ? unnamed_names(*session, set).next(operation) : given;
+  name = given.empty() ? unnamed_names(*session, set).next() : given;
 }
 
 std::string Call::what() const {
@@ -99,8 +99,9 @@ int Call::root_in_set(int root_rank) const {
                     rank_list(ranks));
 }
 
-Call Call::gradient() const {
+Call Call::gradient(OpKind of_kind) const {
   Call call = *this;
+  call.kind = of_kind;
   call.name += ".gradient";
   call.operation_ = "backward()";
   return call;
@@ -120,6 +121,7 @@ void check_scales(const Call& call, at::ScalarType dtype, const AllreduceOptions
 
 void give_up(const Call& call, Descriptor meant, const std::string& why) {
   const std::shared_ptr<Operation> refusal = operation_of(call);
+  meant.kind = call.kind;
   meant.refusal = why;
   refusal->descriptor = std::move(meant);
   // Of a name in flight, or after a failure, there is nobody to tell.
@@ -129,7 +131,7 @@ void give_up(const Call& call, Descriptor meant, const std::string& why) {
 std::shared_ptr<Operation> make_allreduce(const Call& call, at::TensorList results,
                                           const AllreduceOptions& options) {
   return make_or_give_up(call, [&] {
-    Descriptor descriptor = describe_reduction(call, OpKind::kAllreduce, results, options);
+    Descriptor descriptor = describe_reduction(call, results, options);
     return make_operation(call, results, std::move(descriptor));
   });
 }
@@ -139,7 +141,6 @@ std::shared_ptr<Operation> make_broadcast(const Call& call, at::TensorList resul
     check_not_empty(call, results);
     call.root_in_set(root_rank);
     Descriptor descriptor;
-    descriptor.kind = OpKind::kBroadcast;
     descriptor.root = root_rank;
     return make_operation(call, results, std::move(descriptor));
   });
@@ -149,7 +150,7 @@ std::shared_ptr<Operation> make_allgather(const Call& call, const std::vector<at
                                           const std::shared_ptr<Gathered>& gathered) {
   return make_or_give_up(call, [&] {
     check_not_empty(call, tensors);
-    return make_gather(call, tensors, OpKind::kAllgather, gathered);
+    return make_gather(call, tensors, gathered);
   });
 }
 
@@ -189,7 +190,7 @@ std::shared_ptr<Operation> checked_alltoall(const Call& call, const at::Tensor& 
                                             std::vector<std::int64_t> splits,
                                             const std::shared_ptr<AlltoallResult>& result) {
   const auto gathered = std::make_shared<Gathered>();
-  std::shared_ptr<Operation> operation = make_gather(call, {tensor}, OpKind::kAlltoall, gathered);
+  std::shared_ptr<Operation> operation = make_gather(call, {tensor}, gathered);
   operation->splits = checked_splits(call, std::move(splits), tensor.size(0));
   operation->make_result = [gathered, result, make = std::move(operation->make_result)](
                                std::size_t index, const std::vector<std::int64_t>& received) {
@@ -213,7 +214,7 @@ std::shared_ptr<Operation> checked_reducescatter(const Call& call,
                                                  const std::vector<at::Tensor>& tensors,
                                                  const ReducescatterOptions& options,
                                                  std::vector<at::Tensor>& results) {
-  Descriptor descriptor = describe_reduction(call, OpKind::kReducescatter, tensors, options);
+  Descriptor descriptor = describe_reduction(call, tensors, options);
   if (options.op() == ReduceOp::Adasum)
     refuse(call, "reducescatter has no Adasum, which needs whole tensors; use allreduce");
   const std::vector<at::Tensor> works = copies_of(call, tensors);

@@ -13,24 +13,25 @@
 
 namespace kolo {
 
-// A call: its session and the name its operation goes by.
+// A call: its session, and the kind and name its operation goes by.
 struct Call {
   std::shared_ptr<Session> session;
   ProcessSet set;
+  OpKind kind = OpKind::kAllreduce;  // of the first operation, if it makes several
   std::string name;
   bool transient = false;
   // When its tensors, on a device, have their values; null: when the current stream comes to where
   // the operation is made.
   std::shared_ptr<DevicePoint> ready;
 
-  // `function` is the API's, for messages; `operation` begins the name if none was given, and is a
-  // literal.
-  // Throws where this rank is no member of the set.
-  Call(const char* function, const char* operation, const std::string& given,
+  // `function` and `operation` are for messages, and literals: "allreduce_async" and "allreduce".
+  // Without a given name it gets one of unnamed_names(). Throws where this rank is no member of the
+  // set.
+  Call(const char* function, const char* operation, OpKind kind, const std::string& given,
        const ProcessSet& process_set);
 
-  // The call that backward() makes.
-  Call gradient() const;
+  // The call that backward() makes, of an operation of that kind.
+  Call gradient(OpKind of_kind) const;
 
   std::string what() const;  // for messages: "allreduce of 'x' on rank 3"
 
@@ -53,7 +54,7 @@ UnnamedNames& unnamed_names(Session& session, const ProcessSet& set);
 void check_scales(const Call& call, at::ScalarType dtype, const AllreduceOptions& options);
 
 // Tells the other ranks of the set that this one cannot take part in the call, and why, instead of
-// letting them wait. `meant` says which two ranks a send is between. Its name stays usable.
+// letting them wait. `meant` says which two ranks a send is between. The call's name stays usable.
 void give_up(const Call& call, Descriptor meant, const std::string& why);
 
 // Gives what make() gives, which checks arguments; gives the call up if it throws.

@@ -50,7 +50,8 @@ double power_sum(const std::vector<at::Tensor>& gradients, double norm_type) {
 double clip_grad_norm_(const std::vector<at::Tensor>& replicated,
                        const std::vector<at::Tensor>& sharded, double max_norm, double norm_type,
                        const ProcessSet& process_set) {
-  const Call call("clip_grad_norm_", "allreduce", "kolo.clip_grad_norm", process_set);
+  const Call call("clip_grad_norm_", "allreduce", OpKind::kAllreduce, "kolo.clip_grad_norm",
+                  process_set);
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> same;
   std::vector<at::Tensor> own;

@@ -203,8 +203,8 @@ void GradientReducer::State::fail(const std::string& why) {
     const std::string message = "backward() ended with an error: " + why;
     if (!without_layout().empty()) {
       ignored.catch_from([&] {
-        kolo::give_up(Call("DistributedOptimizer", "allreduce", options.name() + ".layouts",
-                           options.process_set()),
+        kolo::give_up(Call("DistributedOptimizer", "allreduce", OpKind::kAllreduce,
+                           options.name() + ".layouts", options.process_set()),
                       {}, message);
       });
     }
@@ -240,20 +240,21 @@ void GradientReducer::State::leave_pass(FirstError& error) {
 // --- reduction ---
 
 void GradientReducer::State::give_up(const Unit& unit, const std::string& why) const {
-  const auto tell = [&](const std::string& name) {
-    kolo::give_up(Call("DistributedOptimizer", "allreduce", name, options.process_set()), {}, why);
+  const auto tell = [&](OpKind kind, const std::string& name) {
+    kolo::give_up(Call("DistributedOptimizer", name_of(kind), kind, name, options.process_set()),
+                  {}, why);
   };
   bool dense = false;
   for (const std::size_t member : unit.members) {
     const Parameter& parameter = parameters[member];
     if (!parameter.tensor.requires_grad()) continue;
     if (parameter.layout == Layout::kSparse) {
-      tell(parameter.name + ".sparse");
+      tell(OpKind::kAllgather, parameter.name + ".sparse");
     } else {
       dense = true;
     }
   }
-  if (dense) tell(unit.name);
+  if (dense) tell(OpKind::kAllreduce, unit.name);
 }
 
 // A join() of this process set has ended since the last reduction.

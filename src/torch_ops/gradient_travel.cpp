@@ -223,7 +223,8 @@ void GradientReducer::State::compress(std::vector<Departure>& departures) const 
 void GradientReducer::State::submit_one(Departure departure, std::shared_ptr<DevicePoint>& ready) {
   Unit& unit = *departure.unit;
   const std::vector<Travelling>& dense = departure.dense;
-  Call call("DistributedOptimizer", "allreduce", unit.name, options.process_set());
+  Call call("DistributedOptimizer", "allreduce", OpKind::kAllreduce, unit.name,
+            options.process_set());
   std::vector<at::Tensor> works;
   works.reserve(dense.size());
   bool absent = true;

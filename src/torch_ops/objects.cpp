@@ -45,7 +45,8 @@ namespace detail {
 // An allgather to which the root alone gives something: its size needs no message of its own.
 std::string broadcast_bytes(const Encode& encode, int root_rank, const OperationOptions& options,
                             const std::string& agreed) {
-  const Call call("broadcast_object", "broadcast_object", options.name(), options.process_set());
+  const Call call("broadcast_object", "broadcast_object", OpKind::kAllgather, options.name(),
+                  options.process_set());
   int root = 0;
   const std::string mine = make_or_give_up(call, [&] {
     root = call.root_in_set(root_rank);
@@ -59,7 +60,8 @@ std::string broadcast_bytes(const Encode& encode, int root_rank, const Operation
 }
 
 std::vector<std::string> allgather_bytes(const Encode& encode, const OperationOptions& options) {
-  const Call call("allgather_object", "allgather_object", options.name(), options.process_set());
+  const Call call("allgather_object", "allgather_object", OpKind::kAllgather, options.name(),
+                  options.process_set());
   return gather(call, make_or_give_up(call, encode), 0);
 }
 

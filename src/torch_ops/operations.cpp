@@ -40,7 +40,8 @@ GroupHandle start_broadcast(const Call& call, Tensors results, int root_rank) {
 // --- allreduce ---
 
 at::Tensor allreduce(const at::Tensor& tensor, const AllreduceOptions& options) {
-  const Call call("allreduce", "allreduce", options.name(), options.process_set());
+  const Call call("allreduce", "allreduce", OpKind::kAllreduce, options.name(),
+                  options.process_set());
   return differentiable_allreduce(call, {tensor}, options)[0];
 }
 
@@ -50,21 +51,24 @@ at::Tensor allreduce_(at::Tensor tensor, const AllreduceOptions& options) {
 }
 
 Handle allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options) {
-  const Call call("allreduce_async", "allreduce", options.name(), options.process_set());
+  const Call call("allreduce_async", "allreduce", OpKind::kAllreduce, options.name(),
+                  options.process_set());
   return start_allreduce(call, working_copy(call, tensor), options);
 }
 
 // A const reference would hide that it is changed.
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 Handle allreduce_async_(at::Tensor tensor, const AllreduceOptions& options) {
-  const Call call("allreduce_async_", "allreduce", options.name(), options.process_set());
+  const Call call("allreduce_async_", "allreduce", OpKind::kAllreduce, options.name(),
+                  options.process_set());
   Handle handle = start_allreduce(call, tensor, options);
   note_change(tensor);
   return handle;
 }
 
 Tensors grouped_allreduce(const Tensors& tensors, const AllreduceOptions& options) {
-  const Call call("grouped_allreduce", "grouped_allreduce", options.name(), options.process_set());
+  const Call call("grouped_allreduce", "grouped_allreduce", OpKind::kAllreduce, options.name(),
+                  options.process_set());
   return differentiable_allreduce(call, tensors, options);
 }
 
@@ -74,15 +78,15 @@ Tensors grouped_allreduce_(Tensors tensors, const AllreduceOptions& options) {
 }
 
 GroupHandle grouped_allreduce_async(const Tensors& tensors, const AllreduceOptions& options) {
-  const Call call("grouped_allreduce_async", "grouped_allreduce", options.name(),
-                  options.process_set());
+  const Call call("grouped_allreduce_async", "grouped_allreduce", OpKind::kAllreduce,
+                  options.name(), options.process_set());
   return start_allreduce(call, working_copies(call, tensors), options);
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 GroupHandle grouped_allreduce_async_(Tensors tensors, const AllreduceOptions& options) {
-  const Call call("grouped_allreduce_async_", "grouped_allreduce", options.name(),
-                  options.process_set());
+  const Call call("grouped_allreduce_async_", "grouped_allreduce", OpKind::kAllreduce,
+                  options.name(), options.process_set());
   GroupHandle handle = start_allreduce(call, tensors, options);
   note_change(tensors);
   return handle;
@@ -91,7 +95,8 @@ GroupHandle grouped_allreduce_async_(Tensors tensors, const AllreduceOptions& op
 // --- broadcast ---
 
 at::Tensor broadcast(const at::Tensor& tensor, int root_rank, const OperationOptions& options) {
-  const Call call("broadcast", "broadcast", options.name(), options.process_set());
+  const Call call("broadcast", "broadcast", OpKind::kBroadcast, options.name(),
+                  options.process_set());
   return differentiable_broadcast(call, {tensor}, root_rank)[0];
 }
 
@@ -101,20 +106,23 @@ at::Tensor broadcast_(at::Tensor tensor, int root_rank, const OperationOptions& 
 }
 
 Handle broadcast_async(const at::Tensor& tensor, int root_rank, const OperationOptions& options) {
-  const Call call("broadcast_async", "broadcast", options.name(), options.process_set());
+  const Call call("broadcast_async", "broadcast", OpKind::kBroadcast, options.name(),
+                  options.process_set());
   return start_broadcast(call, working_copy(call, tensor), root_rank);
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 Handle broadcast_async_(at::Tensor tensor, int root_rank, const OperationOptions& options) {
-  const Call call("broadcast_async_", "broadcast", options.name(), options.process_set());
+  const Call call("broadcast_async_", "broadcast", OpKind::kBroadcast, options.name(),
+                  options.process_set());
   Handle handle = start_broadcast(call, tensor, root_rank);
   note_change(tensor);
   return handle;
 }
 
 Tensors grouped_broadcast(const Tensors& tensors, int root_rank, const OperationOptions& options) {
-  const Call call("grouped_broadcast", "grouped_broadcast", options.name(), options.process_set());
+  const Call call("grouped_broadcast", "grouped_broadcast", OpKind::kBroadcast, options.name(),
+                  options.process_set());
   return differentiable_broadcast(call, tensors, root_rank);
 }
 
@@ -125,16 +133,16 @@ Tensors grouped_broadcast_(Tensors tensors, int root_rank, const OperationOption
 
 GroupHandle grouped_broadcast_async(const Tensors& tensors, int root_rank,
                                     const OperationOptions& options) {
-  const Call call("grouped_broadcast_async", "grouped_broadcast", options.name(),
-                  options.process_set());
+  const Call call("grouped_broadcast_async", "grouped_broadcast", OpKind::kBroadcast,
+                  options.name(), options.process_set());
   return start_broadcast(call, working_copies(call, tensors), root_rank);
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 GroupHandle grouped_broadcast_async_(Tensors tensors, int root_rank,
                                      const OperationOptions& options) {
-  const Call call("grouped_broadcast_async_", "grouped_broadcast", options.name(),
-                  options.process_set());
+  const Call call("grouped_broadcast_async_", "grouped_broadcast", OpKind::kBroadcast,
+                  options.name(), options.process_set());
   GroupHandle handle = start_broadcast(call, tensors, root_rank);
   note_change(tensors);
   return handle;
@@ -143,25 +151,28 @@ GroupHandle grouped_broadcast_async_(Tensors tensors, int root_rank,
 // --- allgather ---
 
 at::Tensor allgather(const at::Tensor& tensor, const OperationOptions& options) {
-  const Call call("allgather", "allgather", options.name(), options.process_set());
+  const Call call("allgather", "allgather", OpKind::kAllgather, options.name(),
+                  options.process_set());
   return differentiable_allgather(call, {tensor})[0];
 }
 
 Handle allgather_async(const at::Tensor& tensor, const OperationOptions& options) {
-  const Call call("allgather_async", "allgather", options.name(), options.process_set());
+  const Call call("allgather_async", "allgather", OpKind::kAllgather, options.name(),
+                  options.process_set());
   const auto gathered = std::make_shared<Gathered>();
   std::shared_ptr<Operation> operation = make_allgather(call, {tensor}, gathered);
   return submit(call.session, std::move(operation), first_of(gathered));
 }
 
 Tensors grouped_allgather(const Tensors& tensors, const OperationOptions& options) {
-  const Call call("grouped_allgather", "grouped_allgather", options.name(), options.process_set());
+  const Call call("grouped_allgather", "grouped_allgather", OpKind::kAllgather, options.name(),
+                  options.process_set());
   return differentiable_allgather(call, tensors);
 }
 
 GroupHandle grouped_allgather_async(const Tensors& tensors, const OperationOptions& options) {
-  const Call call("grouped_allgather_async", "grouped_allgather", options.name(),
-                  options.process_set());
+  const Call call("grouped_allgather_async", "grouped_allgather", OpKind::kAllgather,
+                  options.name(), options.process_set());
   const auto gathered = std::make_shared<Gathered>();
   std::shared_ptr<Operation> operation = make_allgather(call, tensors, gathered);
   return submit(call.session, std::move(operation), all_of(gathered));
@@ -171,13 +182,14 @@ GroupHandle grouped_allgather_async(const Tensors& tensors, const OperationOptio
 
 AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
                         const OperationOptions& options) {
-  const Call call("alltoall", "alltoall", options.name(), options.process_set());
+  const Call call("alltoall", "alltoall", OpKind::kAlltoall, options.name(), options.process_set());
   return differentiable_alltoall(call, tensor, splits);
 }
 
 AlltoallHandle alltoall_async(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
                               const OperationOptions& options) {
-  const Call call("alltoall_async", "alltoall", options.name(), options.process_set());
+  const Call call("alltoall_async", "alltoall", OpKind::kAlltoall, options.name(),
+                  options.process_set());
   const auto result = std::make_shared<AlltoallResult>();
   std::shared_ptr<Operation> operation = make_alltoall(call, tensor, splits, result);
   return submit<AlltoallResult>(call.session, std::move(operation), result);
@@ -186,27 +198,29 @@ AlltoallHandle alltoall_async(const at::Tensor& tensor, const std::vector<std::i
 // --- reducescatter ---
 
 at::Tensor reducescatter(const at::Tensor& tensor, const ReducescatterOptions& options) {
-  const Call call("reducescatter", "reducescatter", options.name(), options.process_set());
+  const Call call("reducescatter", "reducescatter", OpKind::kReducescatter, options.name(),
+                  options.process_set());
   return differentiable_reducescatter(call, {tensor}, options)[0];
 }
 
 Handle reducescatter_async(const at::Tensor& tensor, const ReducescatterOptions& options) {
-  const Call call("reducescatter_async", "reducescatter", options.name(), options.process_set());
+  const Call call("reducescatter_async", "reducescatter", OpKind::kReducescatter, options.name(),
+                  options.process_set());
   Tensors results;
   std::shared_ptr<Operation> operation = make_reducescatter(call, {tensor}, options, results);
   return submit(call.session, std::move(operation), std::move(results[0]));
 }
 
 Tensors grouped_reducescatter(const Tensors& tensors, const ReducescatterOptions& options) {
-  const Call call("grouped_reducescatter", "grouped_reducescatter", options.name(),
-                  options.process_set());
+  const Call call("grouped_reducescatter", "grouped_reducescatter", OpKind::kReducescatter,
+                  options.name(), options.process_set());
   return differentiable_reducescatter(call, tensors, options);
 }
 
 GroupHandle grouped_reducescatter_async(const Tensors& tensors,
                                         const ReducescatterOptions& options) {
-  const Call call("grouped_reducescatter_async", "grouped_reducescatter", options.name(),
-                  options.process_set());
+  const Call call("grouped_reducescatter_async", "grouped_reducescatter", OpKind::kReducescatter,
+                  options.name(), options.process_set());
   Tensors results;
   std::shared_ptr<Operation> operation = make_reducescatter(call, tensors, options, results);
   return submit(call.session, std::move(operation), std::move(results));
@@ -217,9 +231,8 @@ GroupHandle grouped_reducescatter_async(const Tensors& tensors,
 namespace {
 
 // Waits for an operation without tensors.
-std::shared_ptr<Operation> run_plain(const Call& call, OpKind kind) {
+std::shared_ptr<Operation> run_plain(const Call& call) {
   std::shared_ptr<Operation> operation = operation_of(call);
-  operation->descriptor.kind = kind;
   const Engine::WaitsAtOnce waits;
   submit(call.session, operation, at::Tensor()).wait();
   return operation;
@@ -228,12 +241,12 @@ std::shared_ptr<Operation> run_plain(const Call& call, OpKind kind) {
 }  // namespace
 
 void barrier(const OperationOptions& options) {
-  run_plain(Call("barrier", "barrier", options.name(), options.process_set()), OpKind::kBarrier);
+  run_plain(Call("barrier", "barrier", OpKind::kBarrier, options.name(), options.process_set()));
 }
 
 int join(const ProcessSet& process_set) {
-  const Call call("join", "join", "kolo.join", process_set);
-  const int last_rank = run_plain(call, OpKind::kJoin)->number;
+  const Call call("join", "join", OpKind::kJoin, "kolo.join", process_set);
+  const int last_rank = run_plain(call)->number;
   unnamed_names(*call.session, process_set).start_over();
   return last_rank;
 }

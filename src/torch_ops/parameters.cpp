@@ -27,9 +27,9 @@ void broadcast_all(const Named& named, int root_rank, const ProcessSet& set) {
     tensors.push_back(tensor);
     names.push_back(name);
   }
-  const Call call("broadcast_parameters", "broadcast", "kolo.broadcast_parameters", set);
-  // A module may have nothing, but then on every rank: the barrier has the name of the broadcast.
-  if (tensors.empty()) return barrier(OperationOptions(call.name).process_set(set));
+  const Call call("broadcast_parameters", "broadcast", OpKind::kBroadcast,
+                  "kolo.broadcast_parameters", set);
+  if (tensors.empty()) tensors.push_back(at::empty({0}));  // a module may have none, on all ranks
   std::shared_ptr<Operation> operation = make_broadcast(call, tensors, root_rank);
   for (std::size_t i = 0; i < names.size(); ++i) operation->descriptor.tensors[i].name = names[i];
   const Engine::WaitsAtOnce waits;

@@ -23,7 +23,8 @@ struct Message {
   int destination;
 
   Message(const char* function, const OperationOptions& options, int from, int to)
-      : call(function, "send", name(function, options, from, to), options.process_set()),
+      : call(function, "send", OpKind::kSend, name(function, options, from, to),
+             options.process_set()),
         source(from),
         destination(to) {
     call.transient = options.name().empty();
@@ -43,14 +44,13 @@ struct Message {
   // Its gradient goes the other way.
   Message gradient() const {
     Message back = *this;
-    back.call = call.gradient();
+    back.call = call.gradient(OpKind::kSend);
     std::swap(back.source, back.destination);
     return back;
   }
 
   Descriptor descriptor() const {
     Descriptor descriptor;
-    descriptor.kind = OpKind::kSend;
     descriptor.root = source;
     descriptor.destination = destination;
     return descriptor;

@@ -18,15 +18,13 @@ namespace kolo {
 namespace {
 
 // A call that changes process sets, which are those of all ranks.
-Call change(const char* function) {
-  return Call(function, function, std::string("kolo.") + function, ProcessSet());
+Call change(const char* function, OpKind kind) {
+  return Call(function, function, kind, std::string("kolo.") + function, ProcessSet());
 }
 
 // Runs it in the engine.
-std::shared_ptr<Operation> run_change(const Call& call, OpKind kind,
-                                      std::vector<std::int64_t> numbers) {
+std::shared_ptr<Operation> run_change(const Call& call, std::vector<std::int64_t> numbers) {
   std::shared_ptr<Operation> operation = operation_of(call);
-  operation->descriptor.kind = kind;
   operation->descriptor.tensors = {{DType::kInt64, std::move(numbers)}};
   operation->tensors.emplace_back();
   const Engine::WaitsAtOnce waits;
@@ -84,9 +82,9 @@ int ProcessSet::rank() const {
 }
 
 ProcessSet add_process_set(const std::vector<int>& ranks) {
-  const Call call = change("add_process_set");
+  const Call call = change("add_process_set", OpKind::kAddProcessSet);
   make_or_give_up(call, [&] { check_ranks(ranks, call.size()); });
-  const auto operation = run_change(call, OpKind::kAddProcessSet, {ranks.begin(), ranks.end()});
+  const auto operation = run_change(call, {ranks.begin(), ranks.end()});
   auto state = std::make_shared<detail::ProcessSetState>();
   state->session = call.session;
   state->id = operation->number;
@@ -95,13 +93,13 @@ ProcessSet add_process_set(const std::vector<int>& ranks) {
 }
 
 void remove_process_set(const ProcessSet& process_set) {
-  const Call call = change("remove_process_set");
+  const Call call = change("remove_process_set", OpKind::kRemoveProcessSet);
   make_or_give_up(call, [&] {
     if (!process_set.state())
       throw InvalidArgumentError("remove_process_set: all ranks are no set that can be removed");
     check_alive(*call.session, process_set, "remove_process_set");
   });
-  run_change(call, OpKind::kRemoveProcessSet, {process_set.id()});
+  run_change(call, {process_set.id()});
 }
 
 ProcessSet Session::background_set() {

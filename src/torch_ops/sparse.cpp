@@ -83,7 +83,8 @@ at::Tensor sparse_allreduce(const at::Tensor& tensor, const AllreduceOptions& op
 }
 
 Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options) {
-  const Call call("sparse_allreduce", "sparse_allreduce", options.name(), options.process_set());
+  const Call call("sparse_allreduce", "sparse_allreduce", OpKind::kAllgather, options.name(),
+                  options.process_set());
   const SparseSum sum(call, tensor, options);
   const auto sent = make_or_give_up(call, [&]() -> std::vector<at::Tensor> {
     check_sparse(call, tensor, options);

@@ -169,6 +169,7 @@ std::string name_of(at::ScalarType type) {
 std::shared_ptr<Operation> operation_of(const Call& call) {
   std::shared_ptr<Operation> operation = Operation::make();
   operation->name = call.name;
+  operation->descriptor.kind = call.kind;
   operation->process_set = call.set.id();
   operation->transient = call.transient;
   return operation;
@@ -192,6 +193,7 @@ void check(const Argument& argument, const at::Tensor& tensor) {
 std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tensors,
                                           Descriptor descriptor) {
   std::shared_ptr<Operation> operation = operation_of(call);
+  descriptor.kind = call.kind;
   descriptor.tensors = std::move(operation->old_specs);
   descriptor.tensors.resize(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -251,10 +253,9 @@ void set_outside(Operation& operation, std::size_t index, const at::Tensor& valu
 }
 
 std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::Tensor>& tensors,
-                                       OpKind kind, const std::shared_ptr<Gathered>& gathered) {
+                                       const std::shared_ptr<Gathered>& gathered) {
   std::shared_ptr<Operation> operation = operation_of(call);
   Kept& kept = kept_by(*operation);
-  operation->descriptor.kind = kind;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Argument here{call, i, tensors.size()};
     check(here, tensors[i]);

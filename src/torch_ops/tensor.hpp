@@ -58,7 +58,7 @@ struct Gathered {
 
 // Makes the operation that gathers rows of `tensors`, without changing them. Fills `gathered`.
 std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::Tensor>& tensors,
-                                       OpKind kind, const std::shared_ptr<Gathered>& gathered);
+                                       const std::shared_ptr<Gathered>& gathered);
 
 // Refuses tensors that kolo cannot take.
 void check(const Argument& argument, const at::Tensor& tensor);

@@ -10,20 +10,21 @@
 
 namespace kolo {
 
-// Counts calls, so that the same call has the same name on every rank. While a rank has joined, the
+// Counts calls of all kinds, so that the same call has the same name on every rank, and ranks that
+// make different calls meet under one name, which is an error. While a rank has joined, the
 // others count on without it; so all start over when the join ends. Any thread.
 class UnnamedNames {
  public:
-  // "allreduce.unnamed.3", or after two joins "allreduce.unnamed.2.3".
-  std::string next(const std::string& operation) KOLO_EXCLUDES(mutex_) {
+  // "unnamed.3", or after two joins "unnamed.2.3".
+  std::string next() KOLO_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
-    return name(operation, count_++);
+    return name(count_++);
   }
 
   // Messages between two ranks are counted for each pair.
   std::string next_between(int source, int destination) KOLO_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
-    return name("send", between_[{source, destination}]++);
+    return name(between_[{source, destination}]++);
   }
 
   // How often start_over() was called: as often on every rank.
@@ -41,9 +42,9 @@ class UnnamedNames {
   }
 
  private:
-  std::string name(const std::string& operation, std::uint64_t number) const KOLO_REQUIRES(mutex_) {
+  std::string name(std::uint64_t number) const KOLO_REQUIRES(mutex_) {
     const std::string joins = joins_ == 0 ? "" : std::to_string(joins_) + ".";
-    return operation + ".unnamed." + joins + std::to_string(number);
+    return "unnamed." + joins + std::to_string(number);
   }
 
   Mutex mutex_;

@@ -85,7 +85,7 @@ class Player {
 
   std::shared_ptr<Operation> operation(const std::string& name, Descriptor descriptor) const {
     auto operation = std::make_shared<Operation>();
-    operation->name = name;
+    operation->name = name_in(name);
     operation->process_set = process_set_;
     operation->descriptor = std::move(descriptor);
     return operation;

@@ -137,6 +137,21 @@ TEST(Mailbox, OnlyAnAllreduceIsPackedIntoABucket) {
   }
 }
 
+TEST(Mailbox, ANameIsBookedByOneOperationOfAKind) {
+  Mailbox mailbox(std::nullopt, nullptr);
+  bool packed = false;
+  const auto allreduce = named("x");
+  const auto broadcast = named("x");
+  broadcast->descriptor.kind = OpKind::kBroadcast;
+  EXPECT_TRUE(mailbox.submit(allreduce, packed).is_ok());
+  EXPECT_TRUE(mailbox.submit(broadcast, packed).is_ok());
+  EXPECT_EQ(mailbox.submit(named("x"), packed).code(), StatusCode::kDuplicateName);
+  mailbox.release({broadcast.get()});
+  EXPECT_EQ(mailbox.submit(named("x"), packed).code(), StatusCode::kDuplicateName);
+  mailbox.release({allreduce.get()});
+  EXPECT_TRUE(mailbox.submit(named("x"), packed).is_ok());
+}
+
 // Its waiter begins to wait when it is over: that others of its step are waited for has to be known
 // all the same.
 TEST(Mailbox, ABoundaryIsToldForAnOperationThatIsDone) {

@@ -287,30 +287,6 @@ TEST(NegotiationSend, AFailureDoesNotMeanWhoComesLater) {
   EXPECT_THAT(history(world, 2, "p"), ElementsAre("+p"));
 }
 
-// The same where "a" is an allreduce that is to be fused: rank 2's counts for the bucket.
-TEST(NegotiationSend, WhatAFailureDoesNotMeanMayFillABucket) {
-  World world(3);
-  train_step(world, {"a", "b"});
-  world.submit(0, "a");
-  for (int rank = 0; rank < 3; ++rank) world.submit(rank, "b");
-  world.wait_begins(0, "b");
-  world.submit(1, "a", send_between(1, 0));
-  world.submit(2, "a");
-  world.deliver_reports(0);
-  world.deliver_reports(1);
-  world.deliver_decisions(2);
-  world.deliver_all();
-  EXPECT_TRUE(world.busy(2, "a"));
-  world.submit(2, "b");
-  for (const int rank : {0, 1}) {
-    world.submit(rank, "a");
-    world.submit(rank, "b");
-  }
-  world.deliver_all();
-  EXPECT_THAT(history(world, 2, "a"), ElementsAre("+a", "+ab"));
-  EXPECT_THAT(history(world, 1, "a"), ElementsAre("+a", HasSubstr("disagree"), "+ab"));
-}
-
 // Two ranks send under a name that a third one means for an allreduce.
 TEST(NegotiationSend, MayTakeANameThatIsInFlightElsewhere) {
   for (const bool known : {false, true}) {

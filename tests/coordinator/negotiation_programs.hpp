@@ -159,11 +159,11 @@ class ProgramMaker {
     Descriptor broadcast = described(OpKind::kBroadcast, {4});
     broadcast.root = chance(70) ? 0 : any_rank();
     std::vector<Use> uses = {
-        {"Gather", described(OpKind::kAllgather, {step % 5 == 0 ? 2 : 3})},
-        {"Toall", described(OpKind::kAlltoall, {3})},
-        {"Rs", described(OpKind::kReducescatter, {7, 2})},
-        {"Bc", broadcast},
-        {"Barrier", barrier},
+        {"allgather|a", described(OpKind::kAllgather, {step % 5 == 0 ? 2 : 3})},
+        {"alltoall|a", described(OpKind::kAlltoall, {3})},
+        {"reducescatter|b", described(OpKind::kReducescatter, {7, 2})},
+        {"broadcast|a", broadcast},
+        {"barrier|b", barrier},
         {"Many", group},
         {"Set", described(OpKind::kAddProcessSet, {0, 1})},
         {"u" + std::to_string(step), shape({4}), true},

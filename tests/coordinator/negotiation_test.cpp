@@ -134,6 +134,100 @@ TEST(Negotiation, AMismatchNamesTensorRanksAndDifference) {
   }
 }
 
+TEST(Negotiation, OperationsOfTwoKindsMayHaveOneName) {
+  World world(2);
+  const Descriptor gather = described(OpKind::kAllgather, {4});
+  for (int step = 0; step < 3; ++step) {
+    world.submit(0, "w");
+    world.submit(0, "allgather|w", gather);
+    world.submit(1, "allgather|w", gather);
+    world.submit(1, "w");
+    world.deliver_all();
+    for (int rank = 0; rank < 2; ++rank) {
+      EXPECT_TRUE(world.idle(rank));
+      EXPECT_TRUE(world.failures(rank).empty());
+    }
+  }
+  // A failure of one of them is not the other's.
+  world.submit(0, "w", shape({4}));
+  world.submit(0, "allgather|w", gather);
+  world.submit(1, "w", shape({5}));
+  world.deliver_all();
+  EXPECT_EQ(world.failures(0)["w"].code(), StatusCode::kMismatch);
+  EXPECT_TRUE(world.busy(0, "allgather|w"));
+  world.submit(1, "allgather|w", gather);
+  world.deliver_all();
+  EXPECT_TRUE(world.idle(0));
+  EXPECT_EQ(world.failures(0).size(), 1U);
+}
+
+// Each rank waits in an operation of another kind: nothing would ever end that.
+TEST(Negotiation, RanksThatMeanDifferentKindsByANameAreToldInTime) {
+  const Clock::time_point start = Clock::now();
+  const auto after = [&](int seconds) { return start + std::chrono::seconds(seconds); };
+  const Descriptor gather = described(OpKind::kAllgather, {4});
+  for (const bool known : {false, true}) {
+    World world(3);
+    world.set_now(start);
+    if (known) {
+      train_step(world, {"w"});
+      for (int rank = 0; rank < 3; ++rank) world.submit(rank, "allgather|w", gather);
+      world.deliver_all();
+    }
+    world.submit(0, "w");
+    world.submit(1, "w");
+    world.deliver_all();
+    world.fail_different_kinds(after(100));
+    EXPECT_TRUE(world.failures(0).empty()) << "rank 2 may still come";
+    world.set_now(after(10));
+    world.submit(2, "allgather|w", gather);
+    world.deliver_all();
+    world.fail_different_kinds(after(9));
+    world.deliver_all();
+    EXPECT_TRUE(world.failures(0).empty()) << "rank 2 came later than that";
+    world.fail_different_kinds(after(10));
+    world.deliver_all();
+    for (int rank = 0; rank < 3; ++rank) {
+      EXPECT_TRUE(world.idle(rank));
+      EXPECT_THAT(world.failures(rank)[rank == 2 ? "allgather|w" : "w"].message(),
+                  HasSubstr("'w': operation: allreduce on ranks 0, 1; allgather on rank 2"));
+    }
+    train_step(world, {"w"});  // all goes on
+    EXPECT_EQ(world.launches(2).back(), std::vector<std::string>{"w"});
+  }
+}
+
+// Both come in the end, each on a rank of its own first.
+TEST(Negotiation, OperationsOfTwoKindsThatAllRanksMakeAreNoMistake) {
+  World world(2);
+  const Descriptor gather = described(OpKind::kAllgather, {4});
+  world.submit(0, "w");
+  world.submit(1, "allgather|w", gather);
+  world.submit(1, "x");
+  world.submit(0, "allgather|x", gather);
+  world.submit(1, "allgather|x", gather);
+  world.deliver_all();
+  world.submit(0, "allgather|w", gather);
+  world.deliver_all();
+  world.fail_different_kinds(Clock::time_point::max());
+  world.deliver_all();
+  EXPECT_TRUE(world.failures(0).empty());
+  EXPECT_TRUE(world.failures(1).empty());
+}
+
+// Calls without a name are counted over all kinds.
+TEST(Negotiation, RanksWhoseUnnamedCallsDifferAreToldAtOnce) {
+  World world(2);
+  world.submit(0, "unnamed.0", shape({4}), false, true);
+  world.submit(1, "unnamed.0", described(OpKind::kAllgather, {4}), false, true);
+  world.deliver_all();
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_THAT(world.failures(rank)["unnamed.0"].message(),
+                HasSubstr("operation: allreduce on rank 0; allgather on rank 1"));
+    EXPECT_TRUE(world.idle(rank));
+  }
+}
+
 TEST(Negotiation, GroupsAndGathersAreComparedTensorByTensor) {
   Descriptor a;
   a.tensors = {{DType::kFloat32, {4}}, {DType::kFloat32, {2, 3}}};

@@ -44,6 +44,17 @@ inline std::vector<int> everyone(int size) {
   return ranks;
 }
 
+// What the tests call an operation, since operations of two kinds may have one name: "a" for an
+// allreduce, a send or a process set named "a", and "allgather|a".
+inline std::string label_of(OpKind kind, const std::string& name) {
+  const bool plain =
+      kind == OpKind::kAllreduce || kind == OpKind::kSend || kind == OpKind::kAddProcessSet;
+  return plain ? name : std::string(name_of(kind)) + "|" + name;
+}
+inline std::string name_in(const std::string& label) {
+  return label.substr(label.find('|') + 1);  // all of it where there is no kind
+}
+
 class World {
  public:
   explicit World(int size, unsigned seed = 0, std::size_t capacity = 1000, PlanLimits limits = {})
@@ -65,22 +76,27 @@ class World {
               bool absent = false, bool transient = false) {
     ASSERT_FALSE(busy(rank, name)) << "the test submits twice";
     const Participant::Token token = next_token_++;
-    const Submitted& kept = in_flight_[rank][token] = {name, descriptor};
+    const Submitted& kept = in_flight_[rank][token] = {name, descriptor, transient};
     // As the mailbox knows it; here also of buckets that have ended since.
     const BucketPlace place = places_[rank][name];
+    const std::string own_name = name_in(name);
     participants_[rank].submit(
-        {token, kept.name, kept.descriptor, absent, transient, Clock::now(), true, place});
+        {token, own_name, kept.descriptor, absent, transient, Clock::now(), true, place});
     collect(rank);
   }
   // As the mailbox tells it; a join is a boundary by itself.
   void wait_begins(int rank, const std::string& name) {
     if (name != "join") participants_[rank].boundary();
-    if (busy(rank, name)) participants_[rank].wanted(name);
+    for (const auto& [token, submitted] : in_flight_[rank]) {
+      if (submitted.name == name)
+        participants_[rank].wanted(name_space_of(submitted.descriptor, submitted.transient),
+                                   name_in(name));
+    }
     collect(rank);
   }
   void join(int rank) {
     const Participant::Token token = next_token_++;
-    in_flight_[rank][token] = {"join", {}};
+    in_flight_[rank][token] = {"join", {}, false};
     joins_[rank].push_back({launches_[rank].size(), {}, -1});
     participants_[rank].join(token);
     collect(rank);
@@ -122,12 +138,14 @@ class World {
   void set_now(Clock::time_point now) { now_ = now; }
   std::size_t dissolved_buckets() const { return negotiator_.dissolved_buckets(); }
   std::vector<Stall> stalls(Clock::time_point before) const { return negotiator_.stalls(before); }
+  void fail_different_kinds(Clock::time_point before) {
+    negotiator_.fail_different_kinds(before);
+    send_decisions();
+  }
   void deliver_report(int rank) {
     const Status status = negotiator_.handle(rank, through_the_wire(take(reports_[rank])), now_);
     EXPECT_TRUE(status.is_ok()) << status.message();
-    const wire::Decisions made = negotiator_.take_decisions();
-    if (made.empty()) return;
-    for (auto& queue : decisions_) queue.push_back(made);
+    send_decisions();
   }
   void deliver_decision(int rank) { apply(rank, through_the_wire(take(decisions_[rank]))); }
   // All that is under way from the rank, or to it.
@@ -174,7 +192,14 @@ class World {
   struct Submitted {
     std::string name;
     Descriptor descriptor;
+    bool transient = false;
   };
+
+  void send_decisions() {
+    const wire::Decisions made = negotiator_.take_decisions();
+    if (made.empty()) return;
+    for (auto& queue : decisions_) queue.push_back(made);
+  }
 
   template <typename Message>
   static Message take(std::deque<Message>& queue) {
@@ -242,9 +267,10 @@ class World {
     std::vector<Submitted> members;
     std::string together;
     for (const Participant::Member& member : launch.members) {
-      members.push_back(member.token == 0
-                            ? Submitted{member.stand_in->name, member.stand_in->descriptor}
-                            : end(rank, member.token));
+      members.push_back(member.token == 0 ? Submitted{label_of(member.stand_in->descriptor.kind,
+                                                               member.stand_in->name),
+                                                      member.stand_in->descriptor, false}
+                                          : end(rank, member.token));
       names.push_back(members.back().name + (member.absent_everywhere ? " (absent)" : ""));
       together += names.back();
     }

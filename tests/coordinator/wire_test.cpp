@@ -38,7 +38,7 @@ Decisions some_decisions() {
           Bucket{9, {{1, 2}, {300, 1ULL << 40}}},
           Execute{9, {1}},
           Execute{1, {}},
-          Fail{"x", StatusCode::kMismatch, "they differ"},
+          Fail{kUnnamed, "x", StatusCode::kMismatch, "they differ"},
           Dissolve{9},
           Evict{1},
           Bye{},

@@ -16,6 +16,7 @@
 //  - quiet: all ranks do nothing for so long
 //  - skip: leaves a tensor out
 //  - skip-unhandled: likewise, and no rank catches what that throws in the end
+//  - kind: broadcasts what the others reduce
 //  - order: waits in another order
 //  - reach: its backward() reaches none of an optimizer's parameters, and it does not step
 //  - work: all ranks reduce for SECONDS, and nothing is wrong
@@ -120,6 +121,7 @@ void stall(const std::string& what, bool here, std::chrono::seconds pause) {
       std::this_thread::sleep_for(pause);
     const bool swapped = wrong && what == "order";
     if (swapped) kolo::allreduce_(second, "second");
+    if (wrong && what == "kind") kolo::broadcast_(first, 0, "first");
     if (!(wrong && what.rfind("skip", 0) == 0)) kolo::allreduce_(first, "first");
     if (!swapped) kolo::allreduce_(second, "second");
     kolo::mark_step();
@@ -160,7 +162,7 @@ void work(std::chrono::seconds pause) {
 
 bool stalls(const std::string& what) {
   return what == "sleep" || what == "quiet" || what == "skip" || what == "order" ||
-         what == "stop-early" || what == "skip-unhandled" || what == "reach";
+         what == "stop-early" || what == "kind" || what == "skip-unhandled" || what == "reach";
 }
 
 void misbehave(const std::string& what) {

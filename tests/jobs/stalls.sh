@@ -43,16 +43,20 @@ run order 0
 check "rank 0 waits in another order: the job fails" test "$code" -ne 0
 check "rank 0 waits in another order: the diagnosis" diagnosis "The ranks wait in different order: rank [12] waits for allreduce of 'first', which rank 0 has not submitted; that one waits for allreduce of 'second'"
 
+run kind 2
+check "rank 2 broadcasts what the others reduce: all are told, in time" \
+  test "$(grep -cE "failed after .*'first': operation: allreduce on ranks 0, 1; broadcast on rank 2" "$work/out")" -eq 3
+
 run stop-early 2
 check "rank 2 is stopped before it submits: the job fails" test "$code" -ne 0
-check "rank 2 is stopped before it submits: that is told" says "rank 2 has not submitted allreduce of 'first'"
+check "rank 2 is stopped before it submits: that is told" says "rank 2 has not submitted allreduce of 'first'.*; rank 2 is stopped"
 check "rank 2 is stopped before it submits: the diagnosis" diagnosis "^rank 2 $stopped"
 # The end of the job lets it go on: it may come to its submission then, or leave no record.
 check "rank 2 is stopped before it submits: it has not submitted" \
   diagnosis "rank 2 never submitted allreduce of 'first'|'first' in step 3 was submitted on all ranks(, the last of which, rank 2, came [4-9]\.. s after the first, rank [01];| that have left a record: it waits for rank 2)"
 
 run stop-early 0
-check "rank 0, which coordinates, is stopped: that is told" says "allreduce of 'first' was submitted [2-4] s ago, and rank 0, which coordinates, says nothing"
+check "rank 0, which coordinates, is stopped: that is told" says "allreduce of 'first' was submitted [2-4] s ago, and rank 0, which coordinates, says nothing of it: rank 0 is stopped"
 check "rank 0, which coordinates, is stopped: the job ends in time" says "ends for KOLO_STALL_SHUTDOWN_TIME_SECONDS: .*rank 0, which coordinates, says nothing"
 check "rank 0, which coordinates, is stopped: the diagnosis" diagnosis "^rank 0 $stopped"
 
