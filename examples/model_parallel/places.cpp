@@ -57,6 +57,8 @@ class OneProcess final : public Places {
     return count_correct(forward(images), labels);
   }
 
+  double sum(double value) const override { return value; }
+
  private:
   torch::Tensor forward(const torch::Tensor& images) {
     return back_(front_(images.to(first_)).to(second_));
@@ -90,6 +92,12 @@ class OnRank : public Places {
  public:
   int copies() const override { return kolo::size() / 2; }
   int copy() const override { return kolo::rank() / 2; }
+
+  double sum(double value) const override {
+    return kolo::allreduce(torch::tensor(value, torch::kDouble),
+                           kolo::AllreduceOptions(kolo::ReduceOp::Sum))
+        .item<double>();
+  }
 
  protected:
   using Optimizer = kolo::DistributedOptimizer<torch::optim::SGD>;
@@ -167,19 +175,19 @@ torch::Device cuda(int index) {
 
 }  // namespace
 
-std::unique_ptr<Places> make_places(const std::string& device, double lr, std::uint64_t seed) {
+std::unique_ptr<Places> make_places(Placement placement, const std::string& device, double lr,
+                                    std::uint64_t seed) {
   const bool on_gpu = device == "cuda";
-  if (kolo::size() == 1) {
-    const int first = on_gpu ? kolo::local_device() : 0;
-    const int second = on_gpu ? static_cast<int>(torch::cuda::device_count()) - 1 : 0;
-    return std::make_unique<OneProcess>(on_gpu ? cuda(first) : torch::kCPU,
-                                        on_gpu ? cuda(second) : torch::kCPU, lr, seed);
+  const torch::Device here = on_gpu ? cuda(kolo::local_device()) : torch::Device(torch::kCPU);
+  if (placement != Placement::kTwoRanks) {
+    const bool two = placement == Placement::kTwoDevices && on_gpu;
+    const int last = static_cast<int>(torch::cuda::device_count()) - 1;
+    return std::make_unique<OneProcess>(here, two ? cuda(last) : here, lr, seed);
   }
   if (kolo::size() % 2 != 0) {
     throw std::invalid_argument("a job of " + std::to_string(kolo::size()) +
                                 " ranks: start one, or two for each copy of the model");
   }
-  const torch::Device here = on_gpu ? cuda(kolo::local_device()) : torch::Device(torch::kCPU);
   if (kolo::rank() % 2 == 0) return std::make_unique<FrontRank>(here, lr, seed);
   return std::make_unique<BackRank>(here, lr, seed);
 }

@@ -10,6 +10,12 @@
 
 namespace model_parallel {
 
+enum class Placement {
+  kOneDevice,   // both halves on one device of this process
+  kTwoDevices,  // on two, if there are two
+  kTwoRanks,    // even ranks have first halves, and the odd rank after each the second one
+};
+
 class Places {
  public:
   virtual ~Places() = default;
@@ -24,11 +30,13 @@ class Places {
   virtual double train(const torch::Tensor& images, const torch::Tensor& labels) = 0;
   // How many of them the model knows, likewise.
   virtual double correct(const torch::Tensor& images, const torch::Tensor& labels) = 0;
+  // Sum of the value over the ranks that train the model together. Collective over these.
+  virtual double sum(double value) const = 0;
 };
 
-// For a rank alone both halves are in this process, on two GPUs if there are two. Else even ranks
-// have first halves, and the odd rank after each the second one that belongs to it. `device` is cpu
-// or cuda. The same seed gives the same weights wherever they are. Collective.
-std::unique_ptr<Places> make_places(const std::string& device, double lr, std::uint64_t seed);
+// `device` is cpu or cuda. The same seed gives the same weights wherever they are. Collective for
+// kTwoRanks.
+std::unique_ptr<Places> make_places(Placement placement, const std::string& device, double lr,
+                                    std::uint64_t seed);
 
 }  // namespace model_parallel

@@ -8,6 +8,7 @@
 #include <kolo/data/dataset.h>
 #include <kolo/data/mnist.h>
 #include <kolo/data/sampler.h>
+#include <kolo/data_parallel.h>
 #include <kolo/device.h>
 #include <kolo/error.h>
 #include <kolo/init.h>

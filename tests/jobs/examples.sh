@@ -21,6 +21,9 @@ else
   check "model_parallel with two copies: the same losses, nearly" \
     awk 'FNR == NR {if (/loss/) one[$2] = $4; next} /loss/ {d = one[$2] - $4; if ($4 ~ /^[0-9.]+$/ && d > -0.02 && d < 0.02) good++} END {exit good != 3}' \
     "$work/ranks-1" "$work/ranks-4"
+  kolo_run -np 2 --no-prefix -x OMP_NUM_THREADS=1 "$bin/model_parallel" --data "$digits" --steps 51 --compare
+  check "model_parallel --compare: one device, two devices and two ranks give the same losses" \
+    grep -q "^Largest difference of a loss from one device: two devices 0, two ranks 0$" "$work/out"
   kolo_run -np 3 "$bin/model_parallel" --data "$digits"
   check "model_parallel on three ranks: refused" grep -q "a job of 3 ranks: start one, or two for each copy" "$work/err"
   kolo_run -np 4 "$bin/model_parallel" --data "$digits" --batch-size 63

@@ -1,0 +1,192 @@
+// One process that computes the parts of a batch on several devices: the values are those of the
+// module itself on the whole batch.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <kolo/data_parallel.h>
+#include <kolo/mixed_precision.h>
+#include <torch/torch.h>
+
+#include <atomic>
+#include <stdexcept>
+
+namespace kolo {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct NetImpl : torch::nn::Cloneable<NetImpl> {
+  NetImpl() { reset(); }
+  void reset() override {
+    first = register_module("first", torch::nn::Linear(3, 8));
+    norm = register_module("norm", torch::nn::BatchNorm1d(8));
+    last = register_module("last", torch::nn::Linear(8, 2));
+  }
+  torch::Tensor forward(const torch::Tensor& input) {
+    ++calls();
+    if (input.isnan().any().item<bool>()) throw std::runtime_error("not a number");
+    return last(torch::relu(norm(first(input))));
+  }
+  static std::atomic<int>& calls() {
+    static std::atomic<int> all{0};
+    return all;
+  }
+  torch::nn::Linear first{nullptr};
+  torch::nn::BatchNorm1d norm{nullptr};
+  torch::nn::Linear last{nullptr};
+};
+TORCH_MODULE(Net);
+
+class DataParallelOn : public testing::TestWithParam<at::Device> {
+ protected:
+  void SetUp() override {
+    if (GetParam().is_cuda() && !torch::cuda::is_available()) GTEST_SKIP() << "needs a GPU";
+    torch::manual_seed(1);
+    net_ = Net();
+    net_->to(GetParam(), at::kDouble);
+    net_->eval();
+    parallel_ =
+        std::make_shared<DataParallel<NetImpl>>(net_.ptr(), std::vector<at::Device>(3, GetParam()));
+  }
+  at::Tensor samples(int count) const {
+    return torch::randn({count, 3}, at::TensorOptions(at::kDouble).device(GetParam()));
+  }
+  static bool equal(const at::Tensor& a, const at::Tensor& b) {
+    return at::allclose(a, b, 1e-12, 1e-12);
+  }
+
+  Net net_{nullptr};
+  std::shared_ptr<DataParallel<NetImpl>> parallel_;
+};
+INSTANTIATE_TEST_SUITE_P(, DataParallelOn, testing::Values(at::Device("cpu"), at::Device("cuda:0")),
+                         [](const auto& tested) {
+                           return std::string(tested.param.is_cpu() ? "Cpu" : "Gpu");
+                         });
+
+TEST_P(DataParallelOn, OutputsAreTheModules) {
+  for (const bool learns : {true, false}) {
+    const at::AutoGradMode mode(learns);
+    for (const int count : {1, 2, 3, 4, 7, 30}) {
+      const at::Tensor input = samples(count);
+      NetImpl::calls() = 0;
+      const at::Tensor output = parallel_->forward(input);
+      EXPECT_EQ(NetImpl::calls(), std::min(count, count == 4 ? 2 : 3)) << count << " samples";
+      EXPECT_TRUE(equal(output, net_(input))) << count << " samples";
+      EXPECT_EQ(output.requires_grad(), learns);
+    }
+  }
+}
+
+TEST_P(DataParallelOn, GradientsAreTheModules) {
+  for (const bool scales : {false, true}) {
+    const at::Tensor input = samples(10).requires_grad_();
+    net_->zero_grad();
+    (net_(input) * (scales ? 3 : 1)).square().sum().backward();
+    std::vector<at::Tensor> wanted = {input.grad().clone()};
+    for (const at::Tensor& parameter : net_->parameters())
+      wanted.push_back(parameter.grad().clone());
+    net_->zero_grad();
+    input.mutable_grad().reset();
+    (parallel_->forward(input) * (scales ? 3 : 1)).square().sum().backward();
+    EXPECT_TRUE(equal(input.grad(), wanted[0]));
+    for (std::size_t i = 0; i + 1 < wanted.size(); ++i)
+      EXPECT_TRUE(equal(net_->parameters()[i].grad(), wanted[i + 1])) << "parameter " << i;
+  }
+}
+
+TEST_P(DataParallelOn, TrainsAsTheModuleDoes) {
+  Net alone(std::dynamic_pointer_cast<NetImpl>(net_->clone()));
+  torch::optim::SGD of_alone(alone->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  torch::optim::SGD of_parallel(parallel_->parameters(),
+                                torch::optim::SGDOptions(0.1).momentum(0.9));
+  for (int step = 0; step < 5; ++step) {
+    const at::Tensor input = samples(8);
+    const auto train = [&](torch::optim::SGD& optimizer, const at::Tensor& output) {
+      optimizer.zero_grad();
+      output.square().mean().backward();
+      optimizer.step();
+    };
+    train(of_alone, alone->forward(input));
+    train(of_parallel, parallel_->forward(input));
+    const at::NoGradGuard no_grad;  // the copies that are kept follow
+    EXPECT_TRUE(equal(parallel_->forward(input), alone->forward(input))) << "step " << step;
+  }
+}
+
+TEST_P(DataParallelOn, RunningStatisticsAreTheFirstPartsOnes) {
+  net_->train();
+  const at::Tensor input = samples(9);
+  Net alone(std::dynamic_pointer_cast<NetImpl>(net_->clone()));
+  alone->forward(input.slice(0, 0, 3));
+  for (const bool learns : {true, false}) {
+    const at::AutoGradMode mode(learns);
+    parallel_->forward(input);
+    EXPECT_TRUE(equal(net_->norm->running_mean, alone->norm->running_mean)) << learns;
+    EXPECT_TRUE(equal(net_->norm->running_var, alone->norm->running_var)) << learns;
+    EXPECT_EQ(net_->norm->num_batches_tracked.item<int>(), learns ? 1 : 2);
+    alone->forward(input.slice(0, 0, 3));
+  }
+}
+
+TEST_P(DataParallelOn, KeptCopiesFollowTheModule) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor input = samples(6);
+  const auto expect_same = [&](const char* after) {
+    EXPECT_TRUE(equal(parallel_->forward(input), net_(input))) << after;
+  };
+  expect_same("construction");
+  net_->first->weight.mul_(2);
+  expect_same("a change in place");
+  net_->last->bias.set_data(torch::ones({2}, input.options()));
+  expect_same("other memory");
+  net_->norm->running_mean.add_(1);
+  expect_same("a change of a buffer");
+  net_->norm->train();
+  EXPECT_FALSE(equal(parallel_->forward(input), net_(input))) << "each part has its own mean";
+  net_->norm->eval();
+  expect_same("a change of a submodule's mode");
+  net_->to(at::kFloat);
+  EXPECT_EQ(parallel_->forward(input.to(at::kFloat)).scalar_type(), at::kFloat);
+}
+
+TEST_P(DataParallelOn, ExceptionsOfAPartReachTheCaller) {
+  at::Tensor input = samples(9);
+  input[8][0] = std::nan("");
+  for (const bool learns : {true, false}) {
+    const at::AutoGradMode mode(learns);
+    NetImpl::calls() = 0;
+    EXPECT_THROW(parallel_->forward(input), std::runtime_error);
+    EXPECT_EQ(NetImpl::calls(), 3) << "the others have ended";
+    EXPECT_TRUE(parallel_->forward(samples(9)).isfinite().all().item<bool>()) << "it goes on";
+  }
+}
+
+TEST_P(DataParallelOn, TakesASequentialAndModesOfTheCaller) {
+  torch::nn::Sequential layers(torch::nn::Linear(3, 4), torch::nn::ReLU());
+  DataParallel<torch::nn::SequentialImpl> parallel(layers.ptr(), {GetParam(), GetParam()});
+  const at::Tensor input = torch::randn({4, 3}, GetParam());
+  EXPECT_TRUE(parallel.forward(input).equal(layers->forward(input)));
+  const AutocastGuard autocast(GetParam().type(), at::kBFloat16);
+  const at::Tensor half = parallel.forward(input);
+  EXPECT_EQ(half.scalar_type(), at::kBFloat16);
+}
+
+TEST_P(DataParallelOn, WrongArguments) {
+  const auto message_of = [](const auto& act) -> std::string {
+    try {
+      act();
+    } catch (const InvalidArgumentError& error) {
+      return error.what();
+    }
+    return "no exception";
+  };
+  EXPECT_THAT(message_of([] { DataParallel<NetImpl> made(nullptr, {at::kCPU}); }),
+              HasSubstr("the module is null"));
+  EXPECT_THAT(message_of([&] { parallel_->forward(samples(0)); }), HasSubstr("no samples"));
+  EXPECT_THAT(message_of([&] { parallel_->forward(torch::tensor(1.0)); }), HasSubstr("no samples"));
+  if (torch::cuda::is_available()) return;
+  EXPECT_THAT(message_of([&] { DataParallel<NetImpl> made(net_.ptr()); }),
+              HasSubstr("sees no CUDA device"));
+}
+
+}  // namespace
+}  // namespace kolo
