@@ -36,6 +36,10 @@ struct DistributedOptimizerOptions {
   // Number of backward() calls per reduction. The last of them reduces; gradients are added up, not
   // averaged, over them. The count starts anew at zero_grad(), step() and join().
   TORCH_ARG(int, backward_passes_per_step) = 1;
+  // Of an Average, when ranks have called join(): divides by the number of all ranks of the process
+  // set, to which the joined ones contribute zeros. false: by the number of those that have not
+  // joined. The same on all ranks.
+  TORCH_ARG(bool, average_over_joined) = true;
   // Of an Average: gradients are divided by this before they are added up and by size / this after
   // it, to keep sums small in float16.
   TORCH_ARG(double, gradient_predivide_factor) = 1.0;

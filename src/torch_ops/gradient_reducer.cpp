@@ -25,6 +25,29 @@ std::int64_t code_of_order(const at::Tensor& parameter) {
   return code;
 }
 
+// Ranks compare numbers by their sums: n numbers x are equal if and only if n * sum(x * x) is equal
+// to sum(x) * sum(x) (Cauchy-Schwarz). Joined ranks count neither there nor in n. The numbers are
+// below this, so that nothing overflows.
+constexpr std::int64_t kLargestCompared = std::int64_t{1} << 16;
+
+at::Tensor to_compare(std::initializer_list<std::int64_t> numbers) {
+  std::vector<std::int64_t> summands = {1};
+  for (const std::int64_t number : numbers) {
+    const std::int64_t compared = number % kLargestCompared;
+    summands.insert(summands.end(), {compared, compared * compared});
+  }
+  return at::tensor(summands, at::kLong);
+}
+
+// `sums`: of to_compare() over the ranks.
+bool are_equal(const at::Tensor& sums) {
+  const auto all = sums.accessor<std::int64_t, 1>();
+  for (std::int64_t i = 1; i < all.size(0); i += 2) {
+    if (all[0] * all[i + 1] != all[i] * all[i]) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 GradientReducer::GradientReducer(DistributedOptimizerOptions options)
@@ -271,26 +294,32 @@ void GradientReducer::State::notice_join() {
 }
 
 void GradientReducer::State::submit_place() {
-  if (options.process_set().size() == 1) return;
+  ranks_in_reduction = options.process_set().size();
+  if (ranks_in_reduction == 1) return;
   place = allreduce_async_(
-      at::tensor({steps, -steps, reductions, -reductions}, at::kLong),
-      AllreduceOptions(place_name()).op(ReduceOp::Max).process_set(options.process_set()));
+      to_compare({steps, reductions, options.average_over_joined() ? 1 : 0}),
+      AllreduceOptions(place_name()).op(ReduceOp::Sum).process_set(options.process_set()));
 }
 
 // Throws on all ranks or on none.
 void GradientReducer::State::check_place() {
   auto compared = std::exchange(place, {});
   if (!compared) return;
-  const at::Tensor last = compared->wait();
-  const auto extremes = last.accessor<std::int64_t, 1>();
-  if (extremes[0] == -extremes[1] && extremes[2] == -extremes[3]) return;
-  const at::Tensor all =
-      allgather(at::tensor({std::int64_t{rank()}, steps, reductions}, at::kLong).view({1, 3}),
-                OperationOptions(place_name() + ": which one").process_set(options.process_set()));
+  const at::Tensor sums = compared->wait();
+  ranks_in_reduction = sums[0].item<std::int64_t>();
+  if (are_equal(sums)) return;
+  const std::int64_t over_joined = options.average_over_joined() ? 1 : 0;
+  const at::Tensor all = allgather(
+      at::tensor({std::int64_t{rank()}, steps, reductions, over_joined}, at::kLong).view({1, 4}),
+      OperationOptions(place_name() + ": which one").process_set(options.process_set()));
   const auto places = all.accessor<std::int64_t, 2>();
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<int>> ranks_at;
   for (std::int64_t i = 0; i < all.size(0); ++i)
     ranks_at[{places[i][1], places[i][2]}].push_back(static_cast<int>(places[i][0]));
+  if (ranks_at.size() == 1) {
+    throw MismatchError("DistributedOptimizer '" + options.name() +
+                        "': the option average_over_joined differs between ranks");
+  }
   std::string text;
   for (const auto& [at, who] : ranks_at) {
     if (!text.empty()) text += "; ";
@@ -416,6 +445,29 @@ double GradientReducer::State::share_of_reduced() const {
   return options.op() == ReduceOp::Sum ? 1.0 / options.process_set().size() : 1.0;
 }
 
+// What turns an average over all ranks into one over those that took part in the reduction.
+double GradientReducer::State::correction_for_joined() const {
+  if (options.average_over_joined()) return 1.0;
+  return static_cast<double>(options.process_set().size()) /
+         static_cast<double>(ranks_in_reduction);
+}
+
+void GradientReducer::State::leave_joined_out() {
+  const double factor = correction_for_joined();
+  if (factor == 1.0) return;
+  std::vector<at::Tensor> dense;
+  for (const Parameter& parameter : parameters) {
+    const at::Tensor& gradient = parameter.tensor.grad();
+    if (!parameter.tensor.requires_grad() || !gradient.defined()) continue;
+    if (parameter.layout == Layout::kSparse) {
+      parameter.tensor.mutable_grad() = gradient * factor;
+    } else {
+      dense.push_back(gradient);
+    }
+  }
+  if (!dense.empty()) at::_foreach_mul_(dense, factor);
+}
+
 bool GradientReducer::State::has_layouts(const Unit& unit) const {
   return std::all_of(unit.members.begin(), unit.members.end(), [&](std::size_t member) {
     const Parameter& parameter = parameters[member];
@@ -516,8 +568,10 @@ void GradientReducer::check_no_reduction_in_flight(const char* call) const {
 
 at::Tensor GradientReducer::average_loss(const at::Tensor& loss) {
   if (!loss.defined() || is_fork_of_rank()) return loss;
-  return allreduce(loss, AllreduceOptions(state_->options.name() + ".loss")
-                             .process_set(state_->options.process_set()));
+  const at::Tensor mean = allreduce(loss, AllreduceOptions(state_->options.name() + ".loss")
+                                              .process_set(state_->options.process_set()));
+  const MutexLock lock(state_->mutex);
+  return mean * state_->correction_for_joined();
 }
 
 void GradientReducer::set_skip(bool skip) {

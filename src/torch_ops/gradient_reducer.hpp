@@ -115,9 +115,10 @@ struct GradientReducer::State final : GradientListener,
   bool layouts_agreed KOLO_GUARDED_BY(mutex) = false;
   // This rank's place in the program. Ranks compare it in each reduction, so that gradients of
   // different passes are not mixed.
-  std::int64_t steps KOLO_GUARDED_BY(mutex) = 0;       // step() was called, since join()
-  std::int64_t reductions KOLO_GUARDED_BY(mutex) = 0;  // since the last step()
-  std::optional<Handle> place KOLO_GUARDED_BY(mutex);  // the comparison in flight
+  std::int64_t steps KOLO_GUARDED_BY(mutex) = 0;               // step() was called, since join()
+  std::int64_t reductions KOLO_GUARDED_BY(mutex) = 0;          // since the last step()
+  std::optional<Handle> place KOLO_GUARDED_BY(mutex);          // the comparison in flight
+  std::int64_t ranks_in_reduction KOLO_GUARDED_BY(mutex) = 1;  // without those that have joined
   // The current pass, or null if no pass has reached a parameter yet.
   const BackwardPass* pass KOLO_GUARDED_BY(mutex) = nullptr;
   bool pass_reduces KOLO_GUARDED_BY(mutex) = false;
@@ -165,6 +166,8 @@ struct GradientReducer::State final : GradientListener,
   void set_reduced_part_aside(Parameter& parameter) KOLO_REQUIRES(mutex);
   void add_reduced_part(Parameter& parameter) const KOLO_REQUIRES(mutex);
   double share_of_reduced() const;
+  double correction_for_joined() const KOLO_REQUIRES(mutex);
+  void leave_joined_out() KOLO_REQUIRES(mutex);
   at::Tensor reducible_gradient(Parameter& parameter) const KOLO_REQUIRES(mutex);
   bool shares_storage(const Parameter& parameter, const at::Tensor& gradient) const
       KOLO_REQUIRES(mutex);

@@ -266,6 +266,7 @@ void GradientReducer::State::wait_for_all(FirstError& error) {
   }
   error.catch_from([&] { landing.copy(); });
   const at::NoGradGuard no_grad;
+  error.catch_from([&] { leave_joined_out(); });
   for (Parameter& parameter : parameters) {
     error.catch_from([&] { add_reduced_part(parameter); });
     parameter.reduced_part = at::Tensor();

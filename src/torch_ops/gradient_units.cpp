@@ -23,6 +23,10 @@ void check_options(const DistributedOptimizerOptions& options) {
     refuse("gradient_predivide_factor belongs to Average, not to " +
            std::string(name_of(options.op())));
   }
+  if (!options.average_over_joined() && options.op() != ReduceOp::Average) {
+    refuse("average_over_joined(false) belongs to Average, not to " +
+           std::string(name_of(options.op())));
+  }
   if (options.check_in_sync_every() < 0) refuse("check_in_sync_every must be 0 or more");
   if (options.num_groups() < 0) refuse("num_groups must be 0 or more");
   if (options.num_groups() > 0 && !options.groups().empty())

@@ -498,6 +498,53 @@ TEST_F(Backward, PassesAndJoin) {
   }
 }
 
+// Rank r has r + 1 batches. The parameters' gradients are r + 1 in each, so the average over those
+// that take part in batch b is that of b + 1 to n.
+TEST_F(Backward, AveragesOverTheRanksThatHaveNotJoined) {
+  using Options = DistributedOptimizerOptions;
+  for (const bool over_joined : {true, false}) {
+    for (const Options& how : {Options(), Options().gradient_predivide_factor(2.0),
+                               Options().compression(Compression::Bf16), Options().num_groups(1)}) {
+      const at::Tensor table = torch::zeros({10, 2}).requires_grad_();
+      const Tensors all = {parameter(), parameter(40000), parameter(), table};
+      DistributedSgd optimizer(all, torch::optim::SGDOptions(1.0),
+                               Options(how).average_over_joined(over_joined));
+      const at::Tensor row = torch::tensor({std::int64_t{2}});
+      const auto backward = [&] {
+        (loss(all[0]) + loss(all[1]) + loss(torch::embedding(table, row, -1, false, true)))
+            .backward();
+      };
+      for (int epoch = 0; epoch < 2; ++epoch) {
+        for (int batch = 0; batch <= rank(); ++batch) {
+          SCOPED_TRACE("batch " + std::to_string(batch));
+          const double taking_part = size() - batch;
+          const double sum = taking_part * (batch + 1 + size()) / 2;
+          const double wanted = sum / (over_joined ? size() : taking_part);
+          optimizer.zero_grad();
+          for (int passes = 1; passes <= 2; ++passes) {
+            backward();
+            EXPECT_TRUE(has(all[0].grad(), passes * wanted)) << all[0].grad() << wanted;
+            EXPECT_TRUE(has(all[1].grad(), passes * wanted));
+            EXPECT_FALSE(all[2].grad().defined() && how.num_groups() == 0);
+            EXPECT_TRUE(has(table.grad().to_dense()[2], passes * wanted));
+          }
+          optimizer.step();
+        }
+        join();
+      }
+    }
+  }
+}
+
+TEST_F(Backward, RanksAverageOverTheSameRanks) {
+  if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  const at::Tensor p = parameter();
+  DistributedSgd optimizer(Tensors{p}, torch::optim::SGDOptions(0.0),
+                           DistributedOptimizerOptions().average_over_joined(rank() > 0));
+  EXPECT_THAT(message_of<MismatchError>([&] { loss(p).backward(); }),
+              HasSubstr("the option average_over_joined differs between ranks"));
+}
+
 // A rank that joins at once has not learnt which gradients are sparse when the others have.
 TEST_F(Backward, ARankThatJoinedLearnsTheLayoutsLater) {
   const at::Tensor table = torch::zeros({10, 2}).requires_grad_();

@@ -255,6 +255,8 @@ TEST_F(OptimizerOptions, WrongOptions) {
   EXPECT_THAT(message(Options().backward_passes_per_step(0)), HasSubstr("at least 1"));
   EXPECT_THAT(message(Options().op(ReduceOp::Sum).gradient_predivide_factor(2)),
               HasSubstr("belongs to Average, not to Sum"));
+  EXPECT_THAT(message(Options().op(ReduceOp::Sum).average_over_joined(false)),
+              HasSubstr("average_over_joined(false) belongs to Average, not to Sum"));
   EXPECT_THAT(message(Options().num_groups(1).groups({{p}})), HasSubstr("not both"));
   EXPECT_THAT(message(Options().groups({{p}, {}})), HasSubstr("group 1 of groups is empty"));
   EXPECT_THAT(message(Options().name("o").groups({{p}, {p}})),
