@@ -1,0 +1,22 @@
+// Metrics by name, and their text in a checkpoint.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kolo::trainer {
+
+using NamedValues = std::vector<std::pair<std::string, double>>;
+
+// A line for each: its value and its name.
+std::string text_of(const NamedValues& metrics);
+NamedValues metrics_of(const std::string& text);
+
+// "loss, accuracy"; "none yet" if there is none.
+std::string list_of_names(const NamedValues& metrics);
+
+// Whether a program's metric must not have the name.
+bool is_reserved(const std::string& name);
+
+}  // namespace kolo::trainer

@@ -1,0 +1,66 @@
+// What a Trainer consists of.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kolo/mixed_precision.h"
+#include "kolo/trainer.h"
+#include "trainer/epoch_means.hpp"
+#include "trainer/step_agreement.hpp"
+
+namespace kolo {
+namespace trainer {
+
+constexpr std::size_t kBatchesPerFetch = 32;  // from a GPU
+
+}  // namespace trainer
+
+// The module, the parts that train it, and the progress of the training.
+struct Trainer::State {
+  State(std::shared_ptr<torch::nn::Module> its_module, Forward its_forward, Function its_loss,
+        const TrainerOptions& its_options);
+
+  void ask(trainer::Wish asked, const std::string& reason);
+  at::Tensor output_of(const data::Batch& batch) const;
+  std::vector<at::Tensor> numbers_of(const at::Tensor& output, const data::Batch& batch) const;
+  data::Batch on_device(const data::Batch& batch) const;
+  std::vector<at::Tensor> trained_parameters() const;
+  void call(Trainer& trainer, void (Callback::*function)(Trainer&), bool last);
+  void call(Trainer& trainer, void (Callback::*function)(Trainer&)) {
+    for (const bool last : {false, true}) call(trainer, function, last);
+  }
+  trainer::EpochMeans& own_means();
+
+  const TrainerOptions options;
+  const at::Device device;
+  const int ranks;
+  const int rank;
+  const std::shared_ptr<torch::nn::Module> module;
+  const Forward forward;
+  const Function loss;
+  AnyOptimizer optimizer;
+  GradScaler scaler;
+  std::unique_ptr<optim::Scheduler> scheduler;
+  Interval interval = Interval::Epoch;
+  std::vector<std::pair<std::string, Function>> metrics;
+  std::vector<std::shared_ptr<Callback>> callbacks;
+  TrainingState progress;
+  std::int64_t epochs_done = 0;
+  std::int64_t samples_done = 0;  // in the epoch under way, by all ranks
+  std::optional<trainer::EpochMeans> means;
+  trainer::Wish wish = trainer::Wish::GoOn;  // this rank's
+  bool is_finished = false;                  // by finish()
+  std::string order;                         // what decides the order of the samples, in words
+  std::string metrics_text;                  // progress.metrics, for a checkpoint
+  std::size_t own_callbacks = 0;             // the first ones, which options have added
+};
+
+}  // namespace kolo
