@@ -1,5 +1,7 @@
 // Trains a small CNN on Fashion-MNIST on all ranks of a job, on CPUs or on GPUs by one switch.
 //   kolo run -np 2 build/release/bin/fashion_mnist --device cpu
+//   kolo run -np 2 build/release/bin/fashion_mnist --measure-loading --plot loading.svg
+//   build/release/bin/fashion_mnist --measure-inference --plot inference.svg
 #include <kolo/kolo.h>
 #include <torch/torch.h>
 
@@ -10,12 +12,15 @@
 #include <iostream>
 #include <string>
 
+#include "measure.hpp"
+#include "net.hpp"
+
 namespace {
 
 namespace po = boost::program_options;
-
-constexpr double kMean = 0.2860;
-constexpr double kDeviation = 0.3530;
+using fashion_mnist::kDeviation;
+using fashion_mnist::kMean;
+using fashion_mnist::Net;
 
 struct Options {
   std::string data = "/usr/share/datasets/fashion-mnist";
@@ -24,27 +29,10 @@ struct Options {
   std::int64_t batch_size = 64;  // of each rank
   double lr = 1e-3;
   std::uint64_t seed = 1;
+  bool measure_loading = false;
+  bool measure_inference = false;
+  std::string plot;  // an SVG file for what is measured
 };
-
-// Images [N, 1, 28, 28] to log-probabilities [N, 10].
-struct NetImpl : torch::nn::Module {
-  NetImpl() {
-    register_module("conv1", conv1);
-    register_module("conv2", conv2);
-    register_module("fc", fc);
-  }
-
-  torch::Tensor forward(torch::Tensor x) {
-    x = torch::max_pool2d(torch::relu(conv1(x)), 2);
-    x = torch::max_pool2d(torch::relu(conv2(x)), 2);
-    return torch::log_softmax(fc(x.flatten(1)), 1);
-  }
-
-  torch::nn::Conv2d conv1{torch::nn::Conv2dOptions(1, 16, 3)};
-  torch::nn::Conv2d conv2{torch::nn::Conv2dOptions(16, 32, 3)};
-  torch::nn::Linear fc{800, 10};
-};
-TORCH_MODULE(Net);
 
 torch::Tensor accuracy(const torch::Tensor& output, const torch::Tensor& target) {
   return output.argmax(1).eq(target).to(torch::kFloat).mean();
@@ -88,6 +76,12 @@ bool parse(int argc, char** argv, Options& o) {
       "images a rank and step");
   add("lr", po::value(&o.lr)->default_value(o.lr), "learning rate of Adam");
   add("seed", po::value(&o.seed)->default_value(o.seed), "of weights and shuffling");
+  add("measure-loading", po::bool_switch(&o.measure_loading),
+      "do not train; measure how fast images are loaded, by the number of workers");
+  add("measure-inference", po::bool_switch(&o.measure_inference),
+      "do not train; measure, in one process, how fast images are classified on one device and on "
+      "all, by the size of a batch");
+  add("plot", po::value(&o.plot), "SVG file for what is measured");
   po::variables_map values;
   po::store(po::command_line_parser(argc, argv).options(all).positional({}).run(), values);
   if (values.count("help") > 0) {
@@ -99,6 +93,8 @@ bool parse(int argc, char** argv, Options& o) {
     throw po::error("--device " + o.device + ": it is cpu, cuda or auto");
   if (o.epochs < 1 || o.batch_size < 1)
     throw po::error("--epochs and --batch-size must be at least 1");
+  if (!o.plot.empty() && !o.measure_loading && !o.measure_inference)
+    throw po::error("--plot needs --measure-loading or --measure-inference");
   return true;
 }
 
@@ -106,9 +102,18 @@ bool parse(int argc, char** argv, Options& o) {
 
 int main(int argc, char** argv) {
   try {
+    Options options;
+    if (!parse(argc, argv, options)) return 0;
+    if (options.measure_inference) {
+      fashion_mnist::measure_inference(options.device, options.plot);
+      return 0;
+    }
     return kolo::launch(argc, argv, [&] {
-      Options options;
-      if (parse(argc, argv, options)) train(options);
+      if (options.measure_loading) {
+        fashion_mnist::measure_loading(options.data, options.batch_size, options.plot);
+      } else {
+        train(options);
+      }
     });
   } catch (const po::error& error) {
     std::cerr << "fashion_mnist: " << error.what() << "; see --help\n";

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "common/plot.hpp"
 #include "heat.hpp"
-#include "plot.hpp"
 
 namespace {
 
@@ -78,14 +78,14 @@ torch::Tensor received(std::int64_t rows, std::int64_t columns, int solver) {
 
 // A trainer's rank. The surrogate's error is measured with rows that it has not seen yet: its
 // distance from the truth over the distance that the solver has gone.
-std::vector<in_situ::Point> learn(const Options& options, int solver) {
+std::vector<example::Point> learn(const Options& options, int solver) {
   torch::manual_seed(options.seed);
   Surrogate surrogate;
   kolo::broadcast_parameters(surrogate);
   kolo::DistributedOptimizer<torch::optim::Adam> optimizer(surrogate,
                                                            torch::optim::AdamOptions(options.lr));
   const std::int64_t rows = options.size / kolo::size();
-  std::vector<in_situ::Point> errors;
+  std::vector<example::Point> errors;
   for (std::int64_t round = 0; round < options.rounds; ++round) {
     const torch::Tensor before = received(rows + 2 * kSteps, options.size, solver);
     const torch::Tensor after = received(rows, options.size, solver);
@@ -134,9 +134,10 @@ void run(const Options& options) {
     solve(options, own, rank + half);
   } else {
     kolo::init(own);
-    const std::vector<in_situ::Point> errors = learn(options, rank - half);
+    const std::vector<example::Point> errors = learn(options, rank - half);
     if (kolo::rank() == 0 && !options.plot.empty()) {
-      in_situ::plot(options.plot, errors, "steps of the solver", "error of the surrogate");
+      example::plot(options.plot, {{"surrogate", errors}}, example::Axis::kLinear,
+                    "steps of the solver", "error of the surrogate");
       std::printf("Plot: %s\n", options.plot.c_str());
     }
     kolo::shutdown();

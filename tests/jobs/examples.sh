@@ -6,6 +6,13 @@ set -euo pipefail
 digits=$source/.deps/data/mnist-5k
 clothes=/usr/share/datasets/fashion-mnist
 
+# points FILE COUNT...: succeeds if the SVG file is XML and has a line with so many points for each COUNT.
+points() {
+  python3 -c 'import sys, xml.dom.minidom as x
+lines = x.parse(sys.argv[1]).getElementsByTagName("polyline")
+sys.exit([len(line.getAttribute("points").split()) for line in lines] != [int(count) for count in sys.argv[2:]])' "$@"
+}
+
 # --- model_parallel: the same training, wherever the halves are ---
 if [[ ! -d $digits ]]; then
   echo "skipped: model_parallel: $digits is missing; run scripts/setup"
@@ -100,9 +107,7 @@ check "in_situ ends well" test "$code" -eq 0
 check "in_situ: the surrogate predicts the solver" \
   awk '/^Step 400: error/ {found = $4 ~ /^[0-9.]+$/ && $4 < 0.15} END {exit !found}' "$work/out"
 check "in_situ: the plot is XML, with a point for each round" \
-  python3 -c 'import sys, xml.dom.minidom as x
-line = x.parse(sys.argv[1]).getElementsByTagName("polyline")[0].getAttribute("points")
-sys.exit(len(line.split()) != 100)' "$work/in_situ.svg"
+  points "$work/in_situ.svg" 100
 cp "$work/out" "$work/four"
 kolo_run -np 2 --no-prefix "$bin/in_situ"
 check "in_situ with one solver: the same errors, nearly" \
@@ -123,9 +128,17 @@ if [[ -d $clothes ]]; then
   check "fashion_mnist: rank 0 alone prints" test "$(wc -l < "$work/out")" -eq 1
   check "fashion_mnist: at least 80 % after an epoch" \
     test "$(grep -oP '^epoch 1/1: .*, valid_accuracy 0[.]\K\d\d' "$work/out")" -ge 80
+  kolo_run -np 2 --no-prefix "$bin/fashion_mnist" --measure-loading --plot "$work/loading.svg" --batch-size 256
+  check "fashion_mnist --measure-loading: a line for each number of workers" \
+    test "$(grep -cE '^ +[01248] +[1-9][0-9]+$' "$work/out")" -eq 5
+  check "fashion_mnist --measure-loading: a plot" points "$work/loading.svg" 5
 else
   missing fashion_mnist "$clothes is missing; apt-get install dataset-fashion-mnist"
 fi
+"$bin/fashion_mnist" --measure-inference --plot "$work/inference.svg" --device cpu > "$work/out" 2> "$work/err" || true
+check "fashion_mnist --measure-inference: a line for each size of a batch" \
+  test "$(grep -cE '^ +[0-9]+ +[1-9][0-9]+ +[1-9][0-9]+$' "$work/out")" -eq 7
+check "fashion_mnist --measure-inference: a plot of both" points "$work/inference.svg" 7 7
 kolo_run -np 1 "$bin/fashion_mnist" --data "$work"
 check "fashion_mnist without data: the file is named" grep -q "train-images-idx3-ubyte\|t10k-images-idx3-ubyte" "$work/err"
 finish
