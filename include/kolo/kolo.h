@@ -5,6 +5,7 @@
 #include <kolo/callbacks.h>
 #include <kolo/checkpoint.h>
 #include <kolo/clip.h>
+#include <kolo/compression.h>
 #include <kolo/data/dataset.h>
 #include <kolo/data/mnist.h>
 #include <kolo/data/sampler.h>

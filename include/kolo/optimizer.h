@@ -2,6 +2,7 @@
 #pragma once
 
 #include <kolo/agreement.h>
+#include <kolo/compression.h>
 #include <kolo/modules.h>
 #include <kolo/process_set.h>
 #include <kolo/types.h>
@@ -17,9 +18,6 @@
 #include <vector>
 
 namespace kolo {
-
-// In what dtype gradients of float32 and float64 travel; those of a rank alone stay as they are.
-enum class Compression : std::uint8_t { None = 0, Fp16 = 1, Bf16 = 2 };
 
 // How gradients are reduced.
 struct DistributedOptimizerOptions {

@@ -231,7 +231,7 @@ void GradientReducer::State::fail(const std::string& why) {
                       {}, message);
       });
     }
-    for (const Unit& unit : units) {
+    for (Unit& unit : units) {
       if (unit.in_flight() || !is_trainable(unit)) continue;
       ignored.catch_from([&] { give_up(unit, message); });
     }
@@ -262,7 +262,8 @@ void GradientReducer::State::leave_pass(FirstError& error) {
 
 // --- reduction ---
 
-void GradientReducer::State::give_up(const Unit& unit, const std::string& why) const {
+void GradientReducer::State::give_up(Unit& unit, const std::string& why) const {
+  if (std::exchange(unit.given_up, true)) return;
   const auto tell = [&](OpKind kind, const std::string& name) {
     kolo::give_up(Call("DistributedOptimizer", name_of(kind), kind, name, options.process_set()),
                   {}, why);
@@ -388,7 +389,7 @@ void GradientReducer::State::submit_rest(FirstError& error) {
   });
   error.catch_from([&] { submit_missing(error); });
   if (agreed) return;
-  for (const Unit& unit : units) {
+  for (Unit& unit : units) {
     if (unit.in_flight() || !is_trainable(unit)) continue;
     error.catch_from([&] { give_up(unit, "the ranks have not agreed on its layout"); });
   }

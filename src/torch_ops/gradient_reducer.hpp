@@ -15,6 +15,7 @@
 #include "kolo/operations.h"
 #include "kolo/optimizer.h"
 #include "torch_ops/backward_pass.hpp"
+#include "torch_ops/compressed_exchange.hpp"
 #include "torch_ops/first_error.hpp"
 #include "torch_ops/gradient_hooks.hpp"
 #include "torch_ops/handle_state.hpp"
@@ -40,6 +41,7 @@ struct GradientReducer::State final : GradientListener,
     // Whether ranks store its dimensions in different orders. Its gradients are then sent as
     // contiguous copies. Known when the layout is known.
     bool order_differs = false;
+    std::unique_ptr<GradientCompressor> compressor;  // the program's; null: it has none so far
     SeenTensor reduced;  // a gradient that is equal on all ranks, and not to be added up again
     at::Tensor start;    // its values before the step, where steps are reduced
 
@@ -68,13 +70,17 @@ struct GradientReducer::State final : GradientListener,
   struct Unit {
     std::string name;
     std::vector<std::size_t> members;
-    bool held = false;  // in `held`, and does not change any more
+    bool held = false;      // in `held`, and does not change any more
+    bool given_up = false;  // the other ranks have been told so, in this reduction
     // In flight.
     std::optional<Submission> reduction;
     std::vector<Travelling> dense;
+    std::unique_ptr<CompressedExchange> compressed;      // of the dense ones, or null
     std::vector<std::pair<std::size_t, Handle>> sparse;  // by parameter
 
-    bool in_flight() const { return held || reduction.has_value() || !sparse.empty(); }
+    bool in_flight() const {
+      return held || reduction.has_value() || compressed != nullptr || !sparse.empty();
+    }
   };
 
   // Units on a device that will be submitted together: a few large steps cost the host less than
@@ -161,7 +167,7 @@ struct GradientReducer::State final : GradientListener,
   bool compares_after_step() const KOLO_REQUIRES(mutex);
   std::vector<Parameter*> without_layout() KOLO_REQUIRES(mutex);
   void agree_on_layouts() KOLO_REQUIRES(mutex);
-  void give_up(const Unit& unit, const std::string& why) const KOLO_REQUIRES(mutex);
+  void give_up(Unit& unit, const std::string& why) const KOLO_REQUIRES(mutex);
   void remember_reduced() KOLO_REQUIRES(mutex);
   void set_reduced_part_aside(Parameter& parameter) KOLO_REQUIRES(mutex);
   void add_reduced_part(Parameter& parameter) const KOLO_REQUIRES(mutex);
@@ -185,13 +191,16 @@ struct GradientReducer::State final : GradientListener,
   void submit_sparse(Unit& unit, std::size_t index, const at::Tensor& gradient)
       KOLO_REQUIRES(mutex);
   void submit_dense(std::vector<Departure> departures, FirstError& error) KOLO_REQUIRES(mutex);
-  void compress(std::vector<Departure>& departures) const;
+  void cast_to_smaller_dtype(std::vector<Departure>& departures) const;
+  bool has_own_compression() const;
+  std::unique_ptr<CompressedExchange> compressed(const Departure& departure) KOLO_REQUIRES(mutex);
   void submit_one(Departure departure, std::shared_ptr<DevicePoint>& ready) KOLO_REQUIRES(mutex);
 
   // On the way back.
   void wait_for_all(FirstError& error) KOLO_REQUIRES(mutex);
   std::vector<Travelling> arrived(Unit& unit, WaitsOnDevice& results) KOLO_REQUIRES(mutex);
   void finish_dense(Unit& unit, WaitsOnDevice& results, Landing& landing) KOLO_REQUIRES(mutex);
+  void finish_compressed(Unit& unit) KOLO_REQUIRES(mutex);
   void finish_sparse(Unit& unit, FirstError& error) KOLO_REQUIRES(mutex);
 
   // Where steps are reduced, not gradients.

@@ -82,7 +82,7 @@ std::optional<c10::Stream> GradientReducer::State::stream_to_hold_on(const Unit&
     return parameter.tensor.device() == device && parameter.layout != Layout::kSparse;
   });
   const auto running = session_or_null();
-  if (!all || running == nullptr) return std::nullopt;
+  if (!all || running == nullptr || has_own_compression()) return std::nullopt;
   return running->cuda_device().open_stream(device.index());
 }
 
@@ -122,12 +122,19 @@ void GradientReducer::State::submit_units(std::span<const std::size_t> batch, Fi
   departures.reserve(batch.size());
   for (const std::size_t unit : batch) {
     error.catch_from([&] {
+      Departure departure{&units[unit], {}};
+      std::unique_ptr<CompressedExchange> exchange;
       try {
-        departures.push_back({&units[unit], gradients_of(units[unit])});
+        departure.dense = gradients_of(units[unit]);
+        if (has_own_compression()) exchange = compressed(departure);
       } catch (const std::exception& why) {
         give_up(units[unit], why.what());
         throw;
       }
+      if (exchange == nullptr) return departures.push_back(std::move(departure));
+      exchange->begin();
+      units[unit].dense = std::move(departure.dense);
+      units[unit].compressed = std::move(exchange);
     });
   }
   submit_dense(std::move(departures), error);
@@ -168,7 +175,7 @@ void GradientReducer::State::submit_sparse(Unit& unit, std::size_t index,
 
 void GradientReducer::State::submit_dense(std::vector<Departure> departures, FirstError& error) {
   error.catch_from([&] {
-    compress(departures);
+    cast_to_smaller_dtype(departures);
     std::shared_ptr<DevicePoint> ready;
     for (Departure& one : departures) {
       if (!one.dense.empty()) error.catch_from([&] { submit_one(std::move(one), ready); });
@@ -176,11 +183,33 @@ void GradientReducer::State::submit_dense(std::vector<Departure> departures, Fir
   });
 }
 
+bool GradientReducer::State::has_own_compression() const {
+  return options.compression().make() != nullptr && options.process_set().size() > 1;
+}
+
+// Null if the unit has sparse gradients alone.
+std::unique_ptr<CompressedExchange> GradientReducer::State::compressed(const Departure& departure) {
+  std::vector<GradientCompressor*> compressors;
+  std::vector<at::Tensor> gradients;
+  for (const Travelling& one : departure.dense) {
+    Parameter& parameter = parameters[one.parameter];
+    if (parameter.compressor == nullptr)
+      parameter.compressor = options.compression().make()(parameter.tensor);
+    if (parameter.compressor == nullptr)
+      throw InvalidArgumentError("the compression makes no compressor for " + parameter.name);
+    compressors.push_back(parameter.compressor.get());
+    gradients.push_back(one.work.detach());
+  }
+  if (compressors.empty()) return nullptr;
+  return std::make_unique<CompressedExchange>(std::move(compressors), gradients,
+                                              reduction(departure.unit->name));
+}
+
 // All get room in one buffer. What packs contiguous ones on a device casts them; the others are
 // cast here, by a few kernels for many tensors. Nothing of a rank alone travels.
-void GradientReducer::State::compress(std::vector<Departure>& departures) const {
-  if (options.compression() == Compression::None || options.process_set().size() == 1) return;
-  const auto type = options.compression() == Compression::Fp16 ? at::kHalf : at::kBFloat16;
+void GradientReducer::State::cast_to_smaller_dtype(std::vector<Departure>& departures) const {
+  if (!options.compression().dtype() || options.process_set().size() == 1) return;
+  const at::ScalarType type = *options.compression().dtype();
   const auto step = kAlignment / static_cast<std::int64_t>(c10::elementSize(type));
   const auto room = [step](const Travelling& one) {
     return (one.work.numel() + step - 1) / step * step;
@@ -263,6 +292,17 @@ void GradientReducer::State::wait_for_all(FirstError& error) {
   for (Unit& unit : units) {
     if (unit.reduction) error.catch_from([&] { finish_dense(unit, results, landing); });
     finish_sparse(unit, error);
+    if (unit.compressed == nullptr) continue;
+    bool went_well = false;
+    error.catch_from([&] {
+      unit.compressed->begin_second();
+      went_well = true;
+    });
+    if (!went_well) unit.compressed.reset();
+  }
+  for (Unit& unit : units) {
+    unit.given_up = false;
+    if (unit.compressed != nullptr) error.catch_from([&] { finish_compressed(unit); });
   }
   error.catch_from([&] { landing.copy(); });
   const at::NoGradGuard no_grad;
@@ -305,6 +345,25 @@ void GradientReducer::State::finish_dense(Unit& unit, WaitsOnDevice& results, La
     }
   }
   if (!landing.to.empty() && landing.to.back().is_cpu()) landing.copy();
+}
+
+void GradientReducer::State::finish_compressed(Unit& unit) {
+  const std::unique_ptr<CompressedExchange> exchange = std::move(unit.compressed);
+  const std::vector<Travelling> dense = std::exchange(unit.dense, {});
+  const std::vector<at::Tensor> gradients = exchange->finish();
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < dense.size(); ++i) {
+    const Parameter& parameter = parameters[dense[i].parameter];
+    if (gradients[i].sizes() != parameter.tensor.sizes()) {
+      throw InvalidArgumentError("the compression of " + parameter.name +
+                                 " gives a gradient of shape " +
+                                 to_string(gradients[i].sizes().vec()) + " instead of " +
+                                 to_string(parameter.tensor.sizes().vec()));
+    }
+    at::Tensor& gradient = parameter.tensor.mutable_grad();
+    if (!gradient.defined()) gradient = zeros_for(parameter.tensor);
+    gradient.copy_(gradients[i]);
+  }
 }
 
 void GradientReducer::State::Landing::copy() {

@@ -27,6 +27,8 @@ void check_options(const DistributedOptimizerOptions& options) {
     refuse("average_over_joined(false) belongs to Average, not to " +
            std::string(name_of(options.op())));
   }
+  if (options.compression().make() != nullptr && options.op() == ReduceOp::Adasum)
+    refuse("a compression of the program's own is for Average and Sum, not for Adasum");
   if (options.check_in_sync_every() < 0) refuse("check_in_sync_every must be 0 or more");
   if (options.num_groups() < 0) refuse("num_groups must be 0 or more");
   if (options.num_groups() > 0 && !options.groups().empty())

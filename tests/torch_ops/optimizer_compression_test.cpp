@@ -1,11 +1,18 @@
 // Compression and gradient_predivide_factor, by gradients that do not survive every dtype.
 #include <limits>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "fixture.hpp"
 
 namespace kolo {
 namespace {
 
+using ::testing::HasSubstr;
+using testing_support::message_of;
 using testing_support::WithKolo;
 
 using CompressedGradients = WithKolo;
@@ -67,6 +74,154 @@ TEST_F(CompressedGradients, TravelInTheDtypeThatIsChosen) {
             size() > 1 ? kInfinity : huge},
            {"float32 predivided", at::kFloat, Compression::None, true, huge, huge}}) {
     for (const int groups : {0, 1}) check(c, groups);
+  }
+}
+
+// Sends the gradient, and a second time what came back. Counts calls.
+struct Twice : GradientCompressor {
+  std::vector<at::Tensor> compress(const at::Tensor& gradient) override {
+    ++compressed;
+    return {gradient.clone(), at::ones({1})};
+  }
+  std::vector<at::Tensor> compress_again(const std::vector<at::Tensor>& reduced) override {
+    return {reduced[0] * 2};
+  }
+  at::Tensor decompress(const std::vector<at::Tensor>& reduced) override {
+    return reduced.at(0) / 2;
+  }
+  inline static int compressed = 0;
+};
+
+DistributedOptimizerOptions with(Compression compression) {
+  return DistributedOptimizerOptions().compression(std::move(compression));
+}
+
+template <class Compressor>
+Compression own() {
+  return Compression([](const at::Tensor&) { return std::make_unique<Compressor>(); });
+}
+
+// Gradients are rank + 1. What is equal on all ranks is its own average.
+TEST_F(CompressedGradients, AProgramsOwnCompressionGivesTheAverage) {
+  const double mean = (size() + 1) / 2.0;
+  for (const int groups : {0, 2}) {
+    for (const ReduceOp op : {ReduceOp::Average, ReduceOp::Sum}) {
+      const std::vector<at::Tensor> all = {torch::zeros({3}).requires_grad_(),
+                                           torch::zeros({4, 5}, at::kDouble).requires_grad_(),
+                                           torch::zeros({40000}).requires_grad_()};
+      DistributedSgd optimizer(all, torch::optim::SGDOptions(1.0),
+                               with(own<Twice>()).op(op).num_groups(groups));
+      // The second exchange adds up what is equal on all ranks already.
+      const double wanted = op == ReduceOp::Sum ? mean * size() * size() : mean;
+      Twice::compressed = 0;
+      for (int step = 0; step < 3; ++step) {
+        optimizer.zero_grad();
+        for (int passes = 1; passes <= 2; ++passes) {
+          ((all[0].sum() + all[2].sum()).to(at::kDouble) + all[1].sum() * (rank() + 1) -
+           (all[0].sum() + all[2].sum()).to(at::kDouble) * (-rank()))
+              .backward();
+          for (const at::Tensor& parameter : all) {
+            EXPECT_TRUE(parameter.grad().allclose(
+                torch::full_like(parameter, passes * (size() == 1 ? 1.0 : wanted))))
+                << parameter.grad().flatten()[0].item<double>() << " in step " << step;
+          }
+        }
+        optimizer.step();
+      }
+      EXPECT_EQ(Twice::compressed, size() == 1 ? 0 : 3 * 3 * 2) << "nothing of one travels";
+    }
+  }
+}
+
+// PowerSGD of rank 1 (Vogels, Karimireddy and Jaggi 2019), as docs/training.md has it.
+struct RankOne : GradientCompressor {
+  std::vector<at::Tensor> compress(const at::Tensor& gradient) override {
+    if (!error.defined()) {
+      error = at::zeros_like(gradient);
+      right = at::ones({gradient.size(1)}, gradient.options());
+    }
+    matrix = gradient + error;
+    return {matrix.mv(right)};
+  }
+  std::vector<at::Tensor> compress_again(const std::vector<at::Tensor>& reduced) override {
+    left = reduced[0] / reduced[0].norm();
+    return {matrix.t().mv(left)};
+  }
+  at::Tensor decompress(const std::vector<at::Tensor>& reduced) override {
+    right = reduced[0].clone();
+    at::Tensor result = at::outer(left, right);
+    error = matrix - result;
+    return result;
+  }
+  at::Tensor error, matrix, left, right;
+};
+
+// An average of rank 1 comes back as it is. Of any other the error is sent later, so that the mean
+// of the results over many steps is the average gradient.
+TEST_F(CompressedGradients, ALowRankCompressionWithErrorFeedback) {
+  if (size() == 1) GTEST_SKIP() << "gradients of a rank alone are not compressed";
+  const at::Tensor p = torch::zeros({6, 4}, at::kDouble).requires_grad_();
+  torch::manual_seed(1);
+  const at::Tensor low =
+      torch::outer(torch::randn({6}, at::kDouble), torch::randn({4}, at::kDouble));
+  const at::Tensor any = torch::randn({6, 4}, at::kDouble);
+  for (const bool is_low : {true, false}) {
+    DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(0.0),
+                             with(own<RankOne>()));
+    const at::Tensor& gradient = is_low ? low : any;
+    const at::Tensor wanted = gradient * (size() + 1) / 2.0;
+    at::Tensor sum = at::zeros_like(p);
+    constexpr int kSteps = 300;
+    for (int step = 0; step < kSteps; ++step) {
+      optimizer.zero_grad();
+      (p * gradient * (rank() + 1)).sum().backward();
+      EXPECT_TRUE(!is_low || p.grad().allclose(wanted, 1e-9)) << "step " << step;
+      sum += p.grad();
+      optimizer.step();
+    }
+    EXPECT_LT((sum / kSteps - wanted).norm().item<double>(), 0.05 * wanted.norm().item<double>());
+  }
+}
+
+// In the step and phase that is chosen, on one rank.
+struct Fails : GradientCompressor {
+  std::vector<at::Tensor> compress(const at::Tensor& gradient) override {
+    fail_in("first");
+    return {gradient.clone()};
+  }
+  std::vector<at::Tensor> compress_again(const std::vector<at::Tensor>& reduced) override {
+    fail_in("second");
+    return {reduced[0].clone()};
+  }
+  at::Tensor decompress(const std::vector<at::Tensor>& reduced) override { return reduced[0]; }
+  static void fail_in(const std::string& phase) {
+    if (phase == fails && rank() == size() - 1) throw std::runtime_error("no room for " + phase);
+  }
+  inline static std::string fails;
+};
+
+TEST_F(CompressedGradients, AnExceptionOfACompressorReachesAllRanks) {
+  if (size() == 1) GTEST_SKIP() << "gradients of a rank alone are not compressed";
+  const std::vector<at::Tensor> all = {torch::zeros({3}).requires_grad_(),
+                                       torch::zeros({3}).requires_grad_()};
+  DistributedSgd optimizer(all, torch::optim::SGDOptions(0.0), with(own<Fails>()));
+  const auto backward = [&] {
+    optimizer.zero_grad();
+    ((all[0] + all[1]).sum() * (rank() + 1)).backward();
+  };
+  for (const std::string phase : {"first", "second"}) {
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      Fails::fails = phase;
+      if (rank() == size() - 1) {
+        EXPECT_THAT(message_of<std::runtime_error>(backward), HasSubstr("no room for " + phase));
+      } else {
+        EXPECT_THAT(message_of<MismatchError>(backward), HasSubstr("no room for " + phase));
+      }
+      Fails::fails.clear();
+      backward();
+      EXPECT_TRUE(all[1].grad().allclose(torch::full({3}, (size() + 1) / 2.0))) << "it goes on";
+      optimizer.step();
+    }
   }
 }
 

@@ -98,9 +98,9 @@ void check(const Case& c) {
         EXPECT_TRUE(expected[i].equal(at::zeros_like(expected[i])));
         continue;
       }
-      const double tolerance = c.compression == Compression::None   ? 1e-5
-                               : c.compression == Compression::Fp16 ? 4e-3
-                                                                    : 3e-2;
+      const double tolerance = !c.compression.dtype()                ? 1e-5
+                               : *c.compression.dtype() == at::kHalf ? 4e-3
+                                                                     : 3e-2;
       EXPECT_TRUE(dense(gradient).allclose(expected[i], tolerance, tolerance))
           << "parameter " << i << " step " << step << "\n"
           << dense(gradient) << "\n"

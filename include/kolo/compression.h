@@ -1,0 +1,77 @@
+// How gradients travel between the ranks.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace kolo {
+
+// Interface of a compression that a program writes. A DistributedOptimizer keeps one of these for
+// each parameter on each rank, so it may have state, such as the part of earlier gradients that was
+// not sent. In every backward() that reduces, the optimizer calls compress(), compress_again() and
+// decompress() once each, on all ranks alike, without recording gradients.
+//
+// What is sent is reduced as gradients are, with the optimizer's op. So a compression has to be
+// linear in what it sends, as low-rank factors and changes of the dtype are. A gradient that is not
+// defined counts as zeros, also where no rank has one. An exception is a MismatchError on the other
+// ranks.
+class GradientCompressor {
+ public:
+  GradientCompressor() = default;
+  virtual ~GradientCompressor() = default;
+  GradientCompressor(const GradientCompressor&) = delete;
+  GradientCompressor& operator=(const GradientCompressor&) = delete;
+
+  // The tensors that are reduced instead of the gradient, of the same dtypes and shapes on all
+  // ranks. Not an alias of `gradient`, because they are reduced in place.
+  virtual std::vector<at::Tensor> compress(const at::Tensor& gradient) = 0;
+  // The tensors of a second exchange, for which the result of the first one is needed; the same
+  // rules hold. The default has none.
+  virtual std::vector<at::Tensor> compress_again(const std::vector<at::Tensor>& reduced);
+  // The reduced gradient, with the gradient's shape, from the result of the last exchange.
+  virtual at::Tensor decompress(const std::vector<at::Tensor>& reduced) = 0;
+};
+
+// How a DistributedOptimizer sends gradients. Those of a rank alone stay as they are.
+class Compression {
+ public:
+  // As they are.
+  static const Compression None;
+  // float32 and float64 travel as float16.
+  static const Compression Fp16;
+  // float32 and float64 travel as bfloat16.
+  static const Compression Bf16;
+
+  // Makes a parameter's compressor when its first gradient is sent.
+  using Make = std::function<std::unique_ptr<GradientCompressor>(const at::Tensor& parameter)>;
+  // The program's own, from what a Make can be:
+  // [](const at::Tensor& parameter) { return std::make_unique<Mine>(parameter); }
+  template <class Function,
+            class = std::enable_if_t<!std::is_same_v<std::decay_t<Function>, Compression> &&
+                                     std::is_convertible_v<Function, Make>>>
+  Compression(Function&& make) : make_(std::forward<Function>(make)) {}
+
+  // In which dtype float32 and float64 travel. Nothing: in their own.
+  std::optional<at::ScalarType> dtype() const { return dtype_; }
+  // Null unless it is the program's own.
+  const Make& make() const { return make_; }
+
+ private:
+  explicit Compression(std::optional<at::ScalarType> dtype) : dtype_(dtype) {}
+
+  std::optional<at::ScalarType> dtype_;
+  Make make_;
+};
+
+inline const Compression Compression::None{std::optional<at::ScalarType>()};
+inline const Compression Compression::Fp16{std::optional<at::ScalarType>(at::kHalf)};
+inline const Compression Compression::Bf16{std::optional<at::ScalarType>(at::kBFloat16)};
+
+}  // namespace kolo
