@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <fstream>
+#include <limits>
 #include <stdexcept>
 
 namespace example {
@@ -19,8 +20,8 @@ constexpr std::array<const char*, 4> kColors = {"#1f77b4", "#d62728", "#2ca02c",
 struct Range {
   double first_x = 0;
   double last_x = 1;
-  double low = 0;  // powers of ten
-  double high = 0;
+  double low = std::numeric_limits<double>::infinity();  // powers of ten
+  double high = -std::numeric_limits<double>::infinity();
 };
 
 Range range_of(const std::string& file, const std::vector<Line>& lines, Axis axis) {
@@ -35,6 +36,7 @@ Range range_of(const std::string& file, const std::vector<Line>& lines, Axis axi
       range.high = std::max(range.high, std::ceil(std::log10(point.y)));
     }
   }
+  if (range.low > range.high) range.low = range.high = 0;  // there are no points
   if (range.low == range.high) range.high += 1;
   return range;
 }

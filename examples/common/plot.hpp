@@ -1,4 +1,4 @@
-// Lines in an SVG file, with a logarithmic axis upwards.
+// Draws lines into an SVG file. The y axis is logarithmic.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct Line {
   std::vector<Point> points;
 };
 
-enum class Axis { kLinear, kLogarithmic };  // from left to right
+enum class Axis { kLinear, kLogarithmic };  // of x
 
 // Throws std::runtime_error if the file cannot be written, or a y is not finite and above 0.
 void plot(const std::string& file, const std::vector<Line>& lines, Axis axis,

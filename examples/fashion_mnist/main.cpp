@@ -7,7 +7,7 @@
 
 #include <boost/program_options.hpp>
 #include <cstdint>
-#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -93,6 +93,8 @@ bool parse(int argc, char** argv, Options& o) {
     throw po::error("--device " + o.device + ": it is cpu, cuda or auto");
   if (o.epochs < 1 || o.batch_size < 1)
     throw po::error("--epochs and --batch-size must be at least 1");
+  if (o.measure_loading && o.measure_inference)
+    throw po::error("give --measure-loading or --measure-inference, not both");
   if (!o.plot.empty() && !o.measure_loading && !o.measure_inference)
     throw po::error("--plot needs --measure-loading or --measure-inference");
   return true;
@@ -105,6 +107,8 @@ int main(int argc, char** argv) {
     Options options;
     if (!parse(argc, argv, options)) return 0;
     if (options.measure_inference) {
+      if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr)
+        throw po::error("--measure-inference is for one process: start the program itself");
       fashion_mnist::measure_inference(options.device, options.plot);
       return 0;
     }

@@ -54,7 +54,7 @@ Epoch load(kolo::data::MNIST images, std::int64_t batch_size, std::size_t worker
   return {over_ranks(seconds, kolo::ReduceOp::Max), over_ranks(pixels, kolo::ReduceOp::Sum)};
 }
 
-// Images per second of a model: the median of calls that last half a second together, at least 3.
+// Images per second, from the median time of at least 3 calls that take half a second in all.
 double speed_of(const std::function<torch::Tensor()>& classify, std::int64_t batch) {
   const auto once = [&] {
     return seconds_of([&] { classify().sum().item<double>(); });  // waits for the device
@@ -90,7 +90,7 @@ void measure_loading(const std::string& data, std::int64_t batch_size, const std
       // Batches come in another order, and so do the summands.
       if (std::abs(epoch.pixels - pixels) > 1e-6 * std::abs(pixels)) {
         throw std::runtime_error(std::to_string(workers) +
-                                 " workers load other images than none does");
+                                 " workers load different images than 0 workers");
       }
     }
     const double speed = static_cast<double>(*images.size()) / median(seconds);

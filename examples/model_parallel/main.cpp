@@ -36,7 +36,7 @@ struct Options {
 
 struct Result {
   std::vector<double> losses;  // of some steps
-  double correct = 0;          // test images that the model knows
+  double correct = 0;          // number of test images that are classified correctly
 };
 
 // The same batches whatever the number of copies, so that losses can be compared.
@@ -94,7 +94,8 @@ void compare(const Options& options) {
   for (const Placement placement : {Placement::kOneDevice, Placement::kTwoDevices}) {
     if (kolo::rank() != 0) continue;
     const bool two = placement == Placement::kTwoDevices;
-    std::puts(two ? "Two devices:" : "One device:");
+    const bool has_two = options.device == "cuda" && torch::cuda::device_count() > 1;
+    std::puts(!two ? "One device:" : has_two ? "Two devices:" : "Two devices (there is only one):");
     alone[two ? 1 : 0] = train_and_test(placement, options);
   }
   if (kolo::rank() == 0) std::puts("Two ranks:");

@@ -28,7 +28,7 @@ class Places {
   // A step with this copy's images [N, 1, 28, 28] and labels [N]. Its mean loss where the second
   // half is, 0 elsewhere.
   virtual double train(const torch::Tensor& images, const torch::Tensor& labels) = 0;
-  // How many of them the model knows, likewise.
+  // How many of the images the model classifies correctly, where the second half is; 0 elsewhere.
   virtual double correct(const torch::Tensor& images, const torch::Tensor& labels) = 0;
   // Sum of the value over the ranks that train the model together. Collective over these.
   virtual double sum(double value) const = 0;

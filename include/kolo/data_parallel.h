@@ -6,9 +6,10 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <kolo/error.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
 #include <torch/cuda.h>
 #include <torch/nn/module.h>
-#include <torch/nn/parallel/data_parallel.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -18,20 +19,43 @@
 #include <vector>
 
 namespace kolo {
+namespace detail {
+
+// Adds up the gradients of a parameter's copies, on the parameter's device. A copy that forward()
+// has not used has none.
+struct AddGradientsOfCopies : torch::autograd::Node {
+  explicit AddGradientsOfCopies(const at::Tensor& parameter)
+      : Node(torch::autograd::collect_next_edges(parameter)), device(parameter.device()) {}
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    at::Tensor sum;
+    for (const at::Tensor& gradient : gradients) {
+      if (!gradient.defined()) continue;
+      const at::Tensor here = gradient.to(device);
+      sum = sum.defined() ? sum + here : here;
+    }
+    return {sum};
+  }
+
+  const at::Device device;
+};
+
+}  // namespace detail
 
 // A module whose forward() computes the parts of a batch on several devices at the same time, as
-// torch.nn.DataParallel does in Python: for inference, and for training where a job with a rank for
-// each device, which is faster, cannot be used. Its parameters are those of the module in it.
+// torch.nn.DataParallel does in Python. Use it for inference, or for training if the program cannot
+// run one rank per device, which is faster. Its parameters are those of the module in it.
 //
 //   auto parallel = std::make_shared<kolo::DataParallel<NetImpl>>(net.ptr());
 //   const torch::Tensor output = parallel->forward(images);  // on the first device
 //
-// Contained::forward() takes a tensor of shape [N, ...] and returns one, and Contained::clone() is
-// that of torch::nn::Cloneable or torch::nn::Sequential. With gradients, each call copies the
-// module to the devices, and backward() adds up the copies' gradients. Without gradients, the
-// copies are kept. In training mode, the module's buffers (running statistics) become those of the
-// first device's copy. Parts draw dropout's random numbers in any order. To be used by one thread
-// at a time; not collective.
+// Contained::forward() takes a tensor of shape [N, ...], which it does not change in place, and
+// returns one. Contained::clone() is that of torch::nn::Cloneable or torch::nn::Sequential. With
+// gradients, each call copies the module to the devices, and backward() adds up the copies'
+// gradients. Without gradients, the copies are kept, and only the values are copied. In training
+// mode, the module's buffers (running statistics) become those of the first device's copy. The
+// order in which parts draw random numbers is not fixed, so dropout differs between runs. To be
+// used by one thread at a time; not collective.
 template <class Contained>
 class DataParallel : public torch::nn::Module {
  public:
@@ -71,9 +95,9 @@ class DataParallel : public torch::nn::Module {
   // The module that this was constructed with.
   const std::shared_ptr<Contained>& module() const { return module_; }
 
-  // Makes the copies anew that are kept for calls without gradients. Each call gives them the
-  // module's parameters, buffers and training modes, but not what else its members are: call this
-  // when such a member has changed.
+  // Drops the copies that are kept for calls without gradients; the next such call makes new ones.
+  // Every call updates the copies' parameters, buffers and training modes, but no other members.
+  // Call this after changing one, such as a dropout rate.
   void refresh() { kept_.clear(); }
 
  private:
@@ -102,36 +126,61 @@ class DataParallel : public torch::nn::Module {
     return outputs;
   }
 
-  Copies new_copies(std::size_t count) const {
-    return torch::nn::parallel::replicate(
-        module_, {devices_.begin(), devices_.begin() + static_cast<std::ptrdiff_t>(count)});
+  std::shared_ptr<Contained> copy_on(const at::Device& device) const {
+    auto copy = std::dynamic_pointer_cast<Contained>(module_->clone(device));
+    if (copy == nullptr)
+      throw InvalidArgumentError("DataParallel: clone() of the module gives another class");
+    return copy;
   }
 
-  // The module itself on the first device, and copies on the others.
-  const Copies& kept_copies() {
-    if (kept_.empty()) {
-      kept_.push_back(module_);
-      for (std::size_t i = 1; i < devices_.size(); ++i)
-        kept_.push_back(std::dynamic_pointer_cast<Contained>(module_->clone(devices_[i])));
+  // For a call with gradients.
+  Copies new_copies(std::size_t count) const {
+    Copies copies;
+    for (std::size_t i = 0; i < count; ++i) copies.push_back(copy_on(devices_[i]));
+    const std::vector<at::Tensor> parameters = module_->parameters();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const bool learns = parameters[i].requires_grad();
+      const auto node = learns ? std::make_shared<detail::AddGradientsOfCopies>(parameters[i])
+                               : std::shared_ptr<detail::AddGradientsOfCopies>();
+      for (const std::shared_ptr<Contained>& copy : copies) {
+        const at::Tensor own = copy->parameters()[i];
+        if (learns) torch::autograd::set_history(own, node);
+        if (!learns) own.set_requires_grad(false);
+      }
     }
-    for (std::size_t i = 1; i < devices_.size(); ++i) update(*kept_[i], devices_[i]);
-    return kept_;
+    return copies;
+  }
+
+  // For a call without gradients: the module itself on the first device, and copies on the others.
+  const Copies& kept_copies() {
+    bool fit = !kept_.empty();
+    for (std::size_t i = 1; i < kept_.size() && fit; ++i) fit = update(*kept_[i], devices_[i]);
+    if (fit) return kept_;
+    Copies copies = {module_};
+    for (std::size_t i = 1; i < devices_.size(); ++i) copies.push_back(copy_on(devices_[i]));
+    return kept_ = std::move(copies);
   }
 
   // Gives the copy the module's values and training modes. Optimizers may change values without a
-  // trace in the tensors' version counters, so all are copied.
-  void update(torch::nn::Module& copy, const at::Device& device) const {
+  // trace in the tensors' version counters, so all are copied. false: the module has other parts
+  // than the copy.
+  bool update(torch::nn::Module& copy, const at::Device& device) const {
     const auto each = [](auto own, auto its, const auto& act) {
+      if (own.size() != its.size()) return false;
       for (std::size_t i = 0; i < own.size(); ++i) act(own[i], its[i]);
+      return true;
     };
-    each(module_->parameters(), copy.parameters(),
-         [&](const at::Tensor& own, at::Tensor& its) { its.set_data(own.detach().to(device)); });
-    // forward() may write to buffers, so each copy has its own.
-    each(module_->buffers(), copy.buffers(), [&](const at::Tensor& own, at::Tensor& its) {
-      its.set_data(own.detach().to(device, own.scalar_type(), false, true));
-    });
-    each(module_->modules(), copy.modules(),
-         [](const auto& own, const auto& its) { its->train(own->is_training()); });
+    return each(module_->parameters(), copy.parameters(),
+                [&](const at::Tensor& own, at::Tensor& its) {
+                  its.set_data(own.detach().to(device));
+                }) &&
+           // forward() may write to buffers, so each copy has its own.
+           each(module_->buffers(), copy.buffers(),
+                [&](const at::Tensor& own, at::Tensor& its) {
+                  its.set_data(own.detach().to(device, own.scalar_type(), false, true));
+                }) &&
+           each(module_->modules(), copy.modules(),
+                [](const auto& own, const auto& its) { its->train(own->is_training()); });
   }
 
   void take_buffers(const torch::nn::Module& copy) {

@@ -5,7 +5,9 @@
 // among others. Without a name, operations are matched by the order in which a rank makes its
 // unnamed calls, which then must be the same everywhere (a call that throws counts, too). The count
 // starts again after join(). A name belongs to a kind of operation: an allreduce and a broadcast
-// may share one. It may be used again when the operation of that kind has ended on this rank.
+// may share one. Ranks that wait for each other in operations of different kinds and one name get a
+// MismatchError after KOLO_STALL_CHECK_TIME_SECONDS. A name may be used again when the operation of
+// that kind has ended on this rank.
 //
 // Tensors are on the CPU or a CUDA device, of layout kStrided and any strides, of dtype uint8,
 // int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128 or bool; of

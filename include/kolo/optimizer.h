@@ -34,9 +34,9 @@ struct DistributedOptimizerOptions {
   // Number of backward() calls per reduction. The last of them reduces; gradients are added up, not
   // averaged, over them. The count starts anew at zero_grad(), step() and join().
   TORCH_ARG(int, backward_passes_per_step) = 1;
-  // Of an Average, when ranks have called join(): divides by the number of all ranks of the process
-  // set, to which the joined ones contribute zeros. false: by the number of those that have not
-  // joined. The same on all ranks.
+  // Whether an Average counts ranks that have called join(). true: it divides by the size of the
+  // process set, and joined ranks contribute zeros. false: it divides by the number of ranks that
+  // have not joined. Must be equal on all ranks.
   TORCH_ARG(bool, average_over_joined) = true;
   // Of an Average: gradients are divided by this before they are added up and by size / this after
   // it, to keep sums small in float16.

@@ -53,11 +53,11 @@ const std::vector<const char*>& different_on_purpose() {
   static const std::vector<const char*> points = {
       "Where ranks disagree about a tensor, an exception on each names the tensor, the ranks and "
       "the difference. Only that tensor fails; all else goes on.",
-      "Where one rank calls `allreduce` and another one `broadcast` instead, all get an exception: "
-      "at once "
-      "if the calls have no name, otherwise after KOLO_STALL_CHECK_TIME_SECONDS. In Horovod they "
-      "wait for each "
-      "other.",
+      "If one rank calls `allreduce` where another calls `broadcast`, every rank gets an "
+      "exception: "
+      "at once if the calls have no name, otherwise after KOLO_STALL_CHECK_TIME_SECONDS. In "
+      "Horovod "
+      "they wait for each other.",
       "The average of integers does not wrap around, and that of float16 does not overflow.",
       "A rank that leaves or dies ends the others' waits with an error that names it. "
       "`Handle::wait()` takes a timeout.",

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace kolo {
@@ -15,15 +17,22 @@ bool contains(const std::vector<int>& ranks, int rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
-// See proc(5). The state follows the program's name, which may itself contain parentheses.
-bool is_stopped(pid_t process) {
+// The state of the process as proc(5) has it, or 0. It follows the program's name, which may itself
+// contain parentheses.
+char state_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string line;
   std::getline(file, line);
   const std::size_t name_end = line.rfind(") ");
-  if (name_end == std::string::npos || name_end + 2 >= line.size()) return false;
-  const char state = line[name_end + 2];
-  return state == 'T' || state == 't';
+  return name_end == std::string::npos || name_end + 2 >= line.size() ? '\0' : line[name_end + 2];
+}
+
+bool is_stopped(pid_t process) {
+  const char state = state_of(process);
+  if (state != 't') return state == 'T';
+  // A tracer such as strace stops a process for moments, a debugger for longer.
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return state_of(process) == 't';
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ class Lifelines {
   struct Peer {
     int rank = 0;        // in the world
     int reading = -1;    // the reading end of its pipe; -1: none
-    pid_t process = -1;  // as this process sees it; -1: it does not
+    pid_t process = -1;  // its ID in this process's PID namespace; -1: it is in another one
   };
 
   // `own`: the end that this process keeps, or -1. The destructor closes it and the peers' ends.

@@ -46,6 +46,9 @@ class ControlPlane {
   std::vector<Stall> stalls(Clock::time_point before) const {
     return negotiator_ ? negotiator_->stalls(before) : std::vector<Stall>();
   }
+  void count_from(Clock::time_point now) {
+    if (negotiator_) negotiator_->count_from(now);
+  }
   void fail_different_kinds(Clock::time_point before) { negotiator_->fail_different_kinds(before); }
   void say_stalled(const std::string& text) { negotiator_->say_stalled(text); }
 

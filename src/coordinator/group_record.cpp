@@ -230,6 +230,7 @@ void Group::record_arrivals() {
     event.rank = options_.launch.ranks[static_cast<std::size_t>(arrival.rank)];
     event.process_set = process_set_;
     event.bucket = arrival.bucket;
+    event.kind = arrival.kind;
     event.transient = arrival.transient;
     event.name = timeline::Name(arrival.name);
     tracing_.add(event);

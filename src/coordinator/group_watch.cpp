@@ -30,8 +30,8 @@ std::string Group::who_is_stopped() const {
          " stopped (by a signal or a debugger)";
 }
 
-// A rank knows only the peer that it waits for, which may itself wait for another one. So what can
-// be seen of the processes of this node comes first.
+// A rank knows only the peer that it waits for, which may itself wait for another one. So if a
+// process of this node is stopped, the message names that rank instead.
 std::string Group::what_is_waited_for(const Work& work) const {
   if (std::string stopped = who_is_stopped(); !stopped.empty()) return stopped;
   const std::optional<int> rank = work.waits_for();
@@ -67,6 +67,7 @@ Status Group::watch_timers() {
 void Group::count_from(Clock::time_point now) {
   for (Running& running : running_) running.last_moved = now;
   device_moved_ = now;
+  control_.count_from(now);
   seen_lost_.reset();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -26,7 +27,7 @@ wire::Decisions Negotiator::take_decisions() {
   return std::exchange(decisions_, {});
 }
 
-// Those whose part in it has not come, and may still come.
+// Ranks that have not submitted the tensor and still may.
 std::vector<int> Negotiator::missing_ranks(const Tensor& tensor) const {
   std::vector<int> missing;
   for (int rank = 0; rank < size(); ++rank) {
@@ -66,6 +67,8 @@ std::vector<Stall> Negotiator::stalls(Clock::time_point before) const {
 }
 
 void Negotiator::fail_different_kinds(Clock::time_point before) {
+  if (counts_from_ > before) return;
+  count_one_by_one_where_kinds_differ(before);
   std::map<std::string, std::vector<Tensor*>> by_name;
   for (NameSpace kind = 0; kind < kUnnamed; ++kind) {
     for (const auto& [name, tensor] : tensors_[kind]) {
@@ -75,14 +78,37 @@ void Negotiator::fail_different_kinds(Clock::time_point before) {
   for (const auto& [name, tensors] : by_name) {
     const std::string difference = different_kinds(tensors);
     if (difference.empty()) continue;
-    for (Tensor* tensor : tensors) fail(*tensor, StatusCode::kMismatch, disagree(name, difference));
+    const std::string message = disagree(*tensors.front(), difference);
+    for (Tensor* tensor : tensors) fail(*tensor, StatusCode::kMismatch, message);
   }
 }
 
-// What differs if each rank has come with exactly one of these; otherwise empty.
+// A bucket that ranks have reported whole has no arrivals of its members.
+void Negotiator::count_one_by_one_where_kinds_differ(Clock::time_point before) {
+  std::set<std::string> others;
+  for (NameSpace kind = 0; kind < kUnnamed; ++kind) {
+    if (kind == static_cast<NameSpace>(OpKind::kAllreduce)) continue;
+    for (const auto& [name, tensor] : tensors_[kind]) {
+      if (tensor->arrivals > 0 && tensor->since <= before) others.insert(name);
+    }
+  }
+  if (others.empty()) return;
+  std::map<UnitId, BucketState*> buckets;
+  for (const auto& [id, bucket] : buckets_) {
+    const auto& members = bucket->members;
+    if (std::any_of(members.begin(), members.end(),
+                    [&](const Tensor* member) { return others.count(member->name) > 0; }))
+      buckets.emplace(id, bucket.get());
+  }
+  for (const auto& [id, bucket] : buckets) count_one_by_one(*bucket);
+}
+
+// What differs if each rank that has not joined has come with exactly one of these; otherwise
+// empty.
 std::string Negotiator::different_kinds(const std::vector<Tensor*>& of_one_name) const {
-  std::vector<const Descriptor*> meanings;
   if (of_one_name.size() < 2) return {};
+  std::vector<const Descriptor*> meanings;
+  std::vector<int> ranks;
   for (int rank = 0; rank < size(); ++rank) {
     const Descriptor* own = nullptr;
     for (const Tensor* tensor : of_one_name) {
@@ -91,16 +117,21 @@ std::string Negotiator::different_kinds(const std::vector<Tensor*>& of_one_name)
       const auto announced = tensor->announced.find(rank);
       own = announced == tensor->announced.end() ? &tensor->agreed : &announced->second;
     }
+    if (own == nullptr && joined_[rank]) continue;
     if (own == nullptr) return {};
     meanings.push_back(own);
+    ranks.push_back(options_.ranks[static_cast<std::size_t>(rank)]);
   }
-  return describe_difference(meanings, options_.ranks);
+  return describe_difference(meanings, ranks);
 }
 
-std::string Negotiator::disagree(const std::string& name, const std::string& difference) {
-  return "the ranks disagree about tensor '" + name + "': " + difference +
-         ". Submit the same operation on every rank, or use different names; other tensors are not "
-         "affected";
+std::string Negotiator::disagree(const Tensor& tensor, const std::string& difference) {
+  const bool is_unnamed = tensor.name_space == kUnnamed;
+  return "the ranks disagree about tensor '" + tensor.name + "': " + difference + ". " +
+         (is_unnamed ? "Calls without a name are matched by their order: make the same ones in the "
+                       "same order on every rank, or give them names"
+                     : "Submit the same operation on every rank, or use different names") +
+         "; other tensors are not affected";
 }
 
 std::string Negotiator::remaining_ranks() const {
@@ -327,7 +358,8 @@ Negotiator::Tensor& Negotiator::find_or_create(NameSpace name_space, const std::
 void Negotiator::arrive(int rank, Tensor& tensor, bool absent) {
   tensor.arrived[rank] = true;
   if (tensor.arrivals++ == 0) tensor.since = now_;
-  if (keeps_arrivals_) arrivals_.push_back({rank, 0, tensor.name, tensor.transient});
+  if (keeps_arrivals_)
+    arrivals_.push_back({rank, 0, tensor.name, meant(tensor).kind, tensor.transient});
   if (absent) ++tensor.absent;
   const bool hopeless = [&] {
     for (int other = 0; other < size(); ++other) {
@@ -349,7 +381,7 @@ void Negotiator::resolve(Tensor& tensor) {
   }
   const std::string difference = disagreement(tensor);
   if (!difference.empty()) {
-    return fail(tensor, StatusCode::kMismatch, disagree(tensor.name, difference));
+    return fail(tensor, StatusCode::kMismatch, disagree(tensor, difference));
   }
   const std::string missing = missing_for_good(tensor);
   if (!missing.empty()) return fail(tensor, StatusCode::kMismatch, missing);

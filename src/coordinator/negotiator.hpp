@@ -36,6 +36,7 @@ class Negotiator {
     int rank = 0;
     UnitId bucket = 0;  // 0: a tensor
     std::string name;   // of the tensor
+    OpKind kind = OpKind::kAllreduce;
     bool transient = false;
   };
 
@@ -59,9 +60,11 @@ class Negotiator {
 
   // What some ranks came with before that time, and others have not yet; the oldest first.
   std::vector<Stall> stalls(Clock::time_point before) const;
-  // Ranks that have waited for each other since before that time, each with an operation of another
-  // kind and the same name, get an error: they mean the same one.
+  // Fails operations of one name and different kinds if every rank has waited in exactly one of
+  // them since before that time. The ranks probably mean one operation.
   void fail_different_kinds(Clock::time_point before);
+  // What has waited until now may have done so because the job was suspended.
+  void count_from(Clock::time_point now) { counts_from_ = now; }
   // Tells every rank of it.
   void say_stalled(const std::string& text) { decisions_.emplace_back(wire::Stalled{text}); }
 
@@ -152,8 +155,9 @@ class Negotiator {
   std::string refusals(const Tensor& tensor) const;
   std::string missing_for_good(const Tensor& tensor) const;
   std::string disagreement(const Tensor& tensor) const;
+  void count_one_by_one_where_kinds_differ(Clock::time_point before);
   std::string different_kinds(const std::vector<Tensor*>& of_one_name) const;
-  static std::string disagree(const std::string& name, const std::string& difference);
+  static std::string disagree(const Tensor& tensor, const std::string& difference);
   void agree(Tensor& tensor, const Descriptor& descriptor);
   void execute(Tensor& tensor);
   void execute(BucketState& bucket);
@@ -173,7 +177,8 @@ class Negotiator {
 
   const Options options_;
   wire::Decisions decisions_;
-  Clock::time_point now_;  // of the report that is handled
+  Clock::time_point now_;          // of the report that is handled
+  Clock::time_point counts_from_;  // see count_from()
   bool keeps_arrivals_ = false;
   std::vector<Arrival> arrivals_;
   std::vector<std::pair<int, std::vector<std::uint64_t>>> measures_;  // likewise

@@ -69,7 +69,7 @@ Status Negotiator::arrive_whole(int rank, BucketState& bucket) {
   }
   bucket.whole[rank] = true;
   if (bucket.wholes == 0) bucket.since = now_;
-  if (keeps_arrivals_) arrivals_.push_back({rank, bucket.id, {}, false});
+  if (keeps_arrivals_) arrivals_.push_back({rank, bucket.id, {}, OpKind::kAllreduce, false});
   if (++bucket.wholes == size()) execute(bucket);
   return Status::ok();
 }

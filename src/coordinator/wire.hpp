@@ -47,10 +47,9 @@ namespace kolo {
 // Tensors and buckets share one space of numbers, which are never used again.
 using UnitId = std::uint64_t;
 
-// Names are unique within a name space. Those that programs give belong to a kind of operation.
-// Those that kolo gives to calls without a name are counted over all kinds, so ranks that make
-// different calls meet under one name and are told. Messages between two ranks are counted for
-// themselves.
+// Names are unique within a name space. A name that the program gives belongs to a kind of
+// operation. kolo numbers unnamed calls across all kinds, so ranks that make different calls use
+// the same name and get an error. Sends are numbered separately for each pair of ranks.
 using NameSpace = std::size_t;
 inline constexpr NameSpace kUnnamed = kOpKindCount;
 inline constexpr std::size_t kNameSpaces = kUnnamed + 1;

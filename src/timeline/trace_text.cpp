@@ -237,7 +237,8 @@ void TraceText::write(std::string& text, const ArrivalEvent& event) {
   if (event.transient) return;
   const int row = event.bucket != 0
                       ? row_of(text, RowKind::kBucket, event.process_set, event.bucket, {})
-                      : row_of(text, RowKind::kTensor, event.process_set, 0, event.name.view());
+                      : row_of(text, RowKind::kTensor, event.process_set,
+                               static_cast<std::uint64_t>(event.kind), event.name.view());
   open(text, "i", std::to_string(event.rank), "arrival", row, event.at);
   text += ",\"s\":\"t\",\"args\":{";
   field(text, "rank", event.rank);
@@ -272,7 +273,8 @@ int TraceText::row_of_thread(std::string& text, std::int32_t thread) {
 int TraceText::row_of(std::string& text, const OperationEvent& event) {
   if (event.members > 0) return row_of(text, RowKind::kBucket, event.process_set, event.bucket, {});
   if (event.transient) return free_lane(text, event);
-  return row_of(text, RowKind::kTensor, event.process_set, 0, event.name.view());
+  return row_of(text, RowKind::kTensor, event.process_set, static_cast<std::uint64_t>(event.kind),
+                event.name.view());
 }
 
 int TraceText::free_lane(std::string& text, const OperationEvent& event) {

@@ -26,8 +26,8 @@ std::int64_t code_of_order(const at::Tensor& parameter) {
 }
 
 // Ranks compare numbers by their sums: n numbers x are equal if and only if n * sum(x * x) is equal
-// to sum(x) * sum(x) (Cauchy-Schwarz). Joined ranks count neither there nor in n. The numbers are
-// below this, so that nothing overflows.
+// to sum(x) * sum(x) (Cauchy-Schwarz). Joined ranks add nothing to n or to the sums. The numbers
+// are below this, so that nothing overflows.
 constexpr std::int64_t kLargestCompared = std::int64_t{1} << 16;
 
 at::Tensor to_compare(std::initializer_list<std::int64_t> numbers) {
@@ -39,7 +39,7 @@ at::Tensor to_compare(std::initializer_list<std::int64_t> numbers) {
   return at::tensor(summands, at::kLong);
 }
 
-// `sums`: of to_compare() over the ranks.
+// `sums` is the sum of all ranks' to_compare().
 bool are_equal(const at::Tensor& sums) {
   const auto all = sums.accessor<std::int64_t, 1>();
   for (std::int64_t i = 1; i < all.size(0); i += 2) {
@@ -446,7 +446,7 @@ double GradientReducer::State::share_of_reduced() const {
   return options.op() == ReduceOp::Sum ? 1.0 / options.process_set().size() : 1.0;
 }
 
-// What turns an average over all ranks into one over those that took part in the reduction.
+// Returns the factor that turns an average over all ranks into one over the ranks that took part.
 double GradientReducer::State::correction_for_joined() const {
   if (options.average_over_joined()) return 1.0;
   return static_cast<double>(options.process_set().size()) /

@@ -29,7 +29,10 @@ void broadcast_all(const Named& named, int root_rank, const ProcessSet& set) {
   }
   const Call call("broadcast_parameters", "broadcast", OpKind::kBroadcast,
                   "kolo.broadcast_parameters", set);
-  if (tensors.empty()) tensors.push_back(at::empty({0}));  // a module may have none, on all ranks
+  if (tensors.empty()) {  // a module may have none, on all ranks
+    tensors.push_back(at::empty({0}));
+    names.emplace_back("(no parameters)");
+  }
   std::shared_ptr<Operation> operation = make_broadcast(call, tensors, root_rank);
   for (std::size_t i = 0; i < names.size(); ++i) operation->descriptor.tensors[i].name = names[i];
   const Engine::WaitsAtOnce waits;

@@ -35,7 +35,7 @@ void take_part(const std::vector<std::byte>& bytes) {
   participant.submit({1, "", descriptor, false, false, {}});
   participant.submit({2, "a", descriptor, true, false, {}});
   participant.submit({3, "b", descriptor, false, true, {}});
-  participant.wanted(kUnnamed, "a");
+  participant.wanted(kolo::name_space_of(descriptor, false), "a");
   std::vector<kolo::Participant::Action> actions;
   const bool valid = participant.apply(decisions, actions).is_ok();
   participant.take_report();

@@ -197,6 +197,56 @@ TEST(Negotiation, RanksThatMeanDifferentKindsByANameAreToldInTime) {
   }
 }
 
+// The name is of a bucket that the other rank has reported whole.
+TEST(Negotiation, DifferentKindsAreToldOfABucketsMembersToo) {
+  World world(2);
+  const Clock::time_point start = Clock::now();
+  world.set_now(start);
+  for (int step = 0; step < 4; ++step) train_step(world, {"a", "b"});
+  for (const char* name : {"a", "b"}) {
+    world.submit(0, name);
+    world.submit(1, "allgather|" + std::string(name), described(OpKind::kAllgather, {4}));
+  }
+  world.deliver_all();
+  world.fail_different_kinds(start);
+  world.deliver_all();
+  for (int rank = 0; rank < 2; ++rank) EXPECT_TRUE(world.idle(rank));
+  EXPECT_THAT(world.failures(0)["b"].message(),
+              HasSubstr("operation: allreduce on rank 0; allgather on rank 1"));
+  for (int step = 0; step < 4; ++step) train_step(world, {"a", "b"});
+  EXPECT_EQ(world.launches(1).back(), (std::vector<std::string>{"a", "b"})) << "fused again";
+}
+
+// A rank that has joined takes part in whatever the others do.
+TEST(Negotiation, DifferentKindsAreToldWhileARankHasJoined) {
+  World world(3);
+  world.join(1);
+  world.submit(0, "w");
+  world.submit(2, "broadcast|w", described(OpKind::kBroadcast, {4}));
+  world.deliver_all();
+  world.fail_different_kinds(Clock::time_point::max());
+  world.deliver_all();
+  EXPECT_THAT(world.failures(0)["w"].message(),
+              HasSubstr("operation: allreduce on rank 0; broadcast on rank 2"));
+  EXPECT_TRUE(world.idle(2));
+}
+
+TEST(Negotiation, WhileAJobIsSuspendedKindsDoNotDiffer) {
+  World world(2);
+  const Clock::time_point start = Clock::now();
+  world.set_now(start);
+  world.submit(0, "w");
+  world.submit(1, "broadcast|w", described(OpKind::kBroadcast, {4}));
+  world.deliver_all();
+  world.count_from(start + std::chrono::seconds(100));
+  world.fail_different_kinds(start + std::chrono::seconds(90));
+  world.deliver_all();
+  EXPECT_TRUE(world.failures(0).empty());
+  world.fail_different_kinds(start + std::chrono::seconds(100));
+  world.deliver_all();
+  EXPECT_FALSE(world.failures(0).empty());
+}
+
 // Both come in the end, each on a rank of its own first.
 TEST(Negotiation, OperationsOfTwoKindsThatAllRanksMakeAreNoMistake) {
   World world(2);

@@ -138,6 +138,7 @@ class World {
   void set_now(Clock::time_point now) { now_ = now; }
   std::size_t dissolved_buckets() const { return negotiator_.dissolved_buckets(); }
   std::vector<Stall> stalls(Clock::time_point before) const { return negotiator_.stalls(before); }
+  void count_from(Clock::time_point now) { negotiator_.count_from(now); }
   void fail_different_kinds(Clock::time_point before) {
     negotiator_.fail_different_kinds(before);
     send_decisions();

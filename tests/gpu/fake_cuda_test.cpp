@@ -73,7 +73,7 @@ TEST_F(CudaTensors, AStepOfManyTensorsNeedsFewEvents) {
 TEST_F(CudaTensors, GradientsStayWhereTheyAre) {
   const c10::Stream stream = new_stream();
   const c10::StreamGuard guard(stream);
-  for (const Compression compression : {Compression::None, Compression::Bf16}) {
+  for (const Compression& compression : {Compression::None, Compression::Bf16}) {
     const std::vector<at::Tensor> parameters = many_parameters(on_device());
     DistributedOptimizer<torch::optim::SGD> optimizer(
         parameters, torch::optim::SGDOptions(0.1),
@@ -110,7 +110,7 @@ TEST_F(CudaTensors, GradientsStayWhereTheyAre) {
 // Once its stream waits for what was reduced, LibTorch may have gradients' memory again, however
 // far the device is behind.
 TEST_F(CudaTensors, AStepThatTheDeviceHasNotBegunKeepsNoGradients) {
-  for (const Compression compression : {Compression::None, Compression::Bf16}) {
+  for (const Compression& compression : {Compression::None, Compression::Bf16}) {
     const c10::Stream stream = new_stream();
     const c10::StreamGuard guard(stream);
     const std::vector<at::Tensor> parameters = many_parameters(on_device());

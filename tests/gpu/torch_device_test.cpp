@@ -227,7 +227,7 @@ TEST_F(CudaTensors, GradientsFromSeveralStreams) {
     for (const at::Tensor& parameter : layer->parameters()) parameters.push_back(parameter);
   }
   broadcast_parameters(parameters);
-  for (const Compression compression : {Compression::None, Compression::Fp16}) {
+  for (const Compression& compression : {Compression::None, Compression::Fp16}) {
     DistributedOptimizer<torch::optim::SGD> optimizer(
         parameters, torch::optim::SGDOptions(1.0),
         DistributedOptimizerOptions().op(ReduceOp::Sum).compression(compression));
@@ -260,7 +260,7 @@ TEST_F(CudaTensors, GradientsFromSeveralStreams) {
 // before it is reduced, also behind one that is reduced as it is; such a copy takes long here. Rank
 // 0 has it in another format than the others.
 TEST_F(CudaTensors, GradientsInOtherMemoryFormats) {
-  for (const Compression compression : {Compression::None, Compression::Bf16}) {
+  for (const Compression& compression : {Compression::None, Compression::Bf16}) {
     const at::Tensor plain = at::ones({5}, on_device()).requires_grad_();
     const auto format = rank() == 0 ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast;
     const at::Tensor image =

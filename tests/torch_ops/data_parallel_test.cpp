@@ -170,6 +170,83 @@ TEST_P(DataParallelOn, TakesASequentialAndModesOfTheCaller) {
   EXPECT_EQ(half.scalar_type(), at::kBFloat16);
 }
 
+// A layer that only samples with a positive sum go through, one that none goes through, and one
+// that is frozen.
+struct BranchesImpl : torch::nn::Cloneable<BranchesImpl> {
+  BranchesImpl() { reset(); }
+  void reset() override {
+    some = register_module("some", torch::nn::Linear(3, 3));
+    none = register_module("none", torch::nn::Linear(3, 3));
+    frozen = register_module("frozen", torch::nn::Linear(3, 3));
+  }
+  torch::Tensor forward(const torch::Tensor& input) {
+    const torch::Tensor fixed = frozen(input);
+    frozen_output_learns = fixed.requires_grad();
+    return input.sum().item<double>() > 0 ? some(fixed) : fixed * some->bias;
+  }
+  torch::nn::Linear some{nullptr}, none{nullptr}, frozen{nullptr};
+  static inline std::atomic<bool> frozen_output_learns{false};
+};
+
+TEST_P(DataParallelOn, ParametersThatSomePartsDoNotUse) {
+  const auto net = std::make_shared<BranchesImpl>();
+  net->to(GetParam());
+  for (at::Tensor& parameter : net->frozen->parameters()) parameter.set_requires_grad(false);
+  DataParallel<BranchesImpl> parallel(net, {GetParam(), GetParam()});
+  const at::Tensor input = torch::tensor({{1.0, 1.0, 1.0}, {-1.0, -1.0, -1.0}}, GetParam());
+  const at::Tensor output = parallel.forward(input.to(at::kFloat));
+  EXPECT_FALSE(BranchesImpl::frozen_output_learns) << "no memory for what is not needed";
+  output.sum().backward();
+  const at::Tensor first = net->frozen(input[0].to(at::kFloat));
+  const at::Tensor second = net->frozen(input[1].to(at::kFloat));
+  EXPECT_TRUE(net->some->weight.grad().allclose(first.expand({3, 3})));
+  EXPECT_TRUE(net->some->bias.grad().allclose(1 + second));
+  EXPECT_FALSE(net->none->weight.grad().defined());
+  EXPECT_FALSE(net->frozen->weight.grad().defined());
+}
+
+TEST_P(DataParallelOn, NamedModulesAndModulesThatAreAddedLater) {
+  torch::nn::Sequential layers;
+  layers->push_back("conv1", torch::nn::Linear(3, 4));
+  layers->to(GetParam());
+  DataParallel<torch::nn::SequentialImpl> parallel(layers.ptr(), {GetParam(), GetParam()});
+  const at::Tensor input = torch::randn({4, 3}, GetParam());
+  for (int more = 0; more < 2; ++more) {
+    parallel.forward(input).sum().backward();
+    EXPECT_TRUE(layers->parameters().back().grad().allclose(
+        torch::full({layers->parameters().back().size(0)}, 4.0, GetParam())));
+    const at::NoGradGuard no_grad;
+    EXPECT_TRUE(parallel.forward(input).equal(layers->forward(input)));
+    layers->push_back("last" + std::to_string(more), torch::nn::Linear(4, 4));
+    layers->to(GetParam());
+    EXPECT_TRUE(parallel.forward(input).equal(layers->forward(input))) << "one was added";
+  }
+}
+
+// The second clone() of a call fails.
+struct RefusesImpl : torch::nn::Cloneable<RefusesImpl> {
+  RefusesImpl() { reset(); }
+  void reset() override {
+    if (--resets_left < 0) throw std::runtime_error("no memory");
+    layer = register_module("layer", torch::nn::Linear(3, 3));
+  }
+  torch::Tensor forward(const torch::Tensor& input) { return layer(input); }
+  torch::nn::Linear layer{nullptr};
+  static inline int resets_left = 1;
+};
+
+TEST_P(DataParallelOn, GoesOnAfterACopyThatFailed) {
+  RefusesImpl::resets_left = 1;
+  const auto net = std::make_shared<RefusesImpl>();
+  DataParallel<RefusesImpl> parallel(net, {GetParam(), GetParam(), GetParam()});
+  const at::Tensor input = torch::randn({6, 3}, GetParam());
+  const at::NoGradGuard no_grad;
+  RefusesImpl::resets_left = 1;
+  EXPECT_THROW(parallel.forward(input), std::runtime_error);
+  RefusesImpl::resets_left = 2;
+  EXPECT_TRUE(parallel.forward(input).equal(net->forward(input)));
+}
+
 TEST_P(DataParallelOn, WrongArguments) {
   const auto message_of = [](const auto& act) -> std::string {
     try {

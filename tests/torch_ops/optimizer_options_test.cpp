@@ -57,9 +57,9 @@ struct Case {
 std::string describe(const Case& c) {
   return std::string("op ") + std::to_string(static_cast<int>(c.op)) + " predivide " +
          std::to_string(c.predivide) + " compression " +
-         std::to_string(static_cast<int>(c.compression)) + " passes " + std::to_string(c.passes) +
-         " sparse_as_dense " + std::to_string(c.sparse_as_dense) + " grouping " +
-         std::to_string(c.grouping) + " named " + std::to_string(c.named);
+         (c.compression.dtype() ? c10::toString(*c.compression.dtype()) : "none") + " passes " +
+         std::to_string(c.passes) + " sparse_as_dense " + std::to_string(c.sparse_as_dense) +
+         " grouping " + std::to_string(c.grouping) + " named " + std::to_string(c.named);
 }
 
 // What every gradient must be: the sum of all ranks' own ones, or their mean.
@@ -113,7 +113,7 @@ void check(const Case& c) {
 
 TEST_F(OptimizerOptions, AllTogether) {
   for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Average}) {
-    for (const Compression compression :
+    for (const Compression& compression :
          {Compression::None, Compression::Fp16, Compression::Bf16}) {
       for (const int passes : {1, 2}) {
         for (const bool sparse_as_dense : {false, true}) {

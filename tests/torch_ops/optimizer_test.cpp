@@ -361,7 +361,7 @@ TEST_F(Optimizer, GoesOnAfterAGroupThatWasRefused) {
 // A channels_last parameter, on ranks that have a gradient, have none, or have set one with other
 // strides.
 TEST_F(Optimizer, GradientsLieInMemoryLikeTheirParameters) {
-  for (const Compression compression : {Compression::None, Compression::Fp16}) {
+  for (const Compression& compression : {Compression::None, Compression::Fp16}) {
     const at::Tensor p =
         torch::zeros({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();
     const at::Tensor other = parameter();

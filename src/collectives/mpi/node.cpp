@@ -7,9 +7,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -39,7 +41,10 @@ Status map_peers(std::vector<shm::Handed>& all, int mine, std::vector<shm::Segme
 Status gather_processes(MPI_Comm node, std::vector<pid_t>& processes) {
   constexpr ino_t kLowBits = 0x7fffffff;  // which differ between the namespaces of one kernel
   struct stat file {};
-  const bool known = stat("/proc/self/ns/pid", &file) == 0;
+  // /proc may be that of another namespace than this process is in.
+  std::error_code error;
+  const std::string seen = std::filesystem::read_symlink("/proc/self", error).string();
+  const bool known = seen == std::to_string(getpid()) && stat("/proc/self/ns/pid", &file) == 0;
   const int own_space = known ? static_cast<int>(file.st_ino & kLowBits) : -1;
   std::vector<int> spaces;
   if (Status s = gather_number(MpiParent{&node}, own_space, spaces); !s.is_ok()) return s;
