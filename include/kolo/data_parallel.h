@@ -5,6 +5,7 @@
 #include <ATen/ThreadLocalState.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/intrusive_ptr.h>
 #include <kolo/error.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -39,6 +41,19 @@ struct AddGradientsOfCopies : torch::autograd::Node {
 
   const at::Device device;
 };
+
+// How autograd refers to its nodes: by a std::shared_ptr or, in newer versions of LibTorch, an
+// intrusive pointer.
+using AutogradPointer = decltype(torch::autograd::Edge::function);
+
+template <class Pointer, class Made>
+Pointer make_node(const at::Tensor& parameter) {
+  if constexpr (std::is_same_v<Pointer, std::shared_ptr<torch::autograd::Node>>) {
+    return std::make_shared<Made>(parameter);
+  } else {
+    return c10::make_intrusive<Made>(parameter);
+  }
+}
 
 }  // namespace detail
 
@@ -140,8 +155,11 @@ class DataParallel : public torch::nn::Module {
     const std::vector<at::Tensor> parameters = module_->parameters();
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const bool learns = parameters[i].requires_grad();
-      const auto node = learns ? std::make_shared<detail::AddGradientsOfCopies>(parameters[i])
-                               : std::shared_ptr<detail::AddGradientsOfCopies>();
+      detail::AutogradPointer node;
+      if (learns) {
+        node =
+            detail::make_node<detail::AutogradPointer, detail::AddGradientsOfCopies>(parameters[i]);
+      }
       for (const std::shared_ptr<Contained>& copy : copies) {
         const at::Tensor own = copy->parameters()[i];
         if (learns) torch::autograd::set_history(own, node);
