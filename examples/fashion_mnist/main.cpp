@@ -107,6 +107,7 @@ int main(int argc, char** argv) {
     Options options;
     if (!parse(argc, argv, options)) return 0;
     if (options.measure_inference) {
+      // NOLINTNEXTLINE(concurrency-mt-unsafe): there are no other threads yet
       if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr)
         throw po::error("--measure-inference is for one process: start the program itself");
       fashion_mnist::measure_inference(options.device, options.plot);

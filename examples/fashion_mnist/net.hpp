@@ -10,7 +10,7 @@ constexpr double kMean = 0.2860;
 constexpr double kDeviation = 0.3530;
 
 // Images [N, 1, 28, 28] to log-probabilities [N, 10]. DataParallel clones it.
-struct NetImpl : torch::nn::Cloneable<NetImpl> {
+struct NetImpl final : torch::nn::Cloneable<NetImpl> {
   NetImpl() { reset(); }
 
   void reset() override {
