@@ -18,10 +18,10 @@ namespace kolo {
 // not sent. In every backward() that reduces, the optimizer calls compress(), compress_again() and
 // decompress() once each, on all ranks alike, without recording gradients.
 //
-// What is sent is reduced as gradients are, with the optimizer's op. So a compression has to be
-// linear in what it sends, as low-rank factors and changes of the dtype are. A gradient that is not
-// defined counts as zeros, also where no rank has one. An exception is a MismatchError on the other
-// ranks.
+// kolo reduces what compress() returns as it reduces gradients, with the optimizer's op. So a
+// compression must be linear, as low-rank factors and changes of the dtype are. An undefined
+// gradient counts as zeros, even if it is undefined on every rank. If a function throws, the other
+// ranks get a MismatchError. The functions must not call the optimizer.
 class GradientCompressor {
  public:
   GradientCompressor() = default;
@@ -29,8 +29,8 @@ class GradientCompressor {
   GradientCompressor(const GradientCompressor&) = delete;
   GradientCompressor& operator=(const GradientCompressor&) = delete;
 
-  // The tensors that are reduced instead of the gradient, of the same dtypes and shapes on all
-  // ranks. Not an alias of `gradient`, because they are reduced in place.
+  // The tensors that are reduced instead of the gradient. Their number, dtypes and shapes must be
+  // the same on all ranks. Not an alias of `gradient`, because they are reduced in place.
   virtual std::vector<at::Tensor> compress(const at::Tensor& gradient) = 0;
   // The tensors of a second exchange, for which the result of the first one is needed; the same
   // rules hold. The default has none.

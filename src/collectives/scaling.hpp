@@ -20,8 +20,8 @@ Scaling scaled_before(const Scaling& scaling);
 // sum of an average must not overflow where the average itself does not. float16 overflows at
 // 65,520, so its values are also multiplied by a power of two, at most 1 / size, and the result by
 // its inverse. That is exact but for values below 2^-14 / that power, which lose their last bits,
-// and below 2^-25 / that power become zero. Of one rank there are no sums: both factors are applied
-// to a 16-bit value at once, so that it is rounded once.
+// and below 2^-25 / that power become zero. With one rank there are no sums,
+// so a 16-bit value is multiplied by both factors at once and rounded once.
 Scaling scaled_for_partial_sums(const Reduction& reduction, int size);
 
 // The same for collectives that add all ranks' values in one pass of combine(). The prescale factor

@@ -103,8 +103,8 @@ void Negotiator::count_one_by_one_where_kinds_differ(Clock::time_point before) {
   for (const auto& [id, bucket] : buckets) count_one_by_one(*bucket);
 }
 
-// What differs if each rank that has not joined has come with exactly one of these; otherwise
-// empty.
+// Describes what differs if every rank that has not joined has submitted exactly one of these.
+// Otherwise returns an empty string.
 std::string Negotiator::different_kinds(const std::vector<Tensor*>& of_one_name) const {
   if (of_one_name.size() < 2) return {};
   std::vector<const Descriptor*> meanings;

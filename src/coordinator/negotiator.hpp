@@ -63,7 +63,7 @@ class Negotiator {
   // Fails operations of one name and different kinds if every rank has waited in exactly one of
   // them since before that time. The ranks probably mean one operation.
   void fail_different_kinds(Clock::time_point before);
-  // What has waited until now may have done so because the job was suspended.
+  // The job was suspended until now: waits before this time do not count.
   void count_from(Clock::time_point now) { counts_from_ = now; }
   // Tells every rank of it.
   void say_stalled(const std::string& text) { decisions_.emplace_back(wire::Stalled{text}); }

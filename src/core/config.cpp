@@ -188,9 +188,9 @@ void add_timers(std::vector<Row>& rows) {
   rows.push_back(number_row(
       "KOLO_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_CHECK_TIME_SECONDS", "seconds",
       &Config::stall_check_seconds, 60.0, 0.0, 365 * kDay,
-      "What some ranks have submitted so long ago and others have not, and a collective that moves "
-      "nothing for so long, is told, with the ranks that are waited for. Operations of different "
-      "kinds under one name that wait for each other for so long fail. 0: never."));
+      "After this time a warning names operations that some ranks have submitted and others have "
+      "not, collectives that move nothing, and the ranks that are waited for. Operations of "
+      "different kinds under one name that wait for each other fail then. 0: never."));
   rows.push_back(
       number_row("KOLO_STALL_SHUTDOWN_TIME_SECONDS", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
                  "seconds", &Config::stall_shutdown_seconds, 0.0, 0.0, 365 * kDay,

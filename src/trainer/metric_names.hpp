@@ -13,7 +13,7 @@ using NamedValues = std::vector<std::pair<std::string, double>>;
 std::string text_of(const NamedValues& metrics);
 NamedValues metrics_of(const std::string& text);
 
-// "loss, accuracy"; "none yet" if there is none.
+// Returns the names as "loss, accuracy", or "none yet".
 std::string list_of_names(const NamedValues& metrics);
 
 // Whether a program's metric must not have the name.

@@ -1,4 +1,4 @@
-// What a Trainer consists of.
+// The members of a Trainer.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -44,8 +44,8 @@ inline std::vector<int> everyone(int size) {
   return ranks;
 }
 
-// What the tests call an operation, since operations of two kinds may have one name: "a" for an
-// allreduce, a send or a process set named "a", and "allgather|a".
+// The label of an operation in these tests, because operations of two kinds may have one name: "a"
+// for an allreduce, a send or a process set named "a", and "allgather|a".
 inline std::string label_of(OpKind kind, const std::string& name) {
   const bool plain =
       kind == OpKind::kAllreduce || kind == OpKind::kSend || kind == OpKind::kAddProcessSet;

@@ -6,7 +6,7 @@ set -euo pipefail
 digits=$source/.deps/data/mnist-5k
 clothes=/usr/share/datasets/fashion-mnist
 
-# points FILE COUNT...: succeeds if the SVG file is XML and has a line with so many points for each COUNT.
+# points FILE COUNT...: succeeds if the SVG file is XML and its lines have these numbers of points.
 points() {
   python3 -c 'import sys, xml.dom.minidom as x
 lines = x.parse(sys.argv[1]).getElementsByTagName("polyline")

@@ -44,7 +44,7 @@ check "rank 0 waits in another order: the job fails" test "$code" -ne 0
 check "rank 0 waits in another order: the diagnosis" diagnosis "The ranks wait in different order: rank [12] waits for allreduce of 'first', which rank 0 has not submitted; that one waits for allreduce of 'second'"
 
 run kind 2
-check "rank 2 broadcasts what the others reduce: all are told, in time" \
+check "rank 2 broadcasts what the others reduce: every rank gets an error, in time" \
   test "$(grep -cE "failed after .*'first': operation: allreduce on ranks 0, 1; broadcast on rank 2" "$work/out")" -eq 3
 
 run stop-early 2
