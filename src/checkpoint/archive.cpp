@@ -4,6 +4,7 @@
 #include <torch/serialize/output-archive.h>
 
 #include "checkpoint/components.hpp"
+#include "core/scalar_type.hpp"
 #include "kolo/error.h"
 
 namespace kolo::checkpoint {

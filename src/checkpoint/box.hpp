@@ -6,7 +6,11 @@
 #include <functional>
 #include <vector>
 
+#include "core/element_type.hpp"
+
 namespace kolo::checkpoint {
+
+using kolo::elements_of;  // of a shape, beside that of a box
 
 struct Box {
   std::vector<std::int64_t> start;

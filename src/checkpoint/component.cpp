@@ -3,20 +3,14 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
+#include "core/scalar_type.hpp"
 #include "core/types.hpp"
 #include "kolo/error.h"
 
 namespace kolo::checkpoint {
 namespace {
-
-constexpr std::array<at::ScalarType, kElementTypeCount> kScalarTypes = {
-    at::kBool,          at::kByte,       at::kChar,   at::kShort,        at::kInt,
-    at::kLong,          at::kUInt16,     at::kUInt32, at::kUInt64,       at::kHalf,
-    at::kBFloat16,      at::kFloat,      at::kDouble, at::kComplexFloat, at::kComplexDouble,
-    at::kFloat8_e4m3fn, at::kFloat8_e5m2};
 
 at::Tensor tensor_of(const std::string& bytes) {
   at::Tensor tensor = at::empty({static_cast<std::int64_t>(bytes.size())}, at::kByte);
@@ -29,16 +23,6 @@ std::string described(ElementType type, const std::vector<std::int64_t>& shape) 
 }
 
 }  // namespace
-
-std::optional<ElementType> element_type(at::ScalarType dtype) {
-  const auto* const found = std::find(kScalarTypes.begin(), kScalarTypes.end(), dtype);
-  if (found == kScalarTypes.end()) return std::nullopt;
-  return static_cast<ElementType>(found - kScalarTypes.begin());
-}
-
-at::ScalarType scalar_type(ElementType type) {
-  return kScalarTypes[static_cast<std::size_t>(type)];
-}
 
 std::string Component::inside(const std::vector<std::string>& parts) const {
   std::vector<std::string> all = {name_};

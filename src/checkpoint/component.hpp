@@ -149,8 +149,4 @@ class Component {
   const std::string name_;
 };
 
-// Nothing for a dtype that checkpoints do not know.
-std::optional<ElementType> element_type(at::ScalarType dtype);
-at::ScalarType scalar_type(ElementType type);
-
 }  // namespace kolo::checkpoint

@@ -6,10 +6,10 @@
 #include <set>
 #include <system_error>
 
-#include "checkpoint/hdf5.hpp"
-#include "checkpoint/hdf5_types.hpp"
 #include "checkpoint/header.hpp"
 #include "checkpoint/metadata.hpp"
+#include "hdf5/library.hpp"
+#include "hdf5/types.hpp"
 #include "kolo/error.h"
 
 namespace kolo::checkpoint {
@@ -235,7 +235,7 @@ std::optional<Value> Parser::value(hid_t attribute) {
 
 Table parse_metadata(const std::vector<unsigned char>& bytes, std::uint64_t file_size,
                      const std::string& path) {
-  const hdf5::Quiet quiet;
+  const hdf5::LibraryGuard guard;
   Mapping mapping(bytes, file_size, path);
   try {
     const Id access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");

@@ -4,10 +4,10 @@
 #include <map>
 #include <memory>
 
-#include "checkpoint/hdf5.hpp"
-#include "checkpoint/hdf5_types.hpp"
 #include "checkpoint/header.hpp"
 #include "checkpoint/metadata.hpp"
+#include "hdf5/library.hpp"
+#include "hdf5/types.hpp"
 #include "kolo/error.h"
 
 namespace kolo::checkpoint {
@@ -296,7 +296,7 @@ std::uint64_t rounded_up(std::uint64_t number) {
 }  // namespace
 
 Metadata make_metadata(Table& table, std::uint64_t checksums, std::uint64_t expected_bytes) {
-  const hdf5::Quiet quiet;
+  const hdf5::LibraryGuard guard;
   check_names(table);
   for (const TensorEntry& entry : table.tensors) check_tensor(entry);
   for (const auto& [path, value] : table.values) check_value(path, value);

@@ -17,6 +17,7 @@
 #include <type_traits>
 
 #include "checkpoint/components.hpp"
+#include "core/scalar_type.hpp"
 #include "kolo/error.h"
 #include "kolo/optim/adadelta.h"
 #include "kolo/optim/adamax.h"

@@ -9,6 +9,7 @@
 #include "checkpoint/header.hpp"
 #include "checkpoint/metadata.hpp"
 #include "checkpoint/talk.hpp"
+#include "core/scalar_type.hpp"
 #include "kolo/error.h"
 #include "kolo/init.h"
 #include "kolo/objects.h"

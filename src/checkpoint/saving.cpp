@@ -10,6 +10,7 @@
 #include "checkpoint/header.hpp"
 #include "checkpoint/talk.hpp"
 #include "collectives/reduce/combine.hpp"
+#include "core/scalar_type.hpp"
 #include "core/types.hpp"
 #include "kolo/error.h"
 #include "kolo/init.h"

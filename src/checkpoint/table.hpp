@@ -9,7 +9,7 @@
 #include <variant>
 #include <vector>
 
-#include "checkpoint/element_type.hpp"
+#include "core/element_type.hpp"
 
 namespace kolo::checkpoint {
 

@@ -12,7 +12,7 @@ namespace kolo::tools {
 
 struct NamedTensor {
   std::string name;  // as the module has it: "conv1.weight"
-  checkpoint::ElementType type = checkpoint::ElementType::kFloat32;
+  ElementType type = ElementType::kFloat32;
   std::vector<std::int64_t> shape;
   std::vector<unsigned char> bytes;  // row-major, little endian
 };

@@ -12,8 +12,6 @@
 namespace kolo::tools {
 namespace {
 
-using checkpoint::ElementType;
-
 // torch's class of storages of a type; null if it has none, and the tensor says its type itself.
 const char* storage_class(ElementType type) {
   switch (type) {
@@ -67,7 +65,7 @@ class Writer {
     const char* const storage = storage_class(tensor.type);
     global("torch._utils", storage != nullptr ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3");
     bytes_ += '(';
-    const std::size_t size = storage != nullptr ? checkpoint::size_of(tensor.type) : 1;
+    const std::size_t size = storage != nullptr ? size_of(tensor.type) : 1;
     bytes_ += '(';
     text("storage");
     storage != nullptr ? global("torch", storage) : global("torch.storage", "UntypedStorage");
@@ -81,7 +79,7 @@ class Writer {
     bytes_ += '\x89';  // NEWFALSE
     global("collections", "OrderedDict");
     bytes_ += ")R";  // EMPTY_TUPLE, REDUCE
-    if (storage == nullptr) global("torch", checkpoint::name_of(tensor.type));
+    if (storage == nullptr) global("torch", name_of(tensor.type));
     bytes_ += "tR";  // TUPLE, REDUCE
   }
 

@@ -14,7 +14,6 @@
 namespace kolo::tools {
 namespace {
 
-using checkpoint::ElementType;
 using Json = nlohmann::ordered_json;
 
 constexpr std::uint64_t kMostHeader = 100'000'000;  // the reference implementation's limit
@@ -115,7 +114,7 @@ class Parser {
     const std::uint64_t end = number(name, entry["data_offsets"][1]);
     const std::uint64_t room = bytes_.size() - data_;
     if (begin > end || end > room) refuse("'" + name + "' does not lie within the file");
-    const std::optional<std::uint64_t> elements = checkpoint::elements_of(tensor.shape);
+    const std::optional<std::uint64_t> elements = elements_of(tensor.shape);
     if (!elements || *elements > room || *elements * size_of(tensor.type) != end - begin)
       refuse("'" + name + "' has a shape that does not fit its bytes");
     places_.emplace_back(begin, end);

@@ -12,7 +12,6 @@
 namespace kolo::tools {
 namespace {
 
-using checkpoint::ElementType;
 using Kind = Pickled::Kind;
 using Items = std::vector<const Pickled*>;
 
@@ -240,7 +239,7 @@ class Taker {
     if (found != storage_types().end()) return found->second;
     const std::string prefix = "torch.";
     if (!global.text.starts_with(prefix)) return std::nullopt;
-    return checkpoint::element_type(global.text.substr(prefix.size()));
+    return element_type(global.text.substr(prefix.size()));
   }
 
   static std::vector<std::int64_t> numbers(const std::string& name, const Pickled& tuple) {
@@ -257,8 +256,8 @@ class Taker {
 
   std::vector<unsigned char> bytes_of(const std::string& name, const View& view, ElementType type,
                                       const std::string& key) {
-    const std::size_t item_bytes = checkpoint::size_of(type);
-    const auto elements = checkpoint::elements_of(view.shape);
+    const std::size_t item_bytes = size_of(type);
+    const auto elements = elements_of(view.shape);
     std::uint64_t bytes = 0;
     if (!elements || view.strides.size() != view.shape.size() ||
         __builtin_mul_overflow(*elements, item_bytes, &bytes) || bytes > bytes_left_)

@@ -11,9 +11,9 @@
 #include <iterator>
 #include <limits>
 
-#include "checkpoint/hdf5.hpp"
 #include "checkpoint/header.hpp"
 #include "checkpoint/pieces.hpp"
+#include "hdf5/library.hpp"
 #include "kolo/error.h"
 
 namespace kolo::checkpoint {

@@ -11,7 +11,6 @@
 namespace kolo::tools {
 namespace {
 
-using checkpoint::ElementType;
 using testing::HasSubstr;
 using Bytes = std::vector<unsigned char>;
 

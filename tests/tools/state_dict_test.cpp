@@ -14,7 +14,6 @@
 namespace kolo::tools {
 namespace {
 
-using checkpoint::ElementType;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -116,7 +115,7 @@ TEST(PickleWriter, AnyNameIsReadAsItWas) {
 
 TEST(PickleWriter, AnyTypeAndShape) {
   Contents contents;
-  for (int type = 0; type < checkpoint::kElementTypeCount; ++type) {
+  for (int type = 0; type < kElementTypeCount; ++type) {
     const auto element = static_cast<ElementType>(type);
     for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{},
                                                    {3},
@@ -124,7 +123,7 @@ TEST(PickleWriter, AnyTypeAndShape) {
                                                    {1, 2, 1, 3},
                                                    {0},
                                                    {4, 0, std::int64_t{1} << 40}}) {
-      Bytes bytes(*checkpoint::elements_of(shape) * checkpoint::size_of(element));
+      Bytes bytes(*elements_of(shape) * size_of(element));
       std::iota(bytes.begin(), bytes.end(), static_cast<unsigned char>(type));
       contents.tensors.push_back(
           {std::to_string(contents.tensors.size()), element, shape, std::move(bytes)});

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace kolo::checkpoint {
+namespace kolo {
 
 enum class ElementType : std::uint8_t {
   kBool = 0,
@@ -37,4 +37,4 @@ std::optional<ElementType> element_type(const std::string& name);  // of name_of
 // How many elements a shape has; nothing if that does not fit 63 bits or an extent is negative.
 std::optional<std::uint64_t> elements_of(const std::vector<std::int64_t>& shape);
 
-}  // namespace kolo::checkpoint
+}  // namespace kolo

@@ -1,8 +1,26 @@
-#include "checkpoint/hdf5.hpp"
+#include "hdf5/library.hpp"
 
 #include "kolo/error.h"
 
-namespace kolo::checkpoint::hdf5 {
+namespace kolo::hdf5 {
+namespace {
+
+// The library's, which is one a process.
+std::mutex& library_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+}  // namespace
+
+LibraryGuard::LibraryGuard() : lock_(library_mutex()) {
+  H5Eget_auto2(H5E_DEFAULT, &function_, &data_);
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+LibraryGuard::~LibraryGuard() {
+  H5Eset_auto2(H5E_DEFAULT, function_, data_);
+}
 
 std::string last_error() {
   std::string text;
@@ -24,4 +42,4 @@ void fail(const char* call) {
   throw InternalError(std::string("HDF5's ") + call + " failed: " + last_error());
 }
 
-}  // namespace kolo::checkpoint::hdf5
+}  // namespace kolo::hdf5

@@ -1,8 +1,8 @@
-#include "checkpoint/hdf5_types.hpp"
+#include "hdf5/types.hpp"
 
 #include <cstdint>
 
-namespace kolo::checkpoint::hdf5 {
+namespace kolo::hdf5 {
 namespace {
 
 struct FloatLayout {
@@ -103,4 +103,4 @@ Id text_type(std::size_t length) {
   return type;
 }
 
-}  // namespace kolo::checkpoint::hdf5
+}  // namespace kolo::hdf5

@@ -1,8 +1,8 @@
-#include "checkpoint/element_type.hpp"
+#include "core/element_type.hpp"
 
 #include <array>
 
-namespace kolo::checkpoint {
+namespace kolo {
 namespace {
 
 struct Row {
@@ -60,4 +60,4 @@ std::optional<std::uint64_t> elements_of(const std::vector<std::int64_t>& shape)
   return static_cast<std::uint64_t>(elements);
 }
 
-}  // namespace kolo::checkpoint
+}  // namespace kolo

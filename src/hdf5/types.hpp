@@ -4,10 +4,10 @@
 #include <array>
 #include <optional>
 
-#include "checkpoint/element_type.hpp"
-#include "checkpoint/hdf5.hpp"
+#include "core/element_type.hpp"
+#include "hdf5/library.hpp"
 
-namespace kolo::checkpoint::hdf5 {
+namespace kolo::hdf5 {
 
 class Types {
  public:
@@ -25,4 +25,4 @@ class Types {
 // Text of a fixed length in bytes, UTF-8.
 Id text_type(std::size_t length);
 
-}  // namespace kolo::checkpoint::hdf5
+}  // namespace kolo::hdf5

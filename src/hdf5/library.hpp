@@ -1,16 +1,16 @@
-// HDF5's C interface with its return codes looked at and its handles closed. HDF5 keeps no thread
-// apart from others unless it was built for that, so all of this is called from the program's
-// thread.
+// HDF5's C interface: return codes are checked, identifiers are closed, and one thread at a time
+// calls it.
 #pragma once
 
 // Newer libraries change what names stand for; these are the names of 1.10.
 #define H5_USE_110_API
 #include <hdf5.h>
 
+#include <mutex>
 #include <string>
 #include <utility>
 
-namespace kolo::checkpoint::hdf5 {
+namespace kolo::hdf5 {
 
 // What HDF5 says of its last error on this thread: "H5Dcreate2: name already exists".
 std::string last_error();
@@ -19,18 +19,20 @@ std::string last_error();
 template <typename Result>
 Result checked(Result result, const char* call);
 
-// While it lives HDF5 prints no errors by itself.
-class Quiet {
+// Gives this thread the library. While a guard lives, no other thread that holds one calls HDF5,
+// and HDF5 prints no errors. Every function that calls HDF5 has one for as long as it has
+// identifiers. A library that was built without thread safety must not be called by two threads at
+// once; one that was built with it does no more in parallel. One guard a thread: a second one waits
+// for ever.
+class LibraryGuard {
  public:
-  Quiet() {
-    H5Eget_auto2(H5E_DEFAULT, &function_, &data_);
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-  }
-  ~Quiet() { H5Eset_auto2(H5E_DEFAULT, function_, data_); }
-  Quiet(const Quiet&) = delete;
-  Quiet& operator=(const Quiet&) = delete;
+  LibraryGuard();
+  ~LibraryGuard();
+  LibraryGuard(const LibraryGuard&) = delete;
+  LibraryGuard& operator=(const LibraryGuard&) = delete;
 
  private:
+  std::unique_lock<std::mutex> lock_;
   H5E_auto2_t function_ = nullptr;
   void* data_ = nullptr;  // the program's
 };
@@ -70,4 +72,4 @@ Result checked(Result result, const char* call) {
   return result;
 }
 
-}  // namespace kolo::checkpoint::hdf5
+}  // namespace kolo::hdf5
