@@ -7,6 +7,7 @@
 #include <kolo/clip.h>
 #include <kolo/compression.h>
 #include <kolo/data/dataset.h>
+#include <kolo/data/hdf5.h>
 #include <kolo/data/mnist.h>
 #include <kolo/data/sampler.h>
 #include <kolo/data_parallel.h>

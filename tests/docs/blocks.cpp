@@ -1,8 +1,19 @@
 // docs_blocks [PAGE]: runs the blocks of the pages, or of this one, one after the other, in the
 // current folder.
+#include "data/hdf5_files.hpp"
 #include "prelude.hpp"
 
 namespace {
+
+// Writes images of the size that Net takes, and their classes.
+void write_dataset() {
+  const std::vector<std::uint8_t> images(std::size_t{40} * 36, 100);
+  const std::vector<std::int64_t> labels(40, 1);
+  kolo::data::test::write_array("train.h5", "images", {40, 1, 6, 6}, H5T_NATIVE_UINT8,
+                                images.data(), {H5T_STD_U8LE, {1, 1, 6, 6}});
+  kolo::data::test::write_array("train.h5", "labels", {40}, H5T_NATIVE_INT64, labels.data(),
+                                {H5T_STD_I64LE});
+}
 
 // Writes a file like those that `kolo checkpoint convert` makes.
 void write_model() {
@@ -20,7 +31,10 @@ void write_model() {
 int main(int argc, char** argv) {
   const std::string page = argc > 1 ? argv[1] : "";
   kolo::init();
-  if (kolo::rank() == 0) write_model();
+  if (kolo::rank() == 0) {
+    write_model();
+    write_dataset();
+  }
   int failures = 0;
   for (const Block& block : kBlocks) {
     if (!page.empty() && std::string(block.where).rfind(page + ":", 0) != 0) continue;

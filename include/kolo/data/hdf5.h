@@ -1,0 +1,67 @@
+// Datasets in HDF5 files.
+#pragma once
+
+#include <torch/arg.h>
+#include <torch/data/datasets/base.h>
+#include <torch/data/example.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kolo::data {
+
+// Which arrays of a file are the samples and their targets.
+struct HDF5DatasetOptions {
+  // HDF5's path of the array of samples: "samples", or "images/train".
+  TORCH_ARG(std::string, samples) = "samples";
+  // That of the targets. Empty: the samples have no targets.
+  TORCH_ARG(std::string, targets) = "targets";
+  // Bytes of decompressed chunks that are kept, for each array of each file. All copies of a
+  // dataset share them. A chunk with several samples is decompressed again if it is not kept until
+  // its other samples are asked for.
+  TORCH_ARG(std::size_t, cache_bytes) = std::size_t{32} << 20;
+};
+
+// Samples in HDF5 files, larger than memory if need be: only what is asked for is read. Sample i is
+// samples[i] with targets[i], in the dtype of the file (a batch [N, ...]); normalising and
+// converting are transforms. Any shape, numbers of any type that tensors have, contiguous or in
+// chunks with any filter that HDF5 has. Virtual datasets and external files, too.
+//
+//   kolo::data::HDF5Dataset train("train.h5", kolo::data::HDF5DatasetOptions().targets("labels"));
+//   auto loader = torch::data::make_data_loader(train, sampler, options.workers(4));
+//
+// Copies share the files and what is kept. get_batch() may be called by several threads at once;
+// gzip, shuffle and fletcher32 are undone by each thread for itself, other filters by one at a
+// time. What the program itself does with HDF5 meanwhile needs an HDF5 that was built with thread
+// safety (H5is_library_threadsafe()), as Debian's is. Not collective.
+class HDF5Dataset
+    : public torch::data::datasets::BatchDataset<HDF5Dataset, torch::data::Example<>> {
+ public:
+  // One file. Throws DataError, which names the file, the array, the reason and a remedy: a file
+  // that is missing, damaged or not HDF5; a name that it does not have (with those that it has); no
+  // numbers; a filter that is not installed; another number of targets than of samples.
+  explicit HDF5Dataset(const std::string& path, HDF5DatasetOptions options = {});
+  // Several files, whose samples follow each other in the order of `paths`. They must agree in
+  // shape and dtype. All stay open. InvalidArgumentError for no files.
+  explicit HDF5Dataset(const std::vector<std::string>& paths, HDF5DatasetOptions options = {});
+
+  // The samples of these indices in their order: data [N, ...], target [N, ...] or undefined.
+  // Throws InvalidArgumentError for an index that is not below size(), and DataError for data that
+  // are damaged and for a file that has changed since it was opened.
+  torch::data::Example<> get_batch(c10::ArrayRef<std::size_t> indices) override;
+  // The same for the samples first to first + count - 1.
+  torch::data::Example<> get_range(std::size_t first, std::size_t count);
+
+  // The number of samples in all files.
+  std::optional<std::size_t> size() const override;
+
+ private:
+  struct State;
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace kolo::data

@@ -1,0 +1,302 @@
+#include "data/hdf5_array.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "data/byte_source.hpp"
+#include "data/chunked_rows.hpp"
+#include "data/contiguous_rows.hpp"
+#include "hdf5/library.hpp"
+#include "hdf5/types.hpp"
+
+namespace kolo::data {
+namespace {
+
+using hdf5::checked;
+using hdf5::Id;
+using hdf5::LibraryGuard;
+
+// Closes HDF5's identifiers under its lock. Members close from the last to the first.
+struct OpenDataset {
+  OpenDataset() = default;
+  OpenDataset(const OpenDataset&) = delete;
+  OpenDataset& operator=(const OpenDataset&) = delete;
+  ~OpenDataset() {
+    const LibraryGuard guard;
+    dataset.reset();
+    file.reset();
+  }
+  Id file;
+  Id dataset;
+};
+
+// Names what an error is about: "/data/train.h5: dataset 'samples'".
+std::string name_of(const std::string& path, const std::string& name) {
+  return path + ": dataset '" + name + "'";
+}
+
+// The names of all datasets of a file, in order.
+std::vector<std::string> datasets_in(hid_t file) {
+  std::vector<std::string> names;
+  H5Ovisit2(
+      file, H5_INDEX_NAME, H5_ITER_INC,
+      [](hid_t, const char* name, const H5O_info_t* info, void* to) -> herr_t {
+        if (info->type == H5O_TYPE_DATASET)
+          static_cast<std::vector<std::string>*>(to)->emplace_back(name);
+        return 0;
+      },
+      &names, H5O_INFO_BASIC);
+  return names;
+}
+
+std::string listed(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 20;
+  if (names.empty()) return "the file has none";
+  std::string text = "the file has ";
+  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i)
+    text += (i == 0 ? "'" : ", '") + names[i] + "'";
+  if (names.size() > kMost) text += " and " + std::to_string(names.size() - kMost) + " more";
+  return text;
+}
+
+Id opened_file(const std::string& path) {
+  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
+  if (file < 0) {
+    fail(path, "is not an HDF5 file, or is damaged (" + hdf5::last_error() + ")",
+         "check that it was written to its end and that no program has it open for writing");
+  }
+  return {file, "H5Fopen"};
+}
+
+Id opened_dataset(hid_t file, const std::string& path, const std::string& name,
+                  std::size_t cache_bytes) {
+  const Id access(H5Pcreate(H5P_DATASET_ACCESS), "H5Pcreate");
+  constexpr std::size_t kSlots = 10007;  // HDF5 advises a prime
+  checked(H5Pset_chunk_cache(access.get(), kSlots, cache_bytes, H5D_CHUNK_CACHE_W0_DEFAULT),
+          "H5Pset_chunk_cache");
+  const hid_t dataset = H5Dopen2(file, name.c_str(), access.get());
+  if (dataset < 0) {
+    const std::vector<std::string> there = datasets_in(file);
+    if (std::find(there.begin(), there.end(), name) != there.end())
+      fail(name_of(path, name), "cannot be opened (" + hdf5::last_error() + ")", kGetAgain);
+    fail(path, "has no dataset '" + name + "'; " + listed(there), "give one of these names");
+  }
+  return {dataset, "H5Dopen2"};
+}
+
+struct StoredType {
+  ElementType element = ElementType::kFloat32;
+  bool is_ours = false;  // the bytes in the file are those in memory
+};
+
+StoredType stored_type(hid_t dataset, const hdf5::Types& types, const std::string& what) {
+  Id type(H5Dget_type(dataset), "H5Dget_type");
+  if (const auto found = types.find(type.get())) return {*found, true};
+  if (H5Tget_class(type.get()) == H5T_ENUM) type = Id(H5Tget_super(type.get()), "H5Tget_super");
+  const H5T_class_t kind = H5Tget_class(type.get());
+  if (kind == H5T_INTEGER || kind == H5T_FLOAT) {
+    if (const auto found = types.find(type.get())) return {*found, true};
+    const Id swapped(H5Tcopy(type.get()), "H5Tcopy");
+    checked(H5Tset_order(swapped.get(), H5T_ORDER_LE), "H5Tset_order");
+    if (const auto found = types.find(swapped.get())) return {*found, false};
+  }
+  fail(what, "does not hold numbers of a type that tensors have",
+       "convert it to integers or floating-point numbers of 8, 16, 32 or 64 bits");
+}
+
+std::vector<std::size_t> extents_of(hid_t dataset) {
+  const Id space(H5Dget_space(dataset), "H5Dget_space");
+  const int dimensions =
+      checked(H5Sget_simple_extent_ndims(space.get()), "H5Sget_simple_extent_ndims");
+  std::vector<hsize_t> extents(static_cast<std::size_t>(dimensions));
+  checked(H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr),
+          "H5Sget_simple_extent_dims");
+  return {extents.begin(), extents.end()};
+}
+
+// The filters of a dataset; nothing if there are some that kolo does not undo itself. Throws if one
+// of these is not installed.
+std::optional<std::vector<ChunkFilter>> filters_of(hid_t properties, const std::string& what) {
+  std::vector<ChunkFilter> filters;
+  bool all_are_ours = true;
+  int deflates = 0;
+  const int count = checked(H5Pget_nfilters(properties), "H5Pget_nfilters");
+  for (int i = 0; i < count; ++i) {
+    char name[64] = "";
+    unsigned flags = 0;
+    std::size_t values = 0;
+    const H5Z_filter_t filter =
+        checked(H5Pget_filter2(properties, static_cast<unsigned>(i), &flags, &values, nullptr,
+                               sizeof name, name, nullptr),
+                "H5Pget_filter2");
+    if (filter == H5Z_FILTER_DEFLATE) {
+      filters.push_back(ChunkFilter::kDeflate);
+      ++deflates;
+    } else if (filter == H5Z_FILTER_SHUFFLE) {
+      filters.push_back(ChunkFilter::kShuffle);
+    } else if (filter == H5Z_FILTER_FLETCHER32) {
+      filters.push_back(ChunkFilter::kFletcher32);
+    } else if (H5Zfilter_avail(filter) > 0) {
+      all_are_ours = false;
+    } else {
+      fail(what,
+           "is stored with the filter " + std::to_string(filter) + " (" +
+               (name[0] == '\0' ? "without a name" : std::string(name)) +
+               "), which this HDF5 does not have",
+           "install it and set HDF5_PLUGIN_PATH to its folder, or store the dataset with gzip");
+    }
+  }
+  if (!all_are_ours || deflates > 1) return std::nullopt;
+  return filters;
+}
+
+// HDF5 reads what it does not find as fill values.
+void require_sources(hid_t properties, const std::string& path, const std::string& what) {
+  std::size_t count = 0;
+  checked(H5Pget_virtual_count(properties, &count), "H5Pget_virtual_count");
+  for (std::size_t i = 0; i < count; ++i) {
+    std::string name(4096, '\0');
+    const ssize_t length = checked(H5Pget_virtual_filename(properties, i, name.data(), name.size()),
+                                   "H5Pget_virtual_filename");
+    name.resize(std::min(name.size() - 1, static_cast<std::size_t>(length)));
+    if (name == "." || name.find('%') != std::string::npos) continue;  // itself; a pattern
+    const std::filesystem::path beside = std::filesystem::path(path).parent_path() / name;
+    if (std::filesystem::exists(beside) || std::filesystem::exists(name)) continue;
+    fail(what, "is a virtual dataset, and its source " + name + " is missing",
+         "put that file beside this one");
+  }
+}
+
+// Reads with HDF5's library.
+class LibraryRows : public RowReader {
+ public:
+  LibraryRows(std::shared_ptr<OpenDataset> dataset, std::string what, ElementType type,
+              std::vector<std::size_t> shape, std::size_t row_bytes)
+      : dataset_(std::move(dataset)),
+        what_(std::move(what)),
+        type_(type),
+        shape_(std::move(shape)),
+        row_bytes_(row_bytes) {}
+
+  void read(const std::vector<std::size_t>& rows, std::uint8_t* to) override {
+    const LibraryGuard guard;
+    const hdf5::Types types;
+    for (std::size_t i = 0; i < rows.size();) {
+      std::size_t end = i + 1;
+      while (end < rows.size() && rows[end] == rows[end - 1] + 1) ++end;
+      read(rows[i], end - i, types.of(type_), to + i * row_bytes_);
+      i = end;
+    }
+  }
+
+ private:
+  void read(std::size_t first, std::size_t count, hid_t type, std::uint8_t* to) {
+    std::vector<hsize_t> begin(shape_.size(), 0);
+    std::vector<hsize_t> extents(shape_.begin(), shape_.end());
+    begin[0] = first;
+    extents[0] = count;
+    const auto dimensions = static_cast<int>(extents.size());
+    const Id memory(H5Screate_simple(dimensions, extents.data(), nullptr), "H5Screate_simple");
+    const Id space(H5Dget_space(dataset_->dataset.get()), "H5Dget_space");
+    checked(H5Sselect_hyperslab(space.get(), H5S_SELECT_SET, begin.data(), nullptr, extents.data(),
+                                nullptr),
+            "H5Sselect_hyperslab");
+    if (H5Dread(dataset_->dataset.get(), type, memory.get(), space.get(), H5P_DEFAULT, to) < 0)
+      fail(what_, "cannot be read (" + hdf5::last_error() + ")", kGetAgain);
+  }
+
+  const std::shared_ptr<OpenDataset> dataset_;
+  const std::string what_;
+  const ElementType type_;
+  const std::vector<std::size_t> shape_;
+  const std::size_t row_bytes_;
+};
+
+// Reads chunks as they are stored, which is quick: what takes time is to decompress them.
+ChunkedRows::ReadChunk chunk_reader(std::shared_ptr<OpenDataset> dataset, std::string what) {
+  return [dataset = std::move(dataset),
+          what = std::move(what)](const std::vector<std::size_t>& offset) -> ChunkedRows::Stored {
+    const LibraryGuard guard;
+    const hid_t id = dataset->dataset.get();
+    const std::vector<hsize_t> at(offset.begin(), offset.end());
+    hsize_t size = 0;
+    if (H5Dget_chunk_storage_size(id, at.data(), &size) < 0) {
+      // HDF5 1.10 says so of a chunk that was never written, too.
+      unsigned mask = 0;
+      haddr_t address = HADDR_UNDEF;
+      if (H5Dget_chunk_info_by_coord(id, at.data(), &mask, &address, &size) < 0)
+        fail(what, "has a damaged index of chunks (" + hdf5::last_error() + ")", kGetAgain);
+      if (address == HADDR_UNDEF) return {};
+    }
+    std::vector<std::uint8_t> bytes(size);
+    std::uint32_t skipped = 0;
+    if (size > 0 && H5Dread_chunk(id, H5P_DEFAULT, at.data(), &skipped, bytes.data()) < 0)
+      fail(what, "cannot be read (" + hdf5::last_error() + ")", kGetAgain);
+    return {std::move(bytes), skipped};
+  };
+}
+
+std::vector<std::uint8_t> fill_of(hid_t properties, hid_t type, std::size_t element_size) {
+  std::vector<std::uint8_t> fill(element_size);
+  checked(H5Pget_fill_value(properties, type, fill.data()), "H5Pget_fill_value");
+  return fill;
+}
+
+}  // namespace
+
+// Declared before a guard, `dataset` outlives it when this throws: its destructor takes the guard.
+Hdf5Array::Hdf5Array(const std::string& path, const std::string& name, std::size_t cache_bytes)
+    : file_(std::make_shared<const DataFile>(path)) {
+  const std::string what = name_of(path, name);
+  const auto dataset = std::make_shared<OpenDataset>();
+  const LibraryGuard guard;
+  const hdf5::Types types;
+  dataset->file = opened_file(path);
+  dataset->dataset = opened_dataset(dataset->file.get(), path, name, cache_bytes);
+  const hid_t id = dataset->dataset.get();
+  const StoredType stored = stored_type(id, types, what);
+  type_ = stored.element;
+  const std::vector<std::size_t> shape = extents_of(id);
+  if (shape.empty())
+    fail(what, "is a single number", "give an array whose dimension 0 counts the samples");
+  shape_.assign(shape.begin(), shape.end());
+  const std::vector<std::int64_t> row_shape(shape_.begin() + 1, shape_.end());
+  const std::optional<std::uint64_t> elements = elements_of(row_shape);
+  if (!elements || !elements_of(shape_)) fail(what, "is larger than any file", kGetAgain);
+  row_bytes_ = static_cast<std::size_t>(*elements) * size_of(type_);
+
+  const Id properties(H5Dget_create_plist(id), "H5Dget_create_plist");
+  const H5D_layout_t layout = H5Pget_layout(properties.get());
+  if (layout == H5D_VIRTUAL) require_sources(properties.get(), path, what);
+  const auto filters = filters_of(properties.get(), what);
+  const haddr_t offset = layout == H5D_CONTIGUOUS ? H5Dget_offset(id) : HADDR_UNDEF;
+  const bool has_elements = row_bytes_ > 0 && rows() > 0;
+  if (stored.is_ours && has_elements && offset != HADDR_UNDEF) {
+    reader_ = std::make_unique<ContiguousRows>(file_, offset, row_bytes_);
+  } else if (stored.is_ours && has_elements && layout == H5D_CHUNKED && filters) {
+    std::vector<hsize_t> chunk(shape.size());
+    checked(H5Pget_chunk(properties.get(), static_cast<int>(chunk.size()), chunk.data()),
+            "H5Pget_chunk");
+    reader_ = std::make_unique<ChunkedRows>(
+        ChunkGrid{shape, {chunk.begin(), chunk.end()}, size_of(type_)}, *filters,
+        fill_of(properties.get(), types.of(type_), size_of(type_)), chunk_reader(dataset, what),
+        what, cache_bytes);
+  } else {
+    reader_ = std::make_unique<LibraryRows>(dataset, what, type_, shape, row_bytes_);
+  }
+}
+
+void Hdf5Array::read(const std::vector<std::size_t>& rows, std::uint8_t* to) const {
+  try {
+    reader_->read(rows, to);
+  } catch (const DataError&) {
+    file_->require_unchanged();  // which is then the reason
+    throw;
+  }
+  file_->require_unchanged();
+}
+
+}  // namespace kolo::data

@@ -1,0 +1,62 @@
+// An array in an HDF5 file that is read by rows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/element_type.hpp"
+
+namespace kolo::data {
+
+class DataFile;
+
+// Where the rows of an array come from. There is one way for each layout (hdf5_array.cpp chooses).
+class RowReader {
+ public:
+  RowReader() = default;
+  RowReader(const RowReader&) = delete;
+  RowReader& operator=(const RowReader&) = delete;
+  virtual ~RowReader() = default;
+  // Reads the rows of these numbers into `to`, one after the other. Safe from several threads at
+  // once. Throws DataError.
+  virtual void read(const std::vector<std::size_t>& rows, std::uint8_t* to) = 0;
+};
+
+// An HDF5 dataset of numbers; a row is what has one index in dimension 0. (HDF5 calls an array in a
+// file a dataset; here that is a source of samples.)
+//
+// Contiguous data are read with preadv() and chunks are decompressed outside of HDF5's library,
+// which lets one thread in at a time. Its library reads what kolo cannot: virtual datasets,
+// external files, other byte orders, and filters other than deflate, shuffle and fletcher32.
+class Hdf5Array {
+ public:
+  // Opens the file and reads what describes the array. cache_bytes: for decompressed chunks.
+  //
+  // Throws DataError with the file, the reason and a remedy if the file is missing, damaged or not
+  // HDF5, if it has no such dataset (with the names of those that it has), and if the dataset is
+  // not an array of numbers with one dimension or more, or needs a filter that is not installed.
+  Hdf5Array(const std::string& path, const std::string& name, std::size_t cache_bytes);
+
+  ElementType type() const { return type_; }
+  const std::vector<std::int64_t>& shape() const { return shape_; }
+  std::size_t rows() const { return static_cast<std::size_t>(shape_.front()); }
+  std::size_t row_bytes() const { return row_bytes_; }
+
+  // Reads the rows of these numbers, each below rows(), into `to`, which has room for rows.size() *
+  // row_bytes(). Elements have the machine's byte order. Safe from several threads at once. Throws
+  // DataError, also if the file has changed since it was opened.
+  void read(const std::vector<std::size_t>& rows, std::uint8_t* to) const;
+
+ private:
+  // Constant after construction.
+  ElementType type_ = ElementType::kFloat32;
+  std::vector<std::int64_t> shape_;
+  std::size_t row_bytes_ = 0;
+  std::shared_ptr<const DataFile> file_;
+  std::unique_ptr<RowReader> reader_;
+};
+
+}  // namespace kolo::data
