@@ -20,10 +20,11 @@ void ContiguousRows::read(const std::vector<std::size_t>& rows, std::uint8_t* to
       const bool follows =
           !parts.empty() &&
           static_cast<std::uint8_t*>(parts.back().iov_base) + parts.back().iov_len == place;
-      if (follows)
+      if (follows) {
         parts.back().iov_len += row_bytes_;
-      else
+      } else {
         parts.push_back({place, row_bytes_});
+      }
     }
     file_->read(offset_ + first * row_bytes_, parts);
   }

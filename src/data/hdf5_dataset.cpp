@@ -21,6 +21,11 @@ std::string described(const Hdf5Array& array) {
   return text + "]";
 }
 
+// "/data/train.h5: dataset 'samples'"
+std::string named(const std::string& path, const std::string& name) {
+  return std::string(path).append(": dataset '").append(name).append("'");
+}
+
 bool same_rows(const Hdf5Array& left, const Hdf5Array& right) {
   return left.type() == right.type() && std::equal(left.shape().begin() + 1, left.shape().end(),
                                                    right.shape().begin() + 1, right.shape().end());
@@ -35,7 +40,7 @@ class Rows {
       begins_.push_back(rows_);
       rows_ += parts_.back()->rows();
       if (same_rows(*parts_.front(), *parts_.back())) continue;
-      fail(path + ": dataset '" + name + "'",
+      fail(named(path, name),
            "is " + described(*parts_.back()) + ", and " + described(*parts_.front()) + " in " +
                paths.front(),
            "make a dataset of files that agree");
