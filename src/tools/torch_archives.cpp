@@ -13,8 +13,8 @@
 #include <set>
 #include <sstream>
 
-#include "checkpoint/component.hpp"
 #include "checkpoint/file_system.hpp"
+#include "core/scalar_type.hpp"
 #include "kolo/error.h"
 #include "tools/pickle.hpp"
 #include "tools/pickle_writer.hpp"
@@ -164,8 +164,7 @@ void write_module(const std::string& path, const Contents& contents) {
     if (has_empty_part(tensor.name) || node == nullptr || node->tensor.defined() ||
         !node->inner.empty())
       refuse_name(tensor.name);
-    node->tensor =
-        at::empty(tensor.shape, at::TensorOptions().dtype(checkpoint::scalar_type(tensor.type)));
+    node->tensor = at::empty(tensor.shape, at::TensorOptions().dtype(scalar_type(tensor.type)));
     if (!tensor.bytes.empty())
       std::memcpy(node->tensor.data_ptr(), tensor.bytes.data(), tensor.bytes.size());
   }
