@@ -10,13 +10,13 @@ ChunkCache::Chunk ChunkCache::get(std::size_t chunk, const std::function<Bytes()
   {
     std::unique_lock<std::mutex> lock(mutex_);
     if (const auto found = entries_.find(chunk); found != entries_.end()) {
-      lately_.splice(lately_.begin(), lately_, found->second.place);
+      by_use_.splice(by_use_.begin(), by_use_, found->second.place);
       const std::shared_future<Chunk> wanted = found->second.chunk;
       lock.unlock();
       return wanted.get();
     }
-    lately_.push_front(chunk);
-    entries_.emplace(chunk, Entry{loaded.get_future().share(), 0, lately_.begin()});
+    by_use_.push_front(chunk);
+    entries_.emplace(chunk, Entry{loaded.get_future().share(), 0, by_use_.begin()});
   }
   try {
     auto bytes = std::make_shared<const Bytes>(load());
@@ -36,13 +36,13 @@ void ChunkCache::keep(std::size_t chunk, std::size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   entries_.at(chunk).bytes = bytes;
   bytes_ += bytes;
-  for (auto at = lately_.end(); bytes_ > capacity_ && at != lately_.begin();) {
+  for (auto at = by_use_.end(); bytes_ > capacity_ && at != by_use_.begin();) {
     --at;
     const auto entry = entries_.find(*at);
     if (entry->second.bytes == 0) continue;
     bytes_ -= entry->second.bytes;
     entries_.erase(entry);
-    at = lately_.erase(at);
+    at = by_use_.erase(at);
   }
 }
 
@@ -51,7 +51,7 @@ void ChunkCache::forget(std::size_t chunk) {
   const auto entry = entries_.find(chunk);
   if (entry == entries_.end()) return;
   bytes_ -= entry->second.bytes;
-  lately_.erase(entry->second.place);
+  by_use_.erase(entry->second.place);
   entries_.erase(entry);
 }
 

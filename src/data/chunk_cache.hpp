@@ -1,4 +1,4 @@
-// Chunks that were read lately, shared by the threads that read from one file.
+// A cache of chunks, shared by the threads that read one file.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace kolo::data {
 
-// Holds up to `capacity` bytes of the chunks that were asked for last. Of several threads that want
-// the same chunk one loads it and the others wait for that.
+// Keeps the most recently used chunks, up to `capacity` bytes. If several threads want the same
+// chunk, one loads it and the others wait for it.
 class ChunkCache {
  public:
   using Bytes = std::vector<std::uint8_t>;
@@ -22,15 +22,15 @@ class ChunkCache {
 
   explicit ChunkCache(std::size_t capacity) : capacity_(capacity) {}
 
-  // Returns the chunk, and calls load() if it is not there. What load() throws reaches all that
-  // wait for this chunk, and is not kept.
+  // Returns the chunk; calls load() if the cache does not have it. An exception of load() reaches
+  // all threads that wait for this chunk. The next call loads it again.
   Chunk get(std::size_t chunk, const std::function<Bytes()>& load);
 
  private:
   struct Entry {
     std::shared_future<Chunk> chunk;
     std::size_t bytes = 0;                   // 0 until it is loaded
-    std::list<std::size_t>::iterator place;  // in lately_
+    std::list<std::size_t>::iterator place;  // in by_use_
   };
 
   void keep(std::size_t chunk, std::size_t bytes);
@@ -40,7 +40,7 @@ class ChunkCache {
   std::mutex mutex_;
   // Guarded by mutex_:
   std::unordered_map<std::size_t, Entry> entries_;
-  std::list<std::size_t> lately_;  // the last one that was asked for is in front
+  std::list<std::size_t> by_use_;  // the most recently used one is in front
   std::size_t bytes_ = 0;
 };
 

@@ -26,8 +26,8 @@ Bytes inflated(const Bytes& stored, std::size_t size) {
   return result;
 }
 
-// Byte j of element i is stored at j * elements + i. What is left of the last element follows as it
-// is.
+// Byte j of element i is stored at j * elements + i. Bytes beyond the last whole element come last,
+// unchanged.
 Bytes unshuffled(const Bytes& stored, std::size_t element_size) {
   const std::size_t elements = stored.size() / element_size;
   if (element_size < 2 || elements < 2) return stored;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "data/byte_source.hpp"
@@ -164,7 +165,10 @@ void require_sources(hid_t properties, const std::string& path, const std::strin
     name.resize(std::min(name.size() - 1, static_cast<std::size_t>(length)));
     if (name == "." || name.find('%') != std::string::npos) continue;  // itself; a pattern
     const std::filesystem::path beside = std::filesystem::path(path).parent_path() / name;
-    if (std::filesystem::exists(beside) || std::filesystem::exists(name)) continue;
+    std::error_code unreadable;  // counts as missing
+    if (std::filesystem::exists(beside, unreadable) || std::filesystem::exists(name, unreadable)) {
+      continue;
+    }
     fail(what, "is a virtual dataset, and its source " + name + " is missing",
          "put that file beside this one");
   }

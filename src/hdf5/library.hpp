@@ -19,11 +19,11 @@ std::string last_error();
 template <typename Result>
 Result checked(Result result, const char* call);
 
-// Gives this thread the library. While a guard lives, no other thread that holds one calls HDF5,
-// and HDF5 prints no errors. Every function that calls HDF5 has one for as long as it has
-// identifiers. A library that was built without thread safety must not be called by two threads at
-// once; one that was built with it does no more in parallel. One guard a thread: a second one waits
-// for ever.
+// Locks HDF5's library for this thread and keeps HDF5 from printing errors. Every function that
+// calls HDF5 holds a guard for as long as it has identifiers. A library built without thread safety
+// must not be called by two threads at once; one built with it has a lock of its own, so nothing is
+// lost. Not recursive: a thread that holds a guard must not make another one, which would wait for
+// ever.
 class LibraryGuard {
  public:
   LibraryGuard();

@@ -28,7 +28,7 @@ struct Storage {
   hsize_t written = ~hsize_t{0};               // how many rows; the others are fill values
 };
 
-// Adds an array to a file, which it makes if there is none. `values` are of `memory_type`.
+// Writes an array into a file, creating the file if necessary. `values` are of `memory_type`.
 inline void write_array(const std::string& path, const std::string& name, const Extents& shape,
                         hid_t memory_type, const void* values, const Storage& storage = {},
                         hsize_t user_block = 0) {

@@ -34,10 +34,10 @@ struct HDF5DatasetOptions {
 //   kolo::data::HDF5Dataset train("train.h5", kolo::data::HDF5DatasetOptions().targets("labels"));
 //   auto loader = torch::data::make_data_loader(train, sampler, options.workers(4));
 //
-// Copies share the files and what is kept. get_batch() may be called by several threads at once;
-// gzip, shuffle and fletcher32 are undone by each thread for itself, other filters by one at a
-// time. What the program itself does with HDF5 meanwhile needs an HDF5 that was built with thread
-// safety (H5is_library_threadsafe()), as Debian's is. Not collective.
+// Copies share the open files and the cache. Several threads may call get_batch() at once. Each
+// thread undoes gzip, shuffle and fletcher32 by itself; HDF5's library undoes other filters, one
+// thread at a time. If the program calls HDF5 itself while a loader runs, HDF5 must have been built
+// with thread safety (H5is_library_threadsafe()), as Debian's package is. Not collective.
 class HDF5Dataset
     : public torch::data::datasets::BatchDataset<HDF5Dataset, torch::data::Example<>> {
  public:
