@@ -17,11 +17,16 @@ struct DistributedSampler::State {
   std::size_t position = 0;
   // Set where an epoch (or the rest of a loaded one) is about to begin; the first next() clears it.
   bool fresh = true;
-  // This rank's share of the epoch; made when the first sample of it is asked for.
+  // This rank's share of the epoch; made when it is first asked for.
   std::optional<std::vector<std::size_t>> share;
 
   std::size_t share_size() const {
     return data::shard_size(options.dataset_size, options.num_replicas, options.drop_last);
+  }
+
+  const std::vector<std::size_t>& share_of_epoch() {
+    if (!share) share = data::shard(options, epoch);
+    return *share;
   }
 
   void begin(std::uint64_t new_epoch, std::size_t new_position) {
@@ -91,11 +96,27 @@ void DistributedSampler::set_epoch(std::uint64_t epoch) {
   if (!loaded_here) state_->begin(epoch, 0);
 }
 
+void DistributedSampler::seek(std::uint64_t epoch, std::size_t position) {
+  if (position > size()) {
+    throw InvalidArgumentError("DistributedSampler: position " + std::to_string(position) +
+                               " in a share of " + std::to_string(size()) + " samples");
+  }
+  state_->begin(epoch, position);
+}
+
+std::vector<std::size_t> DistributedSampler::rest() const {
+  const std::vector<std::size_t>& share = state_->share_of_epoch();
+  return {share.begin() + static_cast<std::ptrdiff_t>(state_->position), share.end()};
+}
+
 std::uint64_t DistributedSampler::epoch() const {
   return state_->epoch;
 }
 std::size_t DistributedSampler::position() const {
   return state_->position;
+}
+std::size_t DistributedSampler::dataset_size() const {
+  return state_->options.dataset_size;
 }
 std::size_t DistributedSampler::size() const {
   return state_->share_size();
@@ -116,10 +137,10 @@ std::optional<std::vector<std::size_t>> DistributedSampler::next(std::size_t bat
   }
   State& state = *state_;
   state.fresh = false;
-  if (!state.share) state.share = data::shard(state.options, state.epoch);
-  const std::size_t count = std::min(batch_size, state.share->size() - state.position);
+  const std::vector<std::size_t>& share = state.share_of_epoch();
+  const std::size_t count = std::min(batch_size, share.size() - state.position);
   if (count == 0) return std::nullopt;
-  const auto first = state.share->begin() + static_cast<std::ptrdiff_t>(state.position);
+  const auto first = share.begin() + static_cast<std::ptrdiff_t>(state.position);
   state.position += count;
   return std::vector<std::size_t>(first, first + static_cast<std::ptrdiff_t>(count));
 }

@@ -1,4 +1,4 @@
-// Reads the batches of an epoch with LibTorch's data loader.
+// Reads the batches of an epoch or of a range.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ using UseBatch = std::function<bool(const data::Batch& batch)>;
 
 // The rank's share of an epoch, without its first `skip` samples. Rethrows what the dataset throws,
 // also in a worker thread.
-void for_each_batch_of_epoch(const data::Dataset& dataset, const DistributedSampler& sampler,
+void for_each_batch_of_epoch(const data::Dataset& dataset, DistributedSampler sampler,
                              std::uint64_t epoch, std::size_t skip, const LoadOptions& options,
                              const UseBatch& use);
 

@@ -60,9 +60,17 @@ class DistributedSampler : public torch::data::samplers::Sampler<std::vector<std
   // any other run does.
   void set_epoch(std::uint64_t epoch);
 
-  std::uint64_t epoch() const;   // that is handed out, or will be next
-  std::size_t position() const;  // how many samples of the epoch this rank has handed out
-  std::size_t size() const;      // how many samples an epoch has for each rank
+  // The next sample to be handed out is the one at this position of this rank's share of this
+  // epoch, also after a reset(). `position` is at most size(): the epoch is then over.
+  void seek(std::uint64_t epoch, std::size_t position);
+
+  // What next() will hand out in this epoch, in order.
+  std::vector<std::size_t> rest() const;
+
+  std::uint64_t epoch() const;       // that is handed out, or will be next
+  std::size_t position() const;      // how many samples of the epoch this rank has handed out
+  std::size_t dataset_size() const;  // how many samples are shared
+  std::size_t size() const;          // how many samples an epoch has for each rank
 
   // Called by the data loader at each begin(). Goes to the beginning of the next epoch if next()
   // was called since the last reset(), set_epoch() or load(); else keeps epoch and position. After
@@ -77,8 +85,9 @@ class DistributedSampler : public torch::data::samplers::Sampler<std::vector<std
   // Saves epoch and position, so that a run goes on in the middle of an epoch. They are the same on
   // all ranks: what one rank saved, every rank may load, also among another number of ranks: then
   // the position is such that together they have handed out as much of the epoch, and so fewer than
-  // num_replicas samples come twice. Data loaders with workers ask for batches
-  // ahead of the program, and the position counts these; such a program saves between epochs.
+  // num_replicas samples come twice. LibTorch's data loaders with workers ask for
+  // batches ahead of the program, and the position counts these; such a program saves between
+  // epochs. kolo::DataLoader counts what the program has got.
   void save(torch::serialize::OutputArchive& archive) const override;
 
   // Throws DataError if the archive holds no such sampler, InvalidArgumentError if it was saved

@@ -1,0 +1,146 @@
+// Batches of a dataset, loaded ahead by threads.
+#pragma once
+
+#include <c10/util/ArrayRef.h>
+#include <kolo/data/dataset.h>
+#include <kolo/data/random.h>
+#include <kolo/data/sampler.h>
+#include <torch/arg.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
+
+namespace kolo {
+namespace data {
+
+// What a transform knows of the batch it gets.
+class BatchInfo {
+ public:
+  // `indices` outlives this object.
+  BatchInfo(std::uint64_t seed, std::uint64_t transform, std::uint64_t epoch,
+            c10::ArrayRef<std::size_t> indices)
+      : seed_(seed), transform_(transform), epoch_(epoch), indices_(indices) {}
+
+  // The numbers of the batch's samples in the dataset.
+  c10::ArrayRef<std::size_t> indices() const { return indices_; }
+  // The epoch, from 0.
+  std::uint64_t epoch() const { return epoch_; }
+  // Random numbers for sample i of the batch: others in each epoch and for each transform of a
+  // loader, but the same whatever the batch, the worker, the rank and the number of them.
+  Random random(std::size_t i) const { return {seed_, transform_, epoch_, indices_[i]}; }
+
+ private:
+  std::uint64_t seed_;
+  std::uint64_t transform_;
+  std::uint64_t epoch_;
+  c10::ArrayRef<std::size_t> indices_;
+};
+
+// Changes a batch before the program gets it. Each worker has a copy. It must not write to the
+// batch's tensors, which may be the dataset's own, but replace them.
+using Transform = std::function<void(Batch& batch, const BatchInfo& info)>;
+
+}  // namespace data
+
+// How batches are loaded.
+struct DataLoaderOptions {
+  // Samples in a batch; the last one of an epoch may have fewer.
+  TORCH_ARG(std::int64_t, batch_size) = 1;
+  // Threads that load batches ahead. 0: the program's thread loads a batch when it asks for it.
+  TORCH_ARG(int, workers) = 0;
+  // Batches that each worker may be ahead of the program, 1 or more.
+  TORCH_ARG(int, prefetch) = 2;
+  // false: batches come as they are ready, so that a slow one holds none up. Their order then
+  // depends on the machine, and a position in mid-epoch cannot be saved.
+  TORCH_ARG(bool, ordered) = true;
+  // Leave out a last batch that is not full.
+  TORCH_ARG(bool, drop_last) = false;
+  // Of the transforms' random numbers.
+  TORCH_ARG(std::uint64_t, seed) = 0;
+};
+
+// Hands out the batches of a sampler's share, epoch after epoch:
+//
+//   kolo::DataLoader loader(dataset, kolo::DistributedSampler(n, {kolo::size(), kolo::rank()}),
+//                           kolo::DataLoaderOptions().batch_size(64).workers(2));
+//   loader.transform(kolo::data::random_flip());
+//   for (int epoch = 0; epoch < epochs; ++epoch) {
+//     for (const auto& batch : loader) { ... batch.data, batch.target ... }
+//   }
+//
+// The batches, with their random transforms, are the same for any number of workers. The sampler's
+// epoch() and position() count what the program has got, so that it can be saved between any two
+// batches. Only the sampler says what the ranks' shares are; nothing here is collective. One thread
+// at a time.
+class DataLoader {
+ public:
+  class Iterator;
+
+  // Throws InvalidArgumentError for options that cannot be, and if the sampler was made for another
+  // number of samples than the dataset has.
+  DataLoader(data::Dataset dataset, DistributedSampler sampler, DataLoaderOptions options = {});
+  // Waits for the batches that workers are loading.
+  ~DataLoader();
+  DataLoader(DataLoader&&) noexcept;
+  DataLoader& operator=(DataLoader&&) noexcept;
+
+  // Adds a transform after those that there are. From the next begin() on.
+  DataLoader& transform(data::Transform transform);
+
+  // Begins the sampler's epoch (DistributedSampler::reset()), or goes on in the middle of the one
+  // that was loaded. Ends one that is under way, whose iterators are then invalid.
+  Iterator begin();
+  // The end of every epoch.
+  Iterator end();
+
+  // Batches in a whole epoch.
+  std::size_t size() const;
+
+ private:
+  class State;
+
+  std::unique_ptr<State> state_;
+};
+
+// An input iterator. What loading a batch throws comes out of begin() and ++ in the batch's turn,
+// as a DataError that names the sample; std::rethrow_if_nested() gives what the dataset or a
+// transform threw. The iteration is then over.
+class DataLoader::Iterator {
+ public:
+  // What an input iterator has to say of itself.
+  using iterator_category = std::input_iterator_tag;
+  using value_type = data::Batch;          // of what it points to
+  using difference_type = std::ptrdiff_t;  // not used
+  using pointer = data::Batch*;            // of ->
+  using reference = data::Batch&;          // of *
+
+  // The end.
+  Iterator() = default;
+
+  // The batch. It stays when the iterator goes on, and the program may change it.
+  data::Batch& operator*() { return *batch_; }
+  // The same.
+  data::Batch* operator->() { return &*batch_; }
+  // Waits for the next batch.
+  Iterator& operator++();
+
+  // Whether both are at the end, or neither is.
+  bool operator==(const Iterator& other) const {
+    return batch_.has_value() == other.batch_.has_value();
+  }
+  // Whether one of them is at the end.
+  bool operator!=(const Iterator& other) const { return !(*this == other); }
+
+ private:
+  friend class DataLoader;
+  explicit Iterator(State* state);
+
+  State* state_ = nullptr;  // of the loader, which outlives this
+  std::optional<data::Batch> batch_;
+};
+
+}  // namespace kolo

@@ -1,0 +1,176 @@
+#include "kolo/data/loader.h"
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/prefetcher.hpp"
+#include "kolo/error.h"
+
+namespace kolo {
+namespace {
+
+// Loads the batches of one epoch. Each worker has a copy.
+class BatchReader {
+ public:
+  BatchReader(data::Dataset dataset, std::vector<data::Transform> transforms, std::uint64_t seed,
+              std::uint64_t epoch)
+      : dataset_(std::move(dataset)),
+        transforms_(std::move(transforms)),
+        seed_(seed),
+        epoch_(epoch) {}
+
+  data::Batch read(c10::ArrayRef<std::size_t> indices) const {
+    try {
+      data::Batch batch = dataset_.get_batch(indices);
+      for (std::size_t i = 0; i < transforms_.size(); ++i)
+        transforms_[i](batch, data::BatchInfo(seed_, i, epoch_, indices));
+      return batch;
+    } catch (const std::exception& error) {
+      std::throw_with_nested(DataError("DataLoader: " + culprit(indices) + " of epoch " +
+                                       std::to_string(epoch_) +
+                                       " cannot be loaded: " + error.what()));
+    }
+  }
+
+ private:
+  // Which sample the dataset cannot give; all of the batch if each of them can be had alone.
+  std::string culprit(c10::ArrayRef<std::size_t> indices) const {
+    for (const std::size_t index : indices) {
+      try {
+        dataset_.get_batch(index);
+      } catch (const std::exception&) {
+        return "sample " + std::to_string(index);
+      }
+    }
+    std::string all = indices.size() == 1 ? "the batch of sample" : "the batch of samples";
+    for (const std::size_t index : indices) all += " " + std::to_string(index);
+    return all;
+  }
+
+  data::Dataset dataset_;
+  std::vector<data::Transform> transforms_;
+  std::uint64_t seed_;
+  std::uint64_t epoch_;
+};
+
+DataLoaderOptions checked(DataLoaderOptions options) {
+  const auto at_least = [](std::int64_t least, std::int64_t given, const char* name) {
+    if (given >= least) return;
+    throw InvalidArgumentError(std::string("DataLoader: ") + name + " is " + std::to_string(given) +
+                               "; give " + std::to_string(least) + " or more");
+  };
+  at_least(1, options.batch_size(), "batch_size");
+  at_least(0, options.workers(), "workers");
+  at_least(1, options.prefetch(), "prefetch");
+  return options;
+}
+
+}  // namespace
+
+class DataLoader::State {
+ public:
+  State(data::Dataset dataset, DistributedSampler sampler, DataLoaderOptions options)
+      : dataset_(std::move(dataset)),
+        sampler_(std::move(sampler)),
+        options_(checked(std::move(options))) {
+    if (sampler_.dataset_size() == dataset_.size()) return;
+    throw InvalidArgumentError("DataLoader: the sampler is for " +
+                               std::to_string(sampler_.dataset_size()) +
+                               " samples, and the dataset has " + std::to_string(dataset_.size()));
+  }
+
+  void add(data::Transform transform) { transforms_.push_back(std::move(transform)); }
+
+  void begin() {
+    prefetcher_.reset();  // before what its threads read
+    sampler_.reset();
+    indices_ = sampler_.rest();
+    next_ = 0;
+    const BatchReader reader(dataset_, transforms_, options_.seed(), sampler_.epoch());
+    const auto load = [this, reader](std::size_t number) { return reader.read(batch(number)); };
+    load_ = load;
+    if (options_.workers() == 0) return;
+    const auto workers = static_cast<std::size_t>(options_.workers());
+    const std::size_t ahead = workers * static_cast<std::size_t>(options_.prefetch());
+    prefetcher_.emplace(std::vector<data::Prefetcher::Load>(workers, load),
+                        batches_of(indices_.size()), ahead, options_.ordered());
+  }
+
+  std::optional<data::Batch> next() {
+    if (next_ == batches_of(indices_.size())) return std::nullopt;
+    try {
+      std::optional<data::Batch> loaded = prefetcher_ ? prefetcher_->next() : load_(next_);
+      sampler_.next(batch(next_).size());
+      ++next_;
+      return loaded;
+    } catch (...) {
+      next_ = batches_of(indices_.size());
+      throw;
+    }
+  }
+
+  std::size_t batches() const { return batches_of(sampler_.size()); }
+
+ private:
+  std::size_t batch_size() const { return static_cast<std::size_t>(options_.batch_size()); }
+
+  std::size_t batches_of(std::size_t samples) const {
+    return (samples + (options_.drop_last() ? 0 : batch_size() - 1)) / batch_size();
+  }
+
+  c10::ArrayRef<std::size_t> batch(std::size_t number) const {
+    const std::size_t first = number * batch_size();
+    return c10::ArrayRef<std::size_t>(indices_).slice(
+        first, std::min(batch_size(), indices_.size() - first));
+  }
+
+  // Constant after construction.
+  data::Dataset dataset_;
+  DistributedSampler sampler_;
+  DataLoaderOptions options_;
+
+  std::vector<data::Transform> transforms_;
+  // Of the epoch under way. The prefetcher's threads read `indices_`, so it comes last.
+  std::vector<std::size_t> indices_;
+  std::size_t next_ = 0;  // the number of the batch that the program gets next
+  data::Prefetcher::Load load_;
+  std::optional<data::Prefetcher> prefetcher_;
+};
+
+DataLoader::DataLoader(data::Dataset dataset, DistributedSampler sampler, DataLoaderOptions options)
+    : state_(std::make_unique<State>(std::move(dataset), std::move(sampler), std::move(options))) {}
+DataLoader::~DataLoader() = default;
+DataLoader::DataLoader(DataLoader&&) noexcept = default;
+DataLoader& DataLoader::operator=(DataLoader&&) noexcept = default;
+
+DataLoader& DataLoader::transform(data::Transform transform) {
+  if (transform == nullptr) throw InvalidArgumentError("DataLoader: the transform is null");
+  state_->add(std::move(transform));
+  return *this;
+}
+
+DataLoader::Iterator DataLoader::begin() {
+  state_->begin();
+  return Iterator(state_.get());
+}
+
+DataLoader::Iterator DataLoader::end() {
+  return {};
+}
+
+std::size_t DataLoader::size() const {
+  return state_->batches();
+}
+
+DataLoader::Iterator::Iterator(State* state) : state_(state), batch_(state->next()) {}
+
+DataLoader::Iterator& DataLoader::Iterator::operator++() {
+  batch_.reset();  // gives its memory back, and is the end if the next one throws
+  batch_ = state_->next();
+  return *this;
+}
+
+}  // namespace kolo
