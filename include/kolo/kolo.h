@@ -8,8 +8,11 @@
 #include <kolo/compression.h>
 #include <kolo/data/dataset.h>
 #include <kolo/data/hdf5.h>
+#include <kolo/data/loader.h>
 #include <kolo/data/mnist.h>
+#include <kolo/data/random.h>
 #include <kolo/data/sampler.h>
+#include <kolo/data/transforms.h>
 #include <kolo/data_parallel.h>
 #include <kolo/device.h>
 #include <kolo/error.h>
