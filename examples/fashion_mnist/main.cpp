@@ -34,10 +34,6 @@ struct Options {
   std::string plot;  // an SVG file for what is measured
 };
 
-torch::Tensor accuracy(const torch::Tensor& output, const torch::Tensor& target) {
-  return output.argmax(1).eq(target).to(torch::kFloat).mean();
-}
-
 void train(const Options& options) {
   const auto images = [&](kolo::data::MNIST::Mode mode) {
     return kolo::data::MNIST(options.data, mode)
@@ -56,7 +52,7 @@ void train(const Options& options) {
                             .device(options.device)
                             .seed(options.seed));
   trainer.optimizer<torch::optim::Adam>(torch::optim::AdamOptions(options.lr));
-  trainer.metric("accuracy", accuracy);
+  trainer.metric("accuracy", kolo::accuracy);
   using Mode = kolo::data::MNIST::Mode;
   trainer.train([&] { return kolo::Datasets{images(Mode::kTrain), images(Mode::kTest)}; });
 }

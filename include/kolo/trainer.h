@@ -123,6 +123,10 @@ class Callback {
   virtual bool is_last() const { return false; }
 };
 
+// A metric of classifiers: the share of the samples, 0 to 1, whose largest output is that of their
+// class. output [N, C], target [N] of whole numbers. A scalar in float32.
+at::Tensor accuracy(const at::Tensor& output, const at::Tensor& target);
+
 // Where a training's samples come from.
 struct Datasets {
   data::Dataset train;  // at least a batch for each rank

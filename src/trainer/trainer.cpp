@@ -66,6 +66,10 @@ void Callback::train_end(Trainer& /*trainer*/) {}
 void Callback::add_to(const Trainer& /*trainer*/, Checkpoint& /*checkpoint*/,
                       const std::string& /*prefix*/) {}
 
+at::Tensor accuracy(const at::Tensor& output, const at::Tensor& target) {
+  return output.argmax(1).eq(target).to(at::kFloat).mean();
+}
+
 Trainer::Trainer(std::shared_ptr<torch::nn::Module> module, Forward forward, Function loss,
                  const TrainerOptions& options) {
   trainer::check(options);

@@ -548,6 +548,29 @@ TEST_F(TrainerTest, WhatASampleThrowsLeavesTrain) {
   }
 }
 
+// Of four samples the second is wrong.
+TEST_F(TrainerTest, AccuracyIsTheShareThatIsRight) {
+  const torch::Tensor output = torch::tensor({{0.1, 0.9}, {0.8, 0.2}, {3.0, -1.0}, {-2.0, -1.0}});
+  EXPECT_EQ(accuracy(output, torch::tensor({1, 1, 0, 1})).item<double>(), 0.75);
+}
+
+// The job ends on all ranks with what was thrown, or with the loss of the rank that threw it.
+TEST_F(TrainerTest, WhatACallbackThrowsLeavesTrain) {
+  struct Throws : Callback {
+    void step_end(Trainer& trainer) override {
+      if (trainer.state().step == 2) throw std::runtime_error("the disk is full");
+    }
+  };
+  Trained trained(quiet().batch_size(2));
+  trained.trainer.callback<Throws>();
+  try {
+    trained.trainer.train(make_samples(size() * 8));
+    ADD_FAILURE() << "no error";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the disk is full"));
+  }
+}
+
 // --- datasets ---
 
 TEST_F(TrainerTest, DatasetsOfAllKindsGiveTheSameBatches) {
