@@ -123,7 +123,8 @@ TEST(DataLoader, RandomTransformsDependOnEpochAndSampleAlone) {
       for (const std::size_t epoch : {0, 1}) {
         for (const Batch& batch : loader) {
           for (std::int64_t i = 0; i < batch.data.size(0); ++i)
-            got[batch.data[i][0].item<std::size_t>()][epoch] = batch.data[i][1].item<double>();
+            got[static_cast<std::size_t>(batch.data[i][0].item<double>())][epoch] =
+                batch.data[i][1].item<double>();
         }
       }
     }
