@@ -79,6 +79,21 @@ class TensorBoardLog : public Callback {
   std::unique_ptr<SummaryWriter> writer_;
 };
 
+// Scales gradients down before a step if the norm of all of them together is larger than
+// `max_norm`, as torch::nn::utils::clip_grad_norm_() does. TrainerOptions::clip_grad_norm adds one.
+class ClipGradNorm : public Callback {
+ public:
+  // `norm_type`: the p of the p-norm; infinity is allowed. InvalidArgumentError for a norm that is
+  // not above 0.
+  explicit ClipGradNorm(double max_norm, double norm_type = 2);
+  // See Callback.
+  void gradients_ready(Trainer& trainer) override;
+
+ private:
+  const double max_norm_;
+  const double norm_type_;
+};
+
 // When checkpoints are written, and which stay.
 struct CheckpointsOptions {
   // Name, writers, and how many stay. keep_best goes by `metric`.

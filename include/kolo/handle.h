@@ -19,6 +19,10 @@ struct HandleState;
 //
 // What an operation was given is released when it ends, on the thread that carries it out.
 //
+// Nothing else may change the tensors of an operation in place before it has ended. If the program
+// has, the first wait() throws InvalidArgumentError; for views, and for tensors made in inference
+// mode, that is not noticed.
+//
 // Destroying a handle without wait() lets the operation go on: it keeps its tensors alive and, in
 // place, still changes them. Its error is lost then.
 template <typename Result>

@@ -49,7 +49,8 @@ struct TrainerOptions {
   TORCH_ARG(at::ScalarType, precision) = at::kFloat;
   // Batches whose gradients make one step. Their samples count alike, as in one batch of all.
   TORCH_ARG(std::int64_t, accumulate) = 1;
-  // Gradients with a larger norm are scaled down to this norm before a step. 0: they are not.
+  // Gradients with a larger norm are scaled down to this norm before a step (by a ClipGradNorm). 0:
+  // they are not.
   TORCH_ARG(double, clip_grad_norm) = 0;
   // false: the process trains by itself, with all samples, and the Trainer does not call init(). In
   // a job of several ranks each then trains by itself; Checkpoints and at::kHalf are errors there.
@@ -110,6 +111,14 @@ class Callback {
   virtual void train_begin(Trainer& trainer);
   // Before an epoch's first step, and when a resumed training goes on in the middle of it.
   virtual void epoch_begin(Trainer& trainer);
+  // Before the backward() of each batch, of which a step has several with accumulate(n). `loss`:
+  // the batch's on this rank, not scaled.
+  virtual void backward_begin(Trainer& trainer, const at::Tensor& loss);
+  // After each backward().
+  virtual void backward_end(Trainer& trainer);
+  // Before each step, when its gradients are reduced. A callback may change them, on all ranks
+  // alike. With at::kHalf they are no longer scaled, and may not be finite.
+  virtual void gradients_ready(Trainer& trainer);
   // After each step.
   virtual void step_end(Trainer& trainer);
   // After each whole epoch, when its metrics are known.

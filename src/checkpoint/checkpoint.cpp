@@ -239,7 +239,7 @@ Checkpoint& Checkpoint::add_tensors(const std::string& name, detail::NamedTensor
   checkpoint::name_parameters(parameters, state_->parameter_names);
   detail::NamedTensors tensors = std::move(parameters);
   tensors.insert(tensors.end(), buffers.begin(), buffers.end());
-  state_->add(checkpoint::tensors_component(name, std::move(tensors)));
+  state_->add(checkpoint::tensors_component(name, tensors));
   return *this;
 }
 Checkpoint& Checkpoint::add_archive(const std::string& name, detail::Save save, detail::Load load) {

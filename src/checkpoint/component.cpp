@@ -47,6 +47,10 @@ void Capture::tensor(const std::string& name, const at::Tensor& tensor, Spread s
   items_.push_back({name, tensor.detach(), std::move(spread)});
 }
 
+void Capture::alias(const std::string& name, const std::string& of) {
+  value(name, of);
+}
+
 void Capture::value(const std::string& name, Value value) {
   values_[name] = std::move(value);
 }
@@ -71,7 +75,9 @@ bool Request::has(const std::string& name) const {
 }
 
 const TensorEntry* Request::find(const std::string& name) const {
-  const auto found = tensors_.find(name);
+  auto found = tensors_.find(name);
+  if (found == tensors_.end())
+    if (const std::optional<std::string> of = table_.alias(name)) found = tensors_.find(*of);
   return found == tensors_.end() ? nullptr : &table_.tensors[found->second];
 }
 
@@ -129,7 +135,8 @@ bool Request::tensor(const std::string& name, const at::Tensor& into, const Spre
                      bool is_early) {
   const TensorEntry* entry = take(name);
   if (entry == nullptr || !fits(*entry, into, spread)) return false;
-  Wanted wanted{tensors_.at(name), into.detach(), spread.part, spread.part.has_value(), is_early};
+  Wanted wanted{static_cast<std::size_t>(entry - table_.tensors.data()), into.detach(), spread.part,
+                spread.part.has_value(), is_early};
   if (spread.kind == Kind::kPerRank) {
     wanted.is_spread = true;
     if (rank_ >= entry->shape[0]) {

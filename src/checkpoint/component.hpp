@@ -37,6 +37,8 @@ class Capture {
   };
 
   void tensor(const std::string& name, const at::Tensor& tensor, Spread spread = {});
+  // A second name of a tensor of the same component.
+  void alias(const std::string& name, const std::string& of);
   void value(const std::string& name, Value value);
   void text(const std::string& name, const std::string& text);  // of any length
   void bytes(const std::string& name, const std::string& bytes, Kind kind);
@@ -57,6 +59,7 @@ class Request {
 
   // Whether the file has a tensor or value of that name.
   bool has(const std::string& name) const;
+  // A tensor, by one of its names.
   const TensorEntry* find(const std::string& name) const;
   const Value* find_value(const std::string& name) const;
   // The next parts of all names that begin with `folder` + '/'.
@@ -82,7 +85,7 @@ class Request {
     }
     return value(name, [apply](const Value& given) { apply(std::get<T>(given)); });
   }
-  // Nothing in this folder is wanted.
+  // Nothing of this name, or in this folder, is wanted.
   void pass_over(const std::string& folder);
   void missing(const std::string& name) { missing_.push_back(name); }
   void mismatched(const std::string& name, const std::string& how);

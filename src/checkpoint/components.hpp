@@ -29,7 +29,7 @@ void name_parameters(const kolo::detail::NamedTensors& parameters, ParameterName
 
 Added module_component(const std::string& name, std::shared_ptr<torch::nn::Module> module);
 // Each tensor under its own name. One that is undefined is left out.
-Added tensors_component(const std::string& name, kolo::detail::NamedTensors tensors);
+Added tensors_component(const std::string& name, const kolo::detail::NamedTensors& tensors);
 // `names` outlives the component; later modules may still be added to it. `kind`: kTensor or, where
 // each rank has a state of its own, kPerRank.
 Added optimizer_component(const std::string& name, torch::optim::Optimizer& optimizer,

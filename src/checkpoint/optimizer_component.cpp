@@ -369,8 +369,9 @@ class OptimizerComponent : public Component {
       family->restore(groups[i].options(), {request, group_folder(i), {}, kind_, nullptr});
     // Fields of states are written to when all has been read, so states stay where they are.
     const auto made = std::make_shared<std::vector<Made>>();
-    std::int64_t elements = 0;
-    for (const auto& [name, parameter] : parameters()) elements += parameter.numel();
+    std::int64_t elements = 0;  // LBFGS counts a parameter as often as it is listed
+    for (const auto& group : groups)
+      for (const at::Tensor& parameter : group.params()) elements += parameter.numel();
     for (const auto& [name, parameter] : parameters()) {
       Made& one = made->emplace_back();
       one.key = parameter.unsafeGetTensorImpl();
@@ -418,15 +419,17 @@ class OptimizerComponent : public Component {
     return false;
   }
 
-  // By position where a parameter has no name, or its name is another's, too.
+  // Each once. By position where a parameter has no name, or its name is another's, too.
   std::vector<Named> parameters() const {
     std::vector<Named> all;
+    std::set<const at::TensorImpl*> known;
     std::set<std::string> used;
     std::size_t position = 0;
     for (const auto& group : optimizer_.param_groups()) {
       for (const at::Tensor& parameter : group.params()) {
-        const auto found = names_.find(parameter.unsafeGetTensorImpl());
         const std::string number = std::to_string(position++);
+        if (!known.insert(parameter.unsafeGetTensorImpl()).second) continue;
+        const auto found = names_.find(parameter.unsafeGetTensorImpl());
         const bool has_name = found != names_.end() && used.insert(found->second).second;
         all.push_back({has_name ? found->second : number, parameter});
       }

@@ -1,33 +1,85 @@
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
 #include "checkpoint/components.hpp"
 
 namespace kolo::checkpoint {
 namespace {
 
-class ModuleComponent : public Component {
+// A tensor with its names: more than one if two parts of a module share it.
+struct Listed {
+  at::Tensor tensor;
+  std::vector<std::string> names;
+};
+
+class TensorList {
  public:
-  ModuleComponent(const std::string& name, std::shared_ptr<torch::nn::Module> module)
-      : Component(name), module_(std::move(module)) {}
+  void add(const std::string& name, const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    const auto [place, is_new] = places_.emplace(tensor.unsafeGetTensorImpl(), all_.size());
+    if (is_new) all_.push_back({tensor, {}});
+    all_[place->second].names.push_back(name);
+  }
+  const std::vector<Listed>& all() const { return all_; }
+
+ private:
+  std::vector<Listed> all_;
+  std::map<const at::TensorImpl*, std::size_t> places_;  // in all_
+};
+
+// Of tensors with names. Each is saved once, under its first name.
+class NamedTensorsComponent : public Component {
+ public:
+  using Component::Component;
 
   void capture(Capture& capture) const override {
-    for_each_tensor([&](const std::string& name, const at::Tensor& tensor) {
-      capture.tensor(inside({name}), tensor);
-    });
-    capture.text(modules_name(name()), empty_modules());
+    const TensorList list = tensors();
+    for (const Listed& one : list.all()) {
+      const std::string first = inside({one.names[0]});
+      capture.tensor(first, one.tensor);
+      for (std::size_t i = 1; i < one.names.size(); ++i)
+        capture.alias(inside({one.names[i]}), first);
+    }
   }
   void restore(Request& request) override {
-    for_each_tensor([&](const std::string& name, const at::Tensor& tensor) {
-      request.tensor(inside({name}), tensor);
-    });
+    const TensorList list = tensors();
+    for (const Listed& one : list.all()) {
+      // The file may know one of the names alone.
+      const auto known = std::find_if(
+          one.names.begin(), one.names.end(),
+          [&](const std::string& name) { return request.find(inside({name})) != nullptr; });
+      const std::string& wanted = known == one.names.end() ? one.names[0] : *known;
+      request.tensor(inside({wanted}), one.tensor);
+      for (const std::string& name : one.names)
+        if (name != wanted) request.pass_over(inside({name}));
+    }
   }
 
  private:
-  template <typename Take>
-  void for_each_tensor(Take&& take) const {
-    for (const auto& parameter : module_->named_parameters()) take(parameter.key(), *parameter);
-    for (const auto& buffer : module_->named_buffers())
-      if (buffer->defined()) take(buffer.key(), *buffer);
+  virtual TensorList tensors() const = 0;
+};
+
+class ModuleComponent : public NamedTensorsComponent {
+ public:
+  ModuleComponent(const std::string& name, std::shared_ptr<torch::nn::Module> module)
+      : NamedTensorsComponent(name), module_(std::move(module)) {}
+
+  void capture(Capture& capture) const override {
+    NamedTensorsComponent::capture(capture);
+    capture.text(modules_name(name()), empty_modules());
+  }
+
+ private:
+  TensorList tensors() const override {
+    TensorList list;
+    for (const auto& parameter : module_->named_parameters()) list.add(parameter.key(), *parameter);
+    for (const auto& buffer : module_->named_buffers()) list.add(buffer.key(), *buffer);
+    return list;
   }
 
   // Submodules without tensors, a line each. Nothing is restored of them, but LibTorch's archives
@@ -45,22 +97,17 @@ class ModuleComponent : public Component {
   const std::shared_ptr<torch::nn::Module> module_;  // may own nothing: the program's
 };
 
-class TensorsComponent : public Component {
+class TensorsComponent : public NamedTensorsComponent {
  public:
-  TensorsComponent(const std::string& name, kolo::detail::NamedTensors tensors)
-      : Component(name), tensors_(std::move(tensors)) {}
-
-  void capture(Capture& capture) const override {
-    for (const auto& [name, tensor] : tensors_)
-      if (tensor.defined()) capture.tensor(inside({name}), tensor);
-  }
-  void restore(Request& request) override {
-    for (const auto& [name, tensor] : tensors_)
-      if (tensor.defined()) request.tensor(inside({name}), tensor);
+  TensorsComponent(const std::string& name, const kolo::detail::NamedTensors& tensors)
+      : NamedTensorsComponent(name) {
+    for (const auto& [its_name, tensor] : tensors) tensors_.add(its_name, tensor);
   }
 
  private:
-  const kolo::detail::NamedTensors tensors_;
+  TensorList tensors() const override { return tensors_; }
+
+  TensorList tensors_;
 };
 
 class TensorComponent : public Component {
@@ -139,8 +186,8 @@ void name_parameters(const kolo::detail::NamedTensors& parameters, ParameterName
 Added module_component(const std::string& name, std::shared_ptr<torch::nn::Module> module) {
   return std::make_unique<ModuleComponent>(name, std::move(module));
 }
-Added tensors_component(const std::string& name, kolo::detail::NamedTensors tensors) {
-  return std::make_unique<TensorsComponent>(name, std::move(tensors));
+Added tensors_component(const std::string& name, const kolo::detail::NamedTensors& tensors) {
+  return std::make_unique<TensorsComponent>(name, tensors);
 }
 Added tensor_component(const std::string& name, const at::Tensor& tensor, const Spread& spread) {
   return std::make_unique<TensorComponent>(name, tensor, spread);

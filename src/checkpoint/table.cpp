@@ -110,6 +110,15 @@ const TensorEntry* Table::find(const std::string& name) const {
   return nullptr;
 }
 
+std::optional<std::string> Table::alias(const std::string& name) const {
+  const auto value = values.find(name);
+  const auto* of = value == values.end() ? nullptr : std::get_if<std::string>(&value->second);
+  const std::string component = name.substr(0, name.find('/') + 1);
+  if (of == nullptr || component.empty() || !of->starts_with(component) || find(*of) == nullptr)
+    return std::nullopt;
+  return *of;
+}
+
 std::string join_name(const std::vector<std::string>& parts) {
   std::string path;
   for (std::size_t i = 0; i < parts.size(); ++i) {

@@ -49,6 +49,9 @@ struct Table {
   std::map<std::string, Value> values;  // by path
 
   const TensorEntry* find(const std::string& name) const;
+  // The tensor that has this name as a second one: a text that is the path of a tensor of the same
+  // component.
+  std::optional<std::string> alias(const std::string& name) const;
 };
 
 // The parts of a path, with '/' between them; '/' and '%' within a part, and parts that are "", "."

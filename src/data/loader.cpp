@@ -72,10 +72,8 @@ DataLoaderOptions checked(DataLoaderOptions options) {
 
 class DataLoader::State {
  public:
-  State(data::Dataset dataset, DistributedSampler sampler, DataLoaderOptions options)
-      : dataset_(std::move(dataset)),
-        sampler_(std::move(sampler)),
-        options_(checked(std::move(options))) {
+  State(data::Dataset dataset, DistributedSampler sampler, const DataLoaderOptions& options)
+      : dataset_(std::move(dataset)), sampler_(std::move(sampler)), options_(checked(options)) {
     if (sampler_.dataset_size() == dataset_.size()) return;
     throw InvalidArgumentError("DataLoader: the sampler is for " +
                                std::to_string(sampler_.dataset_size()) +
@@ -140,8 +138,9 @@ class DataLoader::State {
   std::optional<data::Prefetcher> prefetcher_;
 };
 
-DataLoader::DataLoader(data::Dataset dataset, DistributedSampler sampler, DataLoaderOptions options)
-    : state_(std::make_unique<State>(std::move(dataset), std::move(sampler), std::move(options))) {}
+DataLoader::DataLoader(data::Dataset dataset, DistributedSampler sampler,
+                       const DataLoaderOptions& options)
+    : state_(std::make_unique<State>(std::move(dataset), std::move(sampler), options)) {}
 DataLoader::~DataLoader() = default;
 DataLoader::DataLoader(DataLoader&&) noexcept = default;
 DataLoader& DataLoader::operator=(DataLoader&&) noexcept = default;

@@ -1,6 +1,8 @@
 #include "tools/contents.hpp"
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "checkpoint/file_system.hpp"
 #include "checkpoint/metadata.hpp"
@@ -52,11 +54,24 @@ Contents read_checkpoint(const std::string& path, const std::string& component) 
     throw InvalidArgumentError(path + " has no tensors under '" + component +
                                "'; `kolo checkpoint info` shows what it has, --component chooses");
   }
+  const auto tensor_with_alias = [&](const std::string& name) -> const NamedTensor* {
+    const std::optional<std::string> of = reader.table().alias(name);
+    if (!of || split_name(name)[0] != component) return nullptr;
+    const auto found = std::find_if(contents.tensors.begin(), contents.tensors.end(),
+                                    [&](const NamedTensor& tensor) {
+                                      return join_name({component, tensor.name}) == *of;
+                                    });
+    return found == contents.tensors.end() ? nullptr : &*found;
+  };
   for (const auto& [name, value] : reader.table().values) {
     const std::vector<std::string> parts = split_name(name);
     const auto* text = std::get_if<std::string>(&value);
     if (parts[0] == "notes" && parts.size() == 2 && text != nullptr) {
       contents.notes[parts[1]] = *text;
+    } else if (const NamedTensor* tensor = tensor_with_alias(name)) {
+      NamedTensor again = *tensor;
+      again.name = parts.back();
+      contents.tensors.push_back(std::move(again));
     } else if (parts[0] == component) {
       contents.left_out.push_back(name);
     }

@@ -56,10 +56,6 @@ void copy_together(const std::vector<at::Tensor>& to, const std::vector<at::Tens
   for (const auto& [key, list] : lists) at::_foreach_copy_(list.to, list.from);
 }
 
-std::uint32_t version_of(const at::Tensor& tensor) {
-  return tensor.unsafeGetTensorImpl()->version_counter().current_version();
-}
-
 }  // namespace
 
 // --- out ---
@@ -148,6 +144,7 @@ std::vector<GradientReducer::State::Travelling> GradientReducer::State::gradient
     if (!parameter.tensor.requires_grad()) continue;
     set_reduced_part_aside(parameter);
     const at::Tensor gradient = reducible_gradient(parameter);
+    parameter.sent = SeenTensor(gradient);
     if (parameter.layout == Layout::kSparse) {
       submit_sparse(unit, member, gradient);
       continue;
@@ -274,10 +271,10 @@ void GradientReducer::State::submit_one(Departure departure, std::shared_ptr<Dev
       operation->descriptor.tensors[i].name = parameters[dense[i].parameter].name;
   }
   operation->absent = absent;
-  for (Travelling& one : departure.dense) {
-    // If the result is copied into the tensor, that changes its version, too.
-    if (is_reduced_in_place(one.work) && !one.work.is_inference())
-      one.version = version_of(one.work);
+  for (const Travelling& one : dense) {
+    Parameter& parameter = parameters[one.parameter];
+    if (one.work.is_same(parameter.tensor.grad()) && !is_reduced_in_place(one.work))
+      parameter.sent.reset();
   }
   unit.dense = std::move(departure.dense);
   unit.reduction = kolo::submit(call.session, std::move(operation));
@@ -326,16 +323,22 @@ std::vector<GradientReducer::State::Travelling> GradientReducer::State::arrived(
   return dense;
 }
 
+// A gradient that something else than kolo has changed since it was sent has no value that could be
+// right.
+void GradientReducer::State::check_unchanged(Parameter& parameter) const {
+  const std::optional<SeenTensor> sent = std::exchange(parameter.sent, {});
+  if (!sent || !sent->is_changed(parameter.tensor.grad())) return;
+  throw InvalidArgumentError("the gradient of " + parameter.name +
+                             " was changed while it was being reduced, by another thread or a "
+                             "hook; change it when backward() has returned");
+}
+
 // On the host a gradient is copied when it has arrived, while others have not.
 void GradientReducer::State::finish_dense(Unit& unit, WaitsOnDevice& results, Landing& landing) {
   for (const Travelling& one : arrived(unit, results)) {
+    check_unchanged(parameters[one.parameter]);
     const at::Tensor& parameter = parameters[one.parameter].tensor;
     const at::Tensor gradient = parameter.grad();
-    if (one.version && *one.version != version_of(one.work)) {
-      throw InvalidArgumentError("the gradient of " + parameters[one.parameter].name +
-                                 " was changed while it was being reduced, by another thread or a "
-                                 "hook; change it when backward() has returned");
-    }
     if (!one.work.is_same(gradient)) use_on_device(one.work);
     if (!gradient.defined()) {
       parameter.mutable_grad() = zeros_for(parameter).copy_(one.work);
@@ -353,7 +356,8 @@ void GradientReducer::State::finish_compressed(Unit& unit) {
   const std::vector<at::Tensor> gradients = exchange->finish();
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < dense.size(); ++i) {
-    const Parameter& parameter = parameters[dense[i].parameter];
+    Parameter& parameter = parameters[dense[i].parameter];
+    check_unchanged(parameter);
     if (gradients[i].sizes() != parameter.tensor.sizes()) {
       throw InvalidArgumentError("the compression of " + parameter.name +
                                  " gives a gradient of shape " +
@@ -372,8 +376,11 @@ void GradientReducer::State::Landing::copy() {
 
 void GradientReducer::State::finish_sparse(Unit& unit, FirstError& error) {
   for (auto& [index, handle] : std::exchange(unit.sparse, {})) {
-    error.catch_from(
-        [&, &at = index, &one = handle] { parameters[at].tensor.mutable_grad() = one.wait(); });
+    error.catch_from([&, &parameter = parameters[index], &one = handle] {
+      const at::Tensor reduced = one.wait();
+      check_unchanged(parameter);
+      parameter.tensor.mutable_grad() = reduced;
+    });
   }
 }
 

@@ -22,7 +22,31 @@ void use(const AlltoallResult& result) {
   use_on_device(result.output);
 }
 
+at::TensorList tensors_in(const at::Tensor& result) {
+  return result;
+}
+at::TensorList tensors_in(const std::vector<at::Tensor>& results) {
+  return results;
+}
+at::TensorList tensors_in(const AlltoallResult& result) {
+  return result.output;
+}
+
 }  // namespace
+
+void detail::Watched::release(const Submission& submission, at::TensorList tensors) {
+  const auto versions = std::exchange(versions_, {});
+  for (std::size_t i = 0; i < versions.size(); ++i) {
+    if (versions[i] == kNone || versions[i] == tensors[i]._version()) continue;
+    throw InvalidArgumentError(
+        std::string(name_of(submission.operation->descriptor.kind)) + " of '" +
+        submission.operation->name + "' on rank " +
+        std::to_string(submission.session->topology().rank) + ": " +
+        (versions.size() == 1 ? "the tensor" : "tensor " + std::to_string(i) + " of the group") +
+        " was changed before wait() has returned, while the operation worked on it in place; its "
+        "values are wrong now");
+  }
+}
 
 template <typename Result>
 BasicHandle<Result>::BasicHandle(std::unique_ptr<detail::HandleState<Result>> state)
@@ -42,6 +66,7 @@ Result BasicHandle<Result>::wait(std::optional<Seconds> timeout) {
   WaitsOnDevice results;
   state.wait(limit, results);
   Result result = state.result();
+  state.watched.release(state, tensors_in(result));
   if (state.device != nullptr) use(result);
   return result;
 }

@@ -2,7 +2,9 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/util/SmallVector.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -28,11 +30,37 @@ struct Submission {
   }
 };
 
+// Tensors that an operation works on in place, and that nothing else may change before it has
+// ended.
+class Watched {
+ public:
+  Watched() = default;
+  explicit Watched(at::TensorList tensors) {
+    for (const at::Tensor& tensor : tensors) versions_.push_back(version_of(tensor));
+  }
+
+  // Throws InvalidArgumentError if one of them, `tensors`, has been changed. Once: from then on
+  // they are the program's.
+  void release(const Submission& submission, at::TensorList tensors);
+
+ private:
+  // Not watched: a view counts changes of all of its storage, and what is made in inference mode
+  // counts none.
+  static constexpr std::int64_t kNone = -1;
+  static std::int64_t version_of(const at::Tensor& tensor) {
+    const bool is_view = !tensor.has_storage() || tensor.storage().nbytes() != tensor.nbytes();
+    return is_view || tensor.is_inference() ? kNone : tensor._version();
+  }
+
+  c10::SmallVector<std::int64_t, 1> versions_;
+};
+
 template <typename Result>
 struct HandleState : Submission {
   // When the operation has ended well: a tensor that was given, or what the operation fills, or
   // what is made then.
   std::variant<Result, std::shared_ptr<const Result>, std::function<Result()>> outcome;
+  Watched watched = {};
 
   Result result() const {
     if (const auto* given = std::get_if<0>(&outcome)) return *given;

@@ -2,6 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <memory>
+#include <utility>
+
 #include "torch_ops/autograd.hpp"
 #include "torch_ops/call.hpp"
 
@@ -35,6 +38,19 @@ GroupHandle start_broadcast(const Call& call, Tensors results, int root_rank) {
   return submit(call.session, std::move(operation), std::move(results));
 }
 
+// Works on the program's own tensors.
+template <typename Result>
+BasicHandle<Result> submit_in_place(const Call& call, std::shared_ptr<Operation> operation,
+                                    const Result& given) {
+  note_change(given);
+  // What the engine works on copies of it changes itself, when it copies the results back.
+  const bool is_copied = operation->finish != nullptr;
+  auto state = std::make_unique<detail::HandleState<Result>>(
+      detail::HandleState<Result>{submit(call.session, std::move(operation)), given});
+  if (!is_copied) state->watched = detail::Watched(given);
+  return BasicHandle<Result>(std::move(state));
+}
+
 }  // namespace
 
 // --- allreduce ---
@@ -61,9 +77,7 @@ Handle allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options
 Handle allreduce_async_(at::Tensor tensor, const AllreduceOptions& options) {
   const Call call("allreduce_async_", "allreduce", OpKind::kAllreduce, options.name(),
                   options.process_set());
-  Handle handle = start_allreduce(call, tensor, options);
-  note_change(tensor);
-  return handle;
+  return submit_in_place(call, make_allreduce(call, tensor, options), tensor);
 }
 
 Tensors grouped_allreduce(const Tensors& tensors, const AllreduceOptions& options) {
@@ -87,9 +101,7 @@ GroupHandle grouped_allreduce_async(const Tensors& tensors, const AllreduceOptio
 GroupHandle grouped_allreduce_async_(Tensors tensors, const AllreduceOptions& options) {
   const Call call("grouped_allreduce_async_", "grouped_allreduce", OpKind::kAllreduce,
                   options.name(), options.process_set());
-  GroupHandle handle = start_allreduce(call, tensors, options);
-  note_change(tensors);
-  return handle;
+  return submit_in_place(call, make_allreduce(call, tensors, options), tensors);
 }
 
 // --- broadcast ---
@@ -115,9 +127,7 @@ Handle broadcast_async(const at::Tensor& tensor, int root_rank, const OperationO
 Handle broadcast_async_(at::Tensor tensor, int root_rank, const OperationOptions& options) {
   const Call call("broadcast_async_", "broadcast", OpKind::kBroadcast, options.name(),
                   options.process_set());
-  Handle handle = start_broadcast(call, tensor, root_rank);
-  note_change(tensor);
-  return handle;
+  return submit_in_place(call, make_broadcast(call, tensor, root_rank), tensor);
 }
 
 Tensors grouped_broadcast(const Tensors& tensors, int root_rank, const OperationOptions& options) {
@@ -143,9 +153,7 @@ GroupHandle grouped_broadcast_async_(Tensors tensors, int root_rank,
                                      const OperationOptions& options) {
   const Call call("grouped_broadcast_async_", "grouped_broadcast", OpKind::kBroadcast,
                   options.name(), options.process_set());
-  GroupHandle handle = start_broadcast(call, tensors, root_rank);
-  note_change(tensors);
-  return handle;
+  return submit_in_place(call, make_broadcast(call, tensors, root_rank), tensors);
 }
 
 // --- allgather ---

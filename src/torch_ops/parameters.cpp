@@ -5,6 +5,7 @@
 #include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
 
+#include <set>
 #include <typeinfo>
 #include <utility>
 
@@ -22,8 +23,9 @@ using Named = std::vector<std::pair<std::string, at::Tensor>>;
 void broadcast_all(const Named& named, int root_rank, const ProcessSet& set) {
   std::vector<at::Tensor> tensors;
   std::vector<std::string> names;
+  std::set<const at::TensorImpl*> known;  // one may be listed under two names
   for (const auto& [name, tensor] : named) {
-    if (!tensor.defined()) continue;
+    if (!tensor.defined() || !known.insert(tensor.unsafeGetTensorImpl()).second) continue;
     tensors.push_back(tensor);
     names.push_back(name);
   }

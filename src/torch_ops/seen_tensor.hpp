@@ -16,16 +16,23 @@ class SeenTensor {
   SeenTensor() = default;
   // A tensor made in inference mode does not count its changes and is not recognised.
   explicit SeenTensor(const at::Tensor& tensor) : tensor_(tensor.getIntrusivePtr()) {
-    has_version_ = !tensor.is_inference();
+    has_version_ = tensor.defined() && !tensor.is_inference();
     if (has_version_) version_ = tensor._version();
   }
 
   bool is_unchanged(const at::Tensor& tensor) const {
-    return has_version_ && tensor_._unsafe_get_target() == tensor.unsafeGetTensorImpl() &&
-           tensor._version() == version_;
+    return has_version_ && is_same(tensor) && tensor._version() == version_;
+  }
+  // Whether it is surely another one, or has been changed. Of an undefined one: is defined now.
+  bool is_changed(const at::Tensor& tensor) const {
+    return !is_same(tensor) || (has_version_ && tensor._version() != version_);
   }
 
  private:
+  bool is_same(const at::Tensor& tensor) const {
+    return tensor_._unsafe_get_target() == tensor.unsafeGetTensorImpl();
+  }
+
   // While it is held, no other tensor has this address.
   c10::weak_intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl> tensor_{
       c10::intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl>()};

@@ -60,6 +60,9 @@ double TrainingState::metric(const std::string& name) const {
 
 void Callback::train_begin(Trainer& /*trainer*/) {}
 void Callback::epoch_begin(Trainer& /*trainer*/) {}
+void Callback::backward_begin(Trainer& /*trainer*/, const at::Tensor& /*loss*/) {}
+void Callback::backward_end(Trainer& /*trainer*/) {}
+void Callback::gradients_ready(Trainer& /*trainer*/) {}
 void Callback::step_end(Trainer& /*trainer*/) {}
 void Callback::epoch_end(Trainer& /*trainer*/) {}
 void Callback::train_end(Trainer& /*trainer*/) {}
@@ -86,6 +89,7 @@ Trainer::Trainer(std::shared_ptr<torch::nn::Module> module, Forward forward, Fun
   trained.to(state_->device);
   if (options.sync_batchnorm() && state_->ranks > 1) convert_sync_batchnorm(state_->module);
   if (state_->ranks > 1) broadcast_parameters(trained);
+  if (options.clip_grad_norm() > 0) callback<ClipGradNorm>(options.clip_grad_norm());
   if (options.verbose()) callback<ConsoleLog>();
   if (!options.log_directory().empty()) {
     callback<CsvLog>(options.log_directory() + "/metrics.csv");

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <set>
 #include <utility>
 
 #include "kolo/callbacks.h"
@@ -46,18 +45,6 @@ at::Tensor Trainer::State::output_of(const data::Batch& batch) const {
   if (options.precision() == at::kFloat) return forward(batch.data);
   const AutocastGuard autocast(device.type(), options.precision());
   return forward(batch.data).to(at::kFloat);
-}
-
-// Returns the optimizer's parameters, each once, even if two modules share one.
-std::vector<at::Tensor> Trainer::State::trained_parameters() const {
-  std::vector<at::Tensor> parameters;
-  std::set<const c10::TensorImpl*> known;
-  for (const auto& group : optimizer.base->param_groups()) {
-    for (const at::Tensor& parameter : group.params()) {
-      if (known.insert(parameter.unsafeGetTensorImpl()).second) parameters.push_back(parameter);
-    }
-  }
-  return parameters;
 }
 
 std::vector<at::Tensor> Trainer::State::numbers_of(const at::Tensor& output,

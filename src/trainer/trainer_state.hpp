@@ -32,8 +32,9 @@ struct Trainer::State {
   at::Tensor output_of(const data::Batch& batch) const;
   std::vector<at::Tensor> numbers_of(const at::Tensor& output, const data::Batch& batch) const;
   data::Batch on_device(const data::Batch& batch) const;
-  std::vector<at::Tensor> trained_parameters() const;
+  // Calls the function of the callbacks that are last, or of the others.
   void call(Trainer& trainer, void (Callback::*function)(Trainer&), bool last);
+  // Of all callbacks.
   void call(Trainer& trainer, void (Callback::*function)(Trainer&)) {
     for (const bool last : {false, true}) call(trainer, function, last);
   }

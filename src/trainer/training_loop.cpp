@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <sys/resource.h>
-#include <torch/nn/utils/clip_grad.h>
 
 #include <algorithm>
 #include <chrono>
@@ -173,7 +172,9 @@ void Trainer::Loop::backward(const data::Batch& batch) {
   if (step_used_ == step_samples_) agreement_.tell(wish(), has_bad_loss_);
   const double share = static_cast<double>(samples) / static_cast<double>(step_samples_);
   const at::Tensor& loss = numbers.front();
+  for (const auto& callback : state_.callbacks) callback->backward_begin(trainer_, loss);
   state_.scaler.scale(share == 1 ? loss : loss * share).backward();
+  state_.call(trainer_, &Callback::backward_end);
 }
 
 void Trainer::Loop::end_step() {
@@ -181,10 +182,8 @@ void Trainer::Loop::end_step() {
   heed(agreement_.answer());
   torch::optim::Optimizer& optimizer = *state_.optimizer.base;
   state_.optimizer.synchronize();
-  if (options_.clip_grad_norm() > 0) {
-    if (options_.precision() == at::kHalf) state_.scaler.unscale_(optimizer);
-    torch::nn::utils::clip_grad_norm_(state_.trained_parameters(), options_.clip_grad_norm());
-  }
+  if (options_.precision() == at::kHalf) state_.scaler.unscale_(optimizer);
+  state_.call(trainer_, &Callback::gradients_ready);
   state_.scaler.step(optimizer);
   state_.scaler.update();
   state_.optimizer.zero_grad();

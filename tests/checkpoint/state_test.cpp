@@ -3,6 +3,8 @@
 
 #include <filesystem>
 
+#include "checkpoint/file_system.hpp"
+#include "checkpoint/reading.hpp"
 #include "checkpoint/trained.hpp"
 #include "shared_folder.hpp"
 #include "torch_ops/fixture.hpp"
@@ -11,6 +13,7 @@ namespace kolo::testing_support {
 namespace {
 
 using testing::ElementsAre;
+using testing::UnorderedElementsAre;
 
 class CheckpointState : public WithKolo {
  protected:
@@ -42,6 +45,7 @@ TEST_F(CheckpointState, TensorsOfEveryKind) {
       torch::rand({3, 3}).to(at::kBFloat16),
       torch::rand({5}, at::kDouble),
       torch::rand({5}, at::kComplexFloat),
+      torch::rand({5}, at::kComplexDouble),
       torch::rand({5}, at::kComplexFloat).conj(),
       torch::rand({4}).to(at::kFloat8_e4m3fn),
       torch::rand({4}).to(at::kFloat8_e5m2),
@@ -245,6 +249,138 @@ TEST_F(CheckpointState, OptimizerOfEachRank) {
   for (int i = 0; i < 2; ++i) from.advance();
   for (int i = 0; i < 2; ++i) to.advance();
   EXPECT_TRUE(torch::equal(from.weight, to.weight));
+}
+
+// Two names of one parameter, which the optimizer gets twice.
+struct Tied : torch::nn::Module {
+  explicit Tied(bool tied)
+      : in(register_module("in", torch::nn::Linear(3, 3))),
+        out(register_module("out", tied ? in : torch::nn::Linear(3, 3))),
+        optimizer(*this, torch::optim::AdamOptions(0.1)) {}
+  void advance() {
+    optimizer.zero_grad();
+    out(in(torch::eye(3))).sin().sum().backward();
+    optimizer.step();
+  }
+  void add_to(Checkpoint& checkpoint) {
+    checkpoint.add("model", *this).add("optimizer", optimizer);
+  }
+  torch::nn::Linear in, out;
+  DistributedOptimizer<torch::optim::Adam> optimizer;
+};
+
+// Of the one checkpoint in the folder, without random states.
+std::vector<std::string> tensors_in(const std::string& folder) {
+  checkpoint::FileSystem& files = checkpoint::system_files();
+  checkpoint::Reader reader(files, folder + "/" + files.list(folder).at(0));
+  std::vector<std::string> names;
+  for (const auto& entry : reader.table().tensors)
+    if (!entry.name.starts_with("random/")) names.push_back(entry.name);
+  return names;
+}
+
+TEST_F(CheckpointState, ATiedParameterIsSavedOnceAndStaysTied) {
+  const SharedFolder folder;
+  Tied from(true);
+  broadcast_parameters(from);
+  for (int i = 0; i < 3; ++i) from.advance();
+  {
+    Checkpoint checkpoint(folder.path());
+    from.add_to(checkpoint);
+    checkpoint.save(1);
+  }
+  if (rank() == 0) {
+    EXPECT_THAT(tensors_in(folder.path()),
+                UnorderedElementsAre(
+                    "model/in.weight", "model/in.bias", "optimizer/state/in.weight/exp_avg",
+                    "optimizer/state/in.weight/exp_avg_sq", "optimizer/state/in.bias/exp_avg",
+                    "optimizer/state/in.bias/exp_avg_sq"));
+  }
+
+  Tied to(true);
+  Tied untied(false);
+  for (Tied* one : {&to, &untied}) {
+    Checkpoint checkpoint(folder.path());
+    checkpoint.add("model", *one);
+    if (one == &to) checkpoint.add("optimizer", one->optimizer);
+    ASSERT_TRUE(checkpoint.restore());
+  }
+  EXPECT_TRUE(torch::equal(untied.out->weight, from.in->weight));
+  EXPECT_TRUE(torch::equal(untied.in->bias, from.in->bias));
+  for (int i = 0; i < 2; ++i) {
+    from.advance();
+    to.advance();
+    EXPECT_TRUE(torch::equal(to.in->weight, from.in->weight)) << "step " << i;
+    EXPECT_TRUE(to.out->weight.is_same(to.in->weight));
+  }
+}
+
+// A file in which the two names have a tensor each, and one that knows the second name alone.
+TEST_F(CheckpointState, ATiedParameterFromAnotherProgram) {
+  Tied untied(false);
+  broadcast_parameters(untied);
+  Tied tied(true);
+  save_and_restore<torch::nn::Module>(
+      untied, tied,
+      [](Checkpoint& checkpoint, torch::nn::Module& module) { checkpoint.add("model", module); });
+  EXPECT_TRUE(torch::equal(tied.in->weight, untied.in->weight));
+
+  struct Second : torch::nn::Module {
+    torch::nn::Linear out = register_module("out", torch::nn::Linear(3, 3));
+  } second;
+  broadcast_parameters(second);
+  save_and_restore<torch::nn::Module>(
+      second, tied,
+      [](Checkpoint& checkpoint, torch::nn::Module& module) { checkpoint.add("model", module); });
+  EXPECT_TRUE(torch::equal(tied.in->weight, second.out->weight));
+}
+
+template <class Base, class BaseOptions>
+struct ComplexTraining {
+  explicit ComplexTraining(double first)
+      : weight(torch::arange(4).add(first).to(at::kComplexDouble).set_requires_grad(true)),
+        optimizer(std::vector<torch::Tensor>{weight}, BaseOptions(0.1)) {}
+  void advance() {
+    optimizer.zero_grad();
+    const auto target =
+        torch::complex(torch::ones({4}, at::kDouble), torch::arange(4).to(at::kDouble));
+    (weight - target).abs().pow(2).sum().backward();
+    optimizer.step();
+  }
+  torch::Tensor weight;
+  DistributedOptimizer<Base> optimizer;
+};
+
+template <class Training>
+struct ComplexState : CheckpointState {};
+using ComplexTrainings =
+    testing::Types<ComplexTraining<torch::optim::SGD, torch::optim::SGDOptions>,
+                   ComplexTraining<torch::optim::Adam, torch::optim::AdamOptions>,
+                   ComplexTraining<torch::optim::AdamW, torch::optim::AdamWOptions>,
+                   ComplexTraining<torch::optim::RMSprop, torch::optim::RMSpropOptions>,
+                   ComplexTraining<optim::Adadelta, optim::AdadeltaOptions>,
+                   ComplexTraining<optim::Adamax, optim::AdamaxOptions>,
+                   ComplexTraining<optim::ASGD, optim::ASGDOptions>,
+                   ComplexTraining<optim::NAdam, optim::NAdamOptions>,
+                   ComplexTraining<optim::RAdam, optim::RAdamOptions>,
+                   ComplexTraining<optim::LAMB, optim::LAMBOptions>,
+                   ComplexTraining<optim::LARS, optim::LARSOptions>>;
+TYPED_TEST_SUITE(ComplexState, ComplexTrainings);
+
+TYPED_TEST(ComplexState, OfAnOptimizerIsRestored) {
+  TypeParam from(3);
+  TypeParam to(7);
+  for (int i = 0; i < 3; ++i) from.advance();
+  this->save_and_restore(from, to, [](Checkpoint& checkpoint, TypeParam& state) {
+    checkpoint.add("weight", state.weight).add("optimizer", state.optimizer);
+  });
+  EXPECT_TRUE(torch::equal(from.weight, to.weight));
+  EXPECT_EQ(from.optimizer.state().size(), to.optimizer.state().size());
+  for (int i = 0; i < 3; ++i) {
+    from.advance();
+    to.advance();
+    EXPECT_TRUE(torch::equal(from.weight, to.weight)) << "step " << i;
+  }
 }
 
 // A rank's first step has not been made: nothing is to be restored, and nothing is wrong.

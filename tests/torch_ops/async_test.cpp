@@ -6,6 +6,7 @@
 namespace kolo {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using testing_support::message_of;
 using testing_support::WithKolo;
@@ -23,6 +24,48 @@ struct Kind {
 template <typename Handle>
 void drop(Handle handle) {
   static_cast<void>(handle);
+}
+
+// --- tensors that change in flight ---
+
+TEST_F(Async, ATensorThatChangesInFlightIsNamed) {
+  const auto changed = [](auto handle, at::Tensor tensor) {
+    tensor.add_(1);
+    return message_of<InvalidArgumentError>([&] { handle.wait(); });
+  };
+  for (const std::int64_t extent : {3, 100000}) {
+    at::Tensor a = torch::ones({extent});
+    at::Tensor b = torch::ones({extent});
+    const char* text = "changed before wait() has returned";
+    EXPECT_THAT(changed(allreduce_async_(a, AllreduceOptions("sum")), a),
+                AllOf(HasSubstr(text), HasSubstr("allreduce of 'sum' on rank " +
+                                                 std::to_string(rank()) + ": the tensor")));
+    EXPECT_THAT(changed(grouped_allreduce_async_({a, b}), b),
+                AllOf(HasSubstr(text), HasSubstr("tensor 1 of the group")));
+    EXPECT_THAT(changed(broadcast_async_(a, 0), a), HasSubstr(text));
+    EXPECT_THAT(changed(grouped_broadcast_async_({a, b}, 0), a), HasSubstr("tensor 0"));
+  }
+}
+
+// What the program may do meanwhile, and what kolo itself does.
+TEST_F(Async, OtherChangesAreNoErrors) {
+  const std::int64_t n = 1000;
+  const at::Tensor all = torch::ones({2 * n});
+  at::Tensor half = all.narrow(0, 0, n);
+  Handle handle = allreduce_async_(half);
+  all.narrow(0, n, n).add_(5);  // the other half
+  EXPECT_TRUE(handle.wait().equal(torch::ones({n})));
+  EXPECT_TRUE(all.narrow(0, n, n).equal(torch::full({n}, 6.0)));
+
+  at::Tensor counts = torch::full({n}, rank() + 1, at::kLong);  // averaged on a copy
+  EXPECT_TRUE(allreduce_async_(counts).wait().equal(torch::full({n}, (size() + 1) / 2)));
+  at::Tensor columns = torch::ones({n, 4}).slice(1, 0, 4, 2);  // copied, too
+  EXPECT_TRUE(allreduce_async_(columns).wait().equal(torch::ones({n, 2})));
+
+  Handle again = allreduce_async_(counts, AllreduceOptions().op(ReduceOp::Max));
+  again.wait();
+  counts.add_(1);  // the program's again
+  EXPECT_TRUE(again.wait().is_same(counts));
 }
 
 std::vector<Kind> kinds() {

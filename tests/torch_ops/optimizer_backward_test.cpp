@@ -2,6 +2,8 @@
 // likes.
 #include <cmath>
 #include <functional>
+#include <memory>
+#include <string>
 #include <thread>
 
 #include "fixture.hpp"
@@ -329,6 +331,64 @@ TEST_F(Backward, AParameterThatIsReachedAgainInFlightIsAnError) {
 }
 
 // --- errors ---
+
+// Sends the gradient as it is, by the program's own means.
+struct AsItIs : GradientCompressor {
+  std::vector<at::Tensor> compress(const at::Tensor& gradient) override {
+    return {gradient.clone()};
+  }
+  at::Tensor decompress(const std::vector<at::Tensor>& reduced) override { return reduced[0]; }
+};
+
+// Another thread changes a gradient that has been sent, before backward() comes to the first
+// layer.
+TEST_F(Backward, AGradientThatChangesInFlightIsNamed) {
+  const auto own = [](const at::Tensor&) { return std::make_unique<AsItIs>(); };
+  struct Kind {
+    const char* name;
+    Compression compression;
+    bool sparse;
+  };
+  const std::function<void(const at::Tensor&)> changes[] = {
+      [](const at::Tensor& p) { p.mutable_grad().mul_(2); },
+      [](const at::Tensor& p) { p.mutable_grad() = p.grad().clone(); },
+      [](const at::Tensor& p) { p.mutable_grad() = at::Tensor(); }};
+  for (const Kind& kind :
+       {Kind{"as it is", Compression::None, false}, Kind{"float16", Compression::Fp16, false},
+        Kind{"the program's", own, false}, Kind{"sparse", Compression::None, true}}) {
+    for (const std::int64_t rows : {2, 50000}) {
+      for (const auto& change : changes) {
+        SCOPED_TRACE(std::string(kind.name) + ", " + std::to_string(rows) + " rows");
+        const at::Tensor first = parameter(4);
+        const at::Tensor last = torch::zeros({rows, 2}).requires_grad_();
+        DistributedSgd optimizer(Tensors{first, last}, torch::optim::SGDOptions(0.0),
+                                 DistributedOptimizerOptions()
+                                     .named_parameters({{"first", first}, {"last", last}})
+                                     .compression(kind.compression));
+        const auto run = [&](bool changed) {
+          const at::Tensor h = first * static_cast<double>(rank() + 1);
+          h.register_hook([&](const at::Tensor&) {
+            if (changed) std::thread([&] { change(last); }).join();
+          });
+          const at::Tensor looked_up =
+              torch::embedding(last, torch::tensor({0, 1}), -1, false, kind.sparse);
+          (looked_up.sum() * (rank() + 1) + h.sum()).backward();
+        };
+        for (int step = 0; step < 5; ++step) {
+          optimizer.zero_grad();
+          if (step == 3) {
+            EXPECT_THAT(message_of<InvalidArgumentError>([&] { run(true); }),
+                        HasSubstr(".last was changed while it was being reduced"));
+            continue;
+          }
+          run(false);
+          EXPECT_TRUE(has(first.grad(), mean_of_ranks()));
+          EXPECT_TRUE(has(last.grad().to_dense().narrow(0, 0, 2), mean_of_ranks()));
+        }
+      }
+    }
+  }
+}
 
 struct Throwing : torch::autograd::Function<Throwing> {
   static at::Tensor forward(torch::autograd::AutogradContext* /*context*/, const at::Tensor& x) {

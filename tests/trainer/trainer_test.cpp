@@ -232,6 +232,84 @@ TEST_F(TrainerTest, LowerPrecision) {
   }
 }
 
+// --- callbacks ---
+
+TEST_F(TrainerTest, CallbacksAreCalledAtEachPoint) {
+  struct Notes : Callback {
+    void train_begin(Trainer&) override { text += "train "; }
+    void epoch_begin(Trainer&) override { text += "epoch "; }
+    void backward_begin(Trainer& trainer, const torch::Tensor& loss) override {
+      const bool has_graph = loss.requires_grad() && loss.numel() == 1;
+      text += has_graph && trainer.state().step == steps ? "backward( " : "wrong ";
+    }
+    void backward_end(Trainer&) override { text += ") "; }
+    void gradients_ready(Trainer& trainer) override {
+      text += trainer.state().step == steps ? "gradients " : "wrong ";
+    }
+    void step_end(Trainer& trainer) override {
+      text += trainer.state().step == ++steps ? "step " : "wrong ";
+    }
+    void epoch_end(Trainer&) override { text += "end-of-epoch "; }
+    void train_end(Trainer&) override { text += "end"; }
+    std::string text;
+    std::int64_t steps = 0;
+  };
+  const auto notes = std::make_shared<Notes>();
+  Trained trained(quiet().batch_size(2).accumulate(2));
+  trained.trainer.callback(notes);
+  trained.trainer.train(make_samples(6 * size()));
+  EXPECT_EQ(notes->text,
+            "train epoch backward( ) backward( ) gradients step backward( ) gradients step "
+            "end-of-epoch end");
+}
+
+// One that clips as the option does, written as a program would.
+TEST_F(TrainerTest, ACallbackMayChangeGradients) {
+  struct Clip : Callback {
+    void gradients_ready(Trainer& trainer) override {
+      double squares = 0;
+      for (const torch::Tensor& parameter : trainer.module().parameters())
+        squares += parameter.grad().pow(2).sum().item<double>();
+      norms.push_back(std::sqrt(squares));
+      for (const torch::Tensor& parameter : trainer.module().parameters())
+        parameter.mutable_grad().mul_(std::min(1.0, 0.1 / (norms.back() + 1e-6)));
+    }
+    std::vector<double> norms;
+  };
+  const auto clip = std::make_shared<Clip>();
+  const data::Dataset samples = make_samples(16 * size());
+  Trained by_option(quiet().epochs(3).batch_size(4).clip_grad_norm(0.1));
+  by_option.trainer.train(samples);
+  Trained by_callback(quiet().epochs(3).batch_size(4));
+  by_callback.trainer.callback(clip);
+  by_callback.trainer.train(samples);
+  Trained unclipped(quiet().epochs(3).batch_size(4));
+  unclipped.trainer.train(samples);
+  EXPECT_LT(difference(*by_option.model, *by_callback.model), 1e-12);
+  EXPECT_GT(difference(*by_option.model, *unclipped.model), 1e-3);
+  EXPECT_NO_THROW(check_in_sync("the norms", torch::tensor(clip->norms, torch::kDouble)))
+      << "the gradients are the reduced ones";
+}
+
+// With at::kHalf the loss is scaled by 65536, and the gradients that a callback sees are not.
+TEST_F(TrainerTest, ACallbackSeesGradientsThatAreNotScaled) {
+  struct Largest : Callback {
+    void gradients_ready(Trainer& trainer) override {
+      for (const torch::Tensor& parameter : trainer.module().parameters())
+        largest = std::max(largest, parameter.grad().abs().max().item<double>());
+    }
+    double largest = 0;
+  };
+  const auto largest = std::make_shared<Largest>();
+  torch::nn::Sequential model = make_model();
+  model->to(torch::kFloat);
+  Trained trained(quiet().batch_size(4).precision(at::kHalf), model);
+  trained.trainer.callback(largest);
+  trained.trainer.train({torch::full({4 * size(), kFeatures}, 0.1), torch::zeros({4 * size(), 1})});
+  EXPECT_GT(largest->largest, 0);
+  EXPECT_LT(largest->largest, 10);
+}
+
 // --- files ---
 
 TEST_F(TrainerTest, RankZeroWritesTheMetrics) {
@@ -262,24 +340,54 @@ TEST_F(TrainerTest, RankZeroWritesTheMetrics) {
 
 // --- stopping and resuming ---
 
+// What a resumed training has besides.
+struct Variant {
+  const char* name;
+  bool batch_norm = false;
+  int workers = 0;
+  at::ScalarType precision = at::kFloat;
+};
+
 // A training of 4 epochs with all the state that a checkpoint must keep.
 struct Resumable {
-  explicit Resumable(const std::string& folder)
-      : model(make_model(false, 0.3)),
-        trainer(model, torch::nn::MSELoss(), quiet().epochs(4).batch_size(2).accumulate(2)) {
+  explicit Resumable(const std::string& folder, const Variant& variant)
+      : model(make_model(variant.batch_norm, 0.3)),
+        trainer((model->to(dtype(variant)), model), torch::nn::MSELoss(),
+                quiet()
+                    .epochs(4)
+                    .batch_size(2)
+                    .accumulate(2)
+                    .sync_batchnorm(variant.batch_norm)
+                    .workers(variant.workers)
+                    .precision(variant.precision)) {
     trainer.optimizer<torch::optim::Adam>(torch::optim::AdamOptions(0.01));
     trainer.schedule(optim::CosineAnnealingLR(40), Interval::Step);
     trainer.callback<ReduceLROnPlateau>("loss");
     trainer.callback<Checkpoints>(folder);
     trainer.callback<CsvLog>(folder + "/metrics.csv");
   }
+  static at::ScalarType dtype(const Variant& variant) {
+    return variant.precision == at::kFloat ? at::kDouble : at::kFloat;
+  }
   torch::nn::Sequential model;
   Trainer trainer;
 };
 
-TEST_F(TrainerTest, AResumedTrainingHasTheSameBits) {
-  const data::Dataset samples = make_samples(14 * size());  // 4 steps an epoch, of 4, 4, 4, 2
-  Resumable unbroken(folder_ + "/unbroken");
+class ResumedTraining : public TrainerTest, public testing::WithParamInterface<Variant> {};
+INSTANTIATE_TEST_SUITE_P(, ResumedTraining,
+                         testing::Values(Variant{"Plain"}, Variant{"SyncBatchNorm", true},
+                                         Variant{"Workers", false, 2},
+                                         Variant{"Float16", false, 0, at::kHalf}),
+                         [](const auto& one) { return one.param.name; });
+
+TEST_P(ResumedTraining, HasTheSameBits) {
+  const Variant& variant = GetParam();
+  const data::Dataset doubles = make_samples(14 * size());  // 4 steps an epoch, of 4, 4, 4, 2
+  const data::Dataset samples(doubles.size(), [&](std::size_t index) -> data::Batch {
+    const data::Batch one = doubles.get_batch({index});
+    return {one.data[0].to(Resumable::dtype(variant)), one.target[0].to(Resumable::dtype(variant))};
+  });
+  Resumable unbroken(folder_ + "/unbroken", variant);
   const TrainingState whole = unbroken.trainer.train(samples);
   EXPECT_EQ(whole.step, 16);
   EXPECT_EQ(whole.stop_reason, "");
@@ -288,7 +396,7 @@ TEST_F(TrainerTest, AResumedTrainingHasTheSameBits) {
   const std::string broken = folder_ + "/broken";
   // Amid an epoch, at the end of one, and right before the end of one.
   for (const std::int64_t stop : {2, 4, 7}) {
-    Resumable first(broken);
+    Resumable first(broken, variant);
     first.trainer.callback(at_step(stop, [&](Trainer& trainer) {
       if (rank() == size() - 1) trainer.stop("enough");  // one rank alone
     }));
@@ -298,7 +406,7 @@ TEST_F(TrainerTest, AResumedTrainingHasTheSameBits) {
     EXPECT_FALSE(stopped.is_over);
     EXPECT_EQ(stopped.stop_reason, rank() == size() - 1 ? "enough" : "another rank asked to stop");
   }
-  Resumable last(broken);
+  Resumable last(broken, variant);
   const TrainingState& state = last.trainer.train(samples);
   EXPECT_EQ(state.step, 16);
   EXPECT_EQ(difference(*unbroken.model, *last.model), 0);
@@ -310,7 +418,7 @@ TEST_F(TrainerTest, AResumedTrainingHasTheSameBits) {
   const auto values = [](const std::string& row) { return row.substr(0, row.find(",", 12)); };
   for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(values(own_rows[i]), values(rows[i]));
   // Nothing is left to do.
-  Resumable again(broken);
+  Resumable again(broken, variant);
   const TrainingState& over = again.trainer.train(samples);
   EXPECT_EQ(over.step, 16);
   EXPECT_EQ(over.epoch, 4);
@@ -345,6 +453,21 @@ TEST_F(TrainerTest, ASkippedCheckpointIsMadeUpFor) {
   Trained trained(quiet().epochs(3).batch_size(2));
   trained.trainer.callback<Checkpoints>(folder_);
   EXPECT_EQ(trained.trainer.train(make_samples(8 * size())).step, 12) << "the last one was saved";
+}
+
+TEST_F(TrainerTest, CheckpointsAreWrittenEverySoManySteps) {
+  Trained trained(quiet().epochs(2).batch_size(2));
+  trained.trainer.callback<Checkpoints>(
+      folder_,
+      CheckpointsOptions().every_epochs(0).every_steps(3).files(CheckpointOptions().keep_last(9)));
+  trained.trainer.train(make_samples(8 * size()));  // 8 steps
+  if (rank() != 0) return;
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_))
+    files.push_back(entry.path().filename().string());
+  std::sort(files.begin(), files.end());
+  EXPECT_THAT(files, ElementsAre(HasSubstr("0003."), HasSubstr("0006."), HasSubstr("0008.")))
+      << "the last one because the training has ended";
 }
 
 TEST_F(TrainerTest, WhatHasFinishedEarlyIsOver) {
@@ -530,21 +653,23 @@ TEST_F(TrainerTest, RanksHaveEqualDatasetsAndOptions) {
   }
 }
 
+// On each rank its own sixth sample.
 TEST_F(TrainerTest, WhatASampleThrowsLeavesTrain) {
+  const auto ranks = static_cast<std::size_t>(size());
   for (const int workers : {0, 2}) {
-    Trained trained(quiet().workers(workers).batch_size(2));
-    const data::Dataset samples(8, [](std::size_t index) -> data::Batch {
-      if (index == 5) throw std::runtime_error("sample 5 cannot be read");
+    Trained trained(quiet().workers(workers).batch_size(2).shuffle(false));
+    const data::Dataset samples(8 * ranks, [&](std::size_t index) -> data::Batch {
+      if (index / ranks == 5) throw std::runtime_error("the sample cannot be read");
       return {torch::ones({kFeatures}, torch::kDouble), torch::ones({1}, torch::kDouble)};
     });
-    if (size() > 1) continue;  // only the rank that has the sample would fail
     std::string message;
     try {
       trained.trainer.train(samples);
     } catch (const std::exception& error) {
       message = error.what();
     }
-    EXPECT_THAT(message, HasSubstr("sample 5 cannot be read"));
+    EXPECT_THAT(message, HasSubstr("the sample cannot be read"));
+    EXPECT_EQ(trained.trainer.state().step, 2) << "and the batches before it were trained";
   }
 }
 

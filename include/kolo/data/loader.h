@@ -82,7 +82,8 @@ class DataLoader {
 
   // Throws InvalidArgumentError for options that cannot be, and if the sampler was made for another
   // number of samples than the dataset has.
-  DataLoader(data::Dataset dataset, DistributedSampler sampler, DataLoaderOptions options = {});
+  DataLoader(data::Dataset dataset, DistributedSampler sampler,
+             const DataLoaderOptions& options = {});
   // Waits for the batches that workers are loading.
   ~DataLoader();
   DataLoader(DataLoader&&) noexcept;

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# A Trainer that is told to stop saves and ends, and goes on with the same bits; one whose rank throws ends the job with the
+# cause; kolo::launch() starts the ranks of a program that is started plainly.
+set -euo pipefail
+# shellcheck source=job.sh
+. "$(dirname "$0")/job.sh"
+job=$bin/../tests/bin/trainer_job
+mkdir "$work/whole" "$work/raised" "$work/told" "$work/broken" "$work/plain"
+
+kolo_run -np 2 "$job" "$work/whole"
+whole=$(cat "$work/out")
+check "a training of 3 epochs of 15 steps" is "$code $(grep -c '^\[0\] trained: 45 steps, parameters 0x' "$work/out")" "0 1"
+
+# A signal to one rank.
+kolo_run -np 2 "$job" "$work/raised" raise 1
+check "SIGTERM to one rank: the job ends, to be started again" is "$code" 75
+check "SIGTERM to one rank: what there is is saved" test -n "$(find "$work/raised/checkpoints" -name 'checkpoint-*[56].h5')"
+kolo_run -np 2 "$job" "$work/raised" raise 1
+check "SIGTERM to one rank: started again it ends with the same bits" is "$code $(cat "$work/out")" "0 $whole"
+
+# A signal to kolo run, which the ranks get as SIGUSR1.
+"$bin/kolo" run --allow-run-as-root -np 2 "$job" "$work/told" slow >"$work/out" 2>"$work/err" &
+runner=$!
+for ((i = 0; i < 600; ++i)); do
+  [[ ! -e $work/told/begun ]] || break
+  sleep 0.1
+done
+kill -TERM "$runner"
+code=0
+wait "$runner" || code=$?
+check "SIGTERM to kolo run: the job ends, to be started again" is "$code" 75
+kolo_run -np 2 "$job" "$work/told"
+check "SIGTERM to kolo run: started again it ends with the same bits" is "$code $(cat "$work/out")" "0 $whole"
+
+for who in 0 1; do
+  rm -rf "$work/broken/checkpoints"
+  kolo_run -np 2 "$job" "$work/broken" throw $who
+  check "a sample of rank $who cannot be read: the job ends with that" \
+    is "$code $(grep -c "trainer_job: .*the sample cannot be read" "$work/err")" "1 1"
+  check "a sample of rank $who cannot be read: the rank is blamed" \
+    is "$(tail -n 1 "$work/err" | grep -c "rank $who .*exited with code 1")" 1
+done
+
+code=0
+env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 120 "$job" "$work/plain" --np 3 >"$work/out" 2>"$work/err" || code=$?
+check "started plainly, with --np 3: it trains" is "$code $(grep -c '^\[0\] trained: 30 steps' "$work/out")" "0 1"
+check "and each of the 3 ranks has made the datasets once, and no other process" \
+  is "$(sort "$work/plain/made" | paste -sd,)" "rank 0,rank 1,rank 2"
+finish
