@@ -48,7 +48,8 @@ void bench_idle(Group& group, const Options& options, const Publish& publish);
 void bench_negotiate(Group& group, const Options& options, const Publish& publish);
 
 // Works "sgd|adam|adamw/MODEL/RANKS": a step of all of a model's parameters, on each rank by
-// itself, by kolo's fused optimizer or by LibTorch's own.
+// itself, by kolo's fused optimizer or by LibTorch's own; and "check-in-sync/MODEL/RANKS": what
+// check_in_sync() takes for the model and Adam's state of it.
 void bench_optimizer(Group& group, const Options& options, const Publish& publish);
 
 // Works "tune/BYTES/RANKS" of each algorithm for an allreduce over messages, in groups of so many

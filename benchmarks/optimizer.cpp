@@ -1,7 +1,11 @@
-// kolo bench optimizer: a step of kolo's fused optimizers and of LibTorch's own.
+// kolo bench optimizer: a step of kolo's fused optimizers and of LibTorch's own, and the comparison
+// of what they work on.
+#include <kolo/agreement.h>
+#include <kolo/error.h>
 #include <kolo/optim/fused.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -97,6 +101,46 @@ Contenders both(const Group& group, const std::vector<Parameter>& parameters,
   return contenders;
 }
 
+// The ranks compare a model's parameters and the options and state of Adam.
+class InSync final : public Contender {
+ public:
+  InSync(const Group& group, const std::vector<Parameter>& parameters) : group_(group) {
+    for (const Parameter& parameter : parameters) {
+      std::string name = parameter.name;
+      std::replace(name.begin(), name.end(), '.', '_');
+      at::Tensor values = model_.register_parameter(name, torch::ones(parameter.shape));
+      values.mutable_grad() = torch::ones(parameter.shape);
+    }
+    optimizer_.emplace(model_.parameters(), torch::optim::AdamOptions(kRate));
+    optimizer_->step();
+  }
+
+  std::string name() const override { return "kolo"; }
+  void refresh(const Pattern& /*pattern*/) override {}
+  void run() override { check_in_sync(model_, *optimizer_); }
+  // One bit on one rank must be noticed.
+  std::string check(const Pattern& /*pattern*/) override {
+    if (group_.size() == 1) return "";
+    const at::NoGradGuard no_grad;
+    const at::Tensor value = model_.parameters().back().view(-1)[0];
+    const double before = value.item<double>();
+    if (group_.rank() == 0) value.add_(1);
+    std::string error = "a difference between ranks was not noticed";
+    try {
+      run();
+    } catch (const MismatchError&) {
+      error.clear();
+    }
+    value.fill_(before);
+    return error;
+  }
+
+ private:
+  const Group& group_;  // outlives the benchmark's contenders
+  torch::nn::Module model_;
+  std::optional<torch::optim::Adam> optimizer_;
+};
+
 }  // namespace
 
 void bench_optimizer(Group& group, const Options& options, const Publish& publish) {
@@ -105,9 +149,10 @@ void bench_optimizer(Group& group, const Options& options, const Publish& publis
   const auto bytes = static_cast<std::int64_t>(elements_of(parameters) * sizeof(float));
   const Schedule schedule{options.warm_up,
                           options.samples > 0 ? options.samples : kOptimizerSamples};
-  const auto measure = [&](const std::string& name, const Contenders& contenders) {
+  const auto measure = [&](const std::string& name, const Contenders& contenders,
+                           std::int64_t times = 1) {
     const std::string work = name + "/" + options.model + "/" + std::to_string(group.size());
-    publish.rows(measure_rows(group, contenders, schedule, work, bytes));
+    publish.rows(measure_rows(group, contenders, schedule, work, times * bytes));
   };
   measure("sgd", both<optim::FusedSGD, torch_optim::SGD, torch_optim::SGDParamState>(
                      group, parameters, torch_optim::SGDOptions(kRate).momentum(0.9)));
@@ -115,6 +160,9 @@ void bench_optimizer(Group& group, const Options& options, const Publish& publis
                       group, parameters, torch_optim::AdamOptions(kRate)));
   measure("adamw", both<optim::FusedAdamW, torch_optim::AdamW, torch_optim::AdamWParamState>(
                        group, parameters, torch_optim::AdamWOptions(kRate)));
+  Contenders in_sync;
+  in_sync.push_back(std::make_unique<InSync>(group, parameters));
+  measure("check-in-sync", in_sync, 3);  // each parameter has two of Adam's tensors
 }
 
 }  // namespace kolo::bench

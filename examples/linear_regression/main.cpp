@@ -2,12 +2,14 @@
 //   build/release/bin/linear_regression            a rank for each GPU, or for each NUMA node
 //   build/release/bin/linear_regression --np 2     two ranks
 //   sbatch, mpirun, srun, kolo run ...             their ranks
+// The last argument is the way in which it trains: factory (the default), datasets, or alone.
 #include <kolo/kolo.h>
 #include <torch/torch.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <string>
 
 namespace {
 
@@ -19,16 +21,27 @@ kolo::data::Dataset make_samples(std::uint64_t seed, std::int64_t count) {
   return {samples, samples.matmul(weights) + 0.5};
 }
 
-void train() {
+kolo::Datasets make_datasets() {
+  return {make_samples(1, 10000), make_samples(2, 1000)};
+}
+
+void train(const std::string& way) {
   torch::manual_seed(1);
   torch::nn::Linear model(10, 1);
-  kolo::Trainer trainer(
-      model, torch::nn::MSELoss(),
-      kolo::TrainerOptions().epochs(8).batch_size(32).log_directory("runs/linear_regression"));
+  kolo::Trainer trainer(model, torch::nn::MSELoss(),
+                        kolo::TrainerOptions()
+                            .epochs(8)
+                            .batch_size(32)
+                            .distributed(way != "alone")  // the flag
+                            .log_directory("runs/linear_regression"));
   trainer.optimizer<torch::optim::Adam>(torch::optim::AdamOptions(0.02));
   trainer.schedule(kolo::optim::MultiStepLR({3, 6}, 0.1));
-  // Called once in each rank: only there are the samples made.
-  trainer.train([] { return kolo::Datasets{make_samples(1, 10000), make_samples(2, 1000)}; });
+  if (way == "factory") {
+    trainer.train(make_datasets);  // called once in each rank: only there are the samples made
+  } else {
+    const kolo::Datasets datasets = make_datasets();
+    trainer.train(datasets.train, datasets.valid);  // which the trainer shares and batches
+  }
   if (trainer.is_root()) std::printf("bias: %.2f\n", model->bias.item<double>());
 }
 
@@ -36,7 +49,9 @@ void train() {
 
 int main(int argc, char** argv) {
   try {
-    return kolo::launch(argc, argv, train);
+    const std::string last = argc > 1 ? argv[argc - 1] : "";
+    if (last == "alone") return train(last), 0;  // one process, without kolo
+    return kolo::launch(argc, argv, [&] { train(last == "datasets" ? last : "factory"); });
   } catch (const std::exception& error) {
     std::fprintf(stderr, "linear_regression: %s\n", error.what());
     return 1;

@@ -250,13 +250,17 @@ HorovodSection compression() {
               {"class", "Compression", "`Compression`", ""},
               {"attribute", "Compression.none, Compression.fp16",
                "`Compression::None`, `Compression::Fp16`", ""},
-              {"class", "Compressor, NoneCompressor, FP16Compressor", "none",
-               "There are no compressors of one's own: take the plain optimizer, and reduce its "
-               "gradients with `grouped_allreduce_()` as you like."},
+              {"class", "Compressor", "`GradientCompressor`",
+               "Each parameter has one of its own, which may keep state and ask for a second "
+               "exchange. The option `compression` takes the function that makes them."},
+              {"method", "Compressor.compress, Compressor.decompress",
+               "`compress(gradient)`, `decompress(reduced)`", "Called for each reduction."},
+              {"class", "NoneCompressor, FP16Compressor",
+               "`Compression::None`, `Compression::Fp16`", "Choices, not classes."},
               {"method",
-               "Compressor.compress, Compressor.decompress, NoneCompressor.compress, "
-               "NoneCompressor.decompress, FP16Compressor.compress, FP16Compressor.decompress",
-               "none", "Likewise."},
+               "NoneCompressor.compress, NoneCompressor.decompress, FP16Compressor.compress, "
+               "FP16Compressor.decompress",
+               "none", "What packs the gradients casts them."},
           }};
 }
 

@@ -65,8 +65,18 @@ for ranks in 1 2; do
 done
 kolo_run -np 1 --no-prefix -x CUDA_VISIBLE_DEVICES= "$bin/kolo-bench" device
 check "kolo bench device without a GPU: it says so" grep -q "sees no CUDA device" "$work/err"
+on_gpu 2 "$bin/char_gpt" --text "$source/README.md" --epochs 1 --device cuda
+check "char_gpt ends well" test "$code" -eq 0
+check "char_gpt: an epoch" grep -qaE '^epoch 1/1: ' "$work/out"
+on_gpu 2 "$bin/dcgan" --data "$data" --epochs 1 --sync-batchnorm --device cuda
+check "dcgan ends well: the ranks' networks are the same" test "$code" -eq 0
 clothes=/usr/share/datasets/fashion-mnist
 if [[ -d $clothes ]]; then
+  code=0
+  env ${fake:+"LD_PRELOAD=$fake"} "$bin/fashion_mnist" --measure-inference --plot "$work/inference.svg" \
+    >"$work/out" 2>"$work/err" || code=$?
+  check "fashion_mnist --measure-inference ends well" test "$code" -eq 0
+  check "fashion_mnist --measure-inference: a plot" test -s "$work/inference.svg"
   on_gpu 2 "$bin/fashion_mnist" --device cuda --epochs 1
   check "fashion_mnist: at least 80 % after an epoch" \
     test "$(grep -oP '^epoch 1/1: .*, valid_accuracy 0[.]\K\d\d' "$work/out")" -ge 80

@@ -58,6 +58,16 @@ check "linear_regression ends well" test "$code" -eq 0
 check "linear_regression: rank 0 alone prints" test "$(wc -l < "$work/out")" -eq 9
 check "linear_regression finds the line" grep -q '^bias: 0.50$' "$work/out"
 check "linear_regression: a row for each epoch" test "$(wc -l < runs/linear_regression/metrics.csv)" -eq 9
+losses() { sed -E 's/,[^,]*,[^,]*,[^,]*$//' runs/linear_regression/metrics.csv; }  # without what depends on time
+by_factory=$(losses)
+kolo_run -np 2 --no-prefix "$bin/linear_regression" datasets
+check "linear_regression with datasets instead of a function: the same losses" is "$code $(losses)" "0 $by_factory"
+code=0
+"$bin/linear_regression" alone > "$work/out" 2> "$work/err" || code=$?
+check "linear_regression alone finds the line" is "$code $(grep -c '^bias: 0.50$' "$work/out")" "0 1"
+alone=$(losses)
+kolo_run -np 1 --no-prefix "$bin/linear_regression"
+check "linear_regression on one rank: the losses of one process" is "$code $(losses)" "0 $alone"
 # Started plainly it starts its ranks, by the kolo that was built with it.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 code=0

@@ -185,6 +185,20 @@ KOLO_SLURM=$work/user/slurm slurm setpriv --reuid=65534 --clear-groups "$work/us
 check "kolo slurm knows a hidden partition" is "$code $(grep -c -- '--partition=hidden' "$log")" "0 1"
 unset KOLO_SLURM
 
+# A program with kolo::launch(): started by srun it is a rank, with one task on each node, too; started plainly in a batch job it
+# starts a rank for each task. 240 samples, batches of 8, 3 epochs.
+launched=$build/tests/bin/trainer_job
+mkdir "$work/by-srun" "$work/one-each" "$work/plain"
+job "$work/by-srun.log" --nodes=2 --ntasks-per-node=2 --wrap "srun --mpi=pmix $launched $work/by-srun"
+check "launch() by srun" is "$end $(grep -c '^trained: 24 steps' "$log") $(sort "$work/by-srun/made" | paste -sd,)" \
+  "COMPLETED 0 1 rank 0,rank 1,rank 2,rank 3"
+job "$work/one-each.log" --nodes=2 --ntasks-per-node=1 --wrap "srun --mpi=pmix $launched $work/one-each"
+check "launch() with one task on each node, without GPUs" \
+  is "$end $(grep -c '^trained: 45 steps' "$log") $(sort "$work/one-each/made" | paste -sd,)" "COMPLETED 0 1 rank 0,rank 1"
+job "$work/plain.log" --nodes=2 --ntasks-per-node=2 --wrap "$launched $work/plain"
+check "launch() in a batch job, without a launcher" \
+  is "$end $(grep -c 'trained: 24 steps' "$log") $(sort "$work/plain/made" | paste -sd,)" "COMPLETED 0 1 rank 0,rank 1,rank 2,rank 3"
+
 # Awaited in the end: the second rank works on after the first has ended, though srun is set up to end it soon (WaitTime).
 SLURM_WAIT=2 submit "$work/long.log" --nodes=1 --ntasks-per-node=2 --cpus-per-task=1 --mem-per-cpu=100 "$source/slurm/cpu.sbatch" \
   sh -c '[ "$SLURM_PROCID" = 0 ] || { sleep 6 && echo has worked; }'

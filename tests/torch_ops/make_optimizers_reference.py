@@ -74,7 +74,8 @@ class Lamb(torch.optim.Optimizer):
                 x -= group["lr"] * trust * update
 
 
-OPTIMIZERS = {name: getattr(torch.optim, name) for name in ("Adadelta", "Adamax", "ASGD", "NAdam", "RAdam", "Rprop")}
+OPTIMIZERS = {name: getattr(torch.optim, name) for name in
+              ("Adadelta", "Adam", "Adamax", "AdamW", "ASGD", "NAdam", "RAdam", "Rprop", "SGD")}
 OPTIMIZERS["LARS"] = Lars
 OPTIMIZERS["LAMB"] = Lamb
 
@@ -102,6 +103,14 @@ CASES = (
     ("LARS", {"lr": 2.0, "momentum": 0.0, "eps": 0.5}),
     ("LAMB", {}),
     ("LAMB", {"lr": 0.125, "betas": (0.75, 0.875), "eps": 1e-3, "weight_decay": 0.125}),
+    ("SGD", {"lr": 0.125}),
+    ("SGD", {"lr": 0.125, "momentum": 0.5, "dampening": 0.25, "weight_decay": 0.125}),
+    ("SGD", {"lr": 0.125, "momentum": 0.5, "nesterov": True}),
+    ("Adam", {"lr": 1e-3}),
+    ("Adam", {"lr": 0.125, "betas": (0.75, 0.875), "eps": 1e-3, "weight_decay": 0.125}),
+    ("Adam", {"lr": 0.125, "amsgrad": True}),
+    ("AdamW", {"lr": 1e-3}),
+    ("AdamW", {"lr": 0.125, "betas": (0.75, 0.875), "eps": 1e-3, "weight_decay": 0.125, "amsgrad": True}),
 )
 
 

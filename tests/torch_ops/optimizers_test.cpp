@@ -6,6 +6,7 @@
 #include <kolo/optim/adadelta.h>
 #include <kolo/optim/adamax.h>
 #include <kolo/optim/asgd.h>
+#include <kolo/optim/fused.h>
 #include <kolo/optim/lamb.h>
 #include <kolo/optim/lars.h>
 #include <kolo/optim/nadam.h>
@@ -18,6 +19,7 @@
 
 #include <cmath>
 #include <map>
+#include <memory>
 #include <set>
 #include <sstream>
 #include <type_traits>
@@ -149,6 +151,67 @@ void expect_near(const std::vector<Tensor>& tensors, const std::vector<double>& 
   EXPECT_LE(difference, (reference.is_float64 ? 1e-13 : 5e-6) * largest)
       << what << ": " << values << right;
 }
+
+// --- FusedSGD, FusedAdam and FusedAdamW, which have LibTorch's options ---
+
+using Given = std::map<std::string, double>;
+
+double get(const Given& given, const char* name, double otherwise) {
+  const auto found = given.find(name);
+  return found == given.end() ? otherwise : found->second;
+}
+
+std::unique_ptr<torch::optim::Optimizer> make_sgd(const std::vector<Tensor>& parameters,
+                                                  const Given& given) {
+  return std::make_unique<FusedSGD>(parameters, torch::optim::SGDOptions(given.at("lr"))
+                                                    .momentum(get(given, "momentum", 0))
+                                                    .dampening(get(given, "dampening", 0))
+                                                    .weight_decay(get(given, "weight_decay", 0))
+                                                    .nesterov(get(given, "nesterov", 0) != 0));
+}
+
+template <class Optimizer, class Options>
+std::unique_ptr<torch::optim::Optimizer> make_adam(const std::vector<Tensor>& parameters,
+                                                   const Given& given) {
+  Options options(given.at("lr"));
+  options.betas({get(given, "betas_1", 0.9), get(given, "betas_2", 0.999)})
+      .eps(get(given, "eps", 1e-8))
+      .weight_decay(get(given, "weight_decay", options.weight_decay()))
+      .amsgrad(get(given, "amsgrad", 0) != 0);
+  return std::make_unique<Optimizer>(parameters, options);
+}
+
+TEST(FusedOptimizers, ComputeWhatPythonComputes) {
+  using Make =
+      std::unique_ptr<torch::optim::Optimizer> (*)(const std::vector<Tensor>&, const Given&);
+  const std::map<std::string, Make> makers = {
+      {"SGD", make_sgd},
+      {"Adam", make_adam<FusedAdam, torch::optim::AdamOptions>},
+      {"AdamW", make_adam<FusedAdamW, torch::optim::AdamWOptions>}};
+  int cases = 0;
+  for (const OptimizerReference& reference : test::optimizer_references()) {
+    const auto maker = makers.find(reference.optimizer);
+    if (maker == makers.end()) continue;
+    SCOPED_TRACE(reference.optimizer + ", case " + std::to_string(++cases));
+    const auto parameters =
+        make_parameters(reference.is_float64 ? torch::kFloat64 : torch::kFloat32);
+    const auto optimizer =
+        maker->second(parameters, Given(reference.options.begin(), reference.options.end()));
+    std::size_t shown = 0;
+    for (int step = 1; step <= kSteps; ++step) {
+      train(*optimizer, parameters, step, step);
+      if (step == test::kShownSteps.at(shown)) {
+        expect_near(parameters, reference.parameters.at(shown++), reference,
+                    "parameters after step " + std::to_string(step));
+      }
+      auto& options = optimizer->param_groups()[0].options();
+      if (step % kStepsARate == 0) options.set_lr(options.get_lr() * 0.7);
+    }
+  }
+  EXPECT_EQ(cases, 16);
+}
+
+// --- all others ---
 
 template <class K>
 class OptimizerTest : public testing::Test {

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "torch_ops/fixture.hpp"
+#include "trainer/training_reference.hpp"
 
 namespace kolo {
 namespace {
@@ -12,6 +13,30 @@ using MixedPrecision = WithKolo;
 using DistributedSgd = DistributedOptimizer<torch::optim::SGD>;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+TEST_F(MixedPrecision, TheFactorIsPythons) {
+  for (const test::TrainingReference& reference : test::scaler_references()) {
+    GradScalerOptions options;
+    for (const auto& [name, value] : reference.options) {
+      if (name == "init_scale") options.init_scale(value);
+      if (name == "growth_factor") options.growth_factor(value);
+      if (name == "backoff_factor") options.backoff_factor(value);
+      if (name == "growth_interval") options.growth_interval(static_cast<std::int64_t>(value));
+    }
+    const at::Tensor p = torch::ones({3}).requires_grad_();
+    DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
+    GradScaler scaler(options);
+    for (std::size_t step = 0; step < test::kOverflows.size(); ++step) {
+      optimizer.zero_grad();
+      const bool overflows = test::kOverflows[step] != 0;
+      scaler.scale(p.sum() * (overflows ? kInfinity : 1)).backward();
+      EXPECT_EQ(scaler.step(optimizer), !overflows);
+      scaler.update();
+      EXPECT_NEAR(scaler.get_scale(), reference.values[step], 1e-6 * reference.values[step])
+          << "step " << step;
+    }
+  }
+}
 
 TEST_F(MixedPrecision, StepsAreThoseWithoutScaling) {
   const at::Tensor scaled = torch::ones({3}).requires_grad_();

@@ -16,6 +16,7 @@
 #include "torch_ops/fixture.hpp"
 #include "trainer/epoch_means.hpp"
 #include "trainer/trained_model.hpp"
+#include "trainer/training_reference.hpp"
 
 namespace kolo {
 namespace {
@@ -530,12 +531,46 @@ TEST_F(TrainerTest, TheTimeIsLimited) {
   EXPECT_THAT(state.stop_reason, testing::AnyOf(HasSubstr("time limit"), HasSubstr("another")));
 }
 
-TEST_F(TrainerTest, APlateauLowersTheLearningRate) {
-  Trained trained(quiet().epochs(6).batch_size(4));
-  trained.trainer.callback<ReduceLROnPlateau>(
-      "memory_mib", ReduceLROnPlateauOptions().better(Better::Higher).patience(1).threshold(10));
-  const TrainingState& state = trained.trainer.train(make_samples(8 * size()));
-  EXPECT_LT(state.learning_rate, 0.05);
+// Keeps the learning rate after each epoch.
+struct Rates : Callback {
+  void epoch_end(Trainer& trainer) override {
+    rates.push_back(trainer.optimizer().param_groups()[0].options().get_lr());
+  }
+  std::vector<double> rates;
+};
+
+TEST_F(TrainerTest, APlateauLowersTheLearningRateAsInPython) {
+  for (const test::TrainingReference& reference : test::plateau_references()) {
+    ReduceLROnPlateauOptions options;
+    for (const auto& [name, value] : reference.options) {
+      SCOPED_TRACE(name + " " + std::to_string(value));
+      if (name == "patience") options.patience(static_cast<int>(value));
+      if (name == "factor") options.factor(value);
+      if (name == "min_lr") options.min_lr(value);
+      if (name == "cooldown") options.cooldown(static_cast<int>(value));
+      if (name == "threshold") options.threshold(value);
+      if (name == "threshold_is_relative") options.threshold_is_relative(value != 0);
+      if (name == "eps") options.eps(value);
+      if (name == "higher_is_better") options.better(Better::Higher);
+    }
+    const auto epochs = static_cast<std::int64_t>(test::kPlateauMetric.size());
+    torch::nn::Sequential model = make_model();
+    Trainer trainer(model, torch::nn::MSELoss(), quiet().epochs(epochs).batch_size(4));
+    trainer.optimizer<torch::optim::SGD>(torch::optim::SGDOptions(test::kPlateauRate));
+    trainer.metric("given", [&trainer](const torch::Tensor&, const torch::Tensor&) {
+      const auto epoch = static_cast<std::size_t>(trainer.state().epoch - 1);
+      return torch::tensor(test::kPlateauMetric[epoch], torch::kDouble);
+    });
+    trainer.callback<ReduceLROnPlateau>("given", options);
+    const auto rates = std::make_shared<Rates>();
+    trainer.callback(rates);
+    trainer.train(make_samples(4 * size()));
+    ASSERT_EQ(rates->rates.size(), reference.values.size());
+    for (std::size_t i = 0; i < rates->rates.size(); ++i) {
+      EXPECT_NEAR(rates->rates[i], reference.values[i], 1e-6 * reference.values[i])
+          << "epoch " << i + 1 << " of case " << testing::PrintToString(reference.options);
+    }
+  }
 }
 
 // --- errors ---
