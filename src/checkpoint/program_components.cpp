@@ -32,7 +32,7 @@ class TensorList {
   std::map<const at::TensorImpl*, std::size_t> places_;  // in all_
 };
 
-// Of tensors with names. Each is saved once, under its first name.
+// Saves and restores tensors by name. A tensor with several names is saved once, under the first.
 class NamedTensorsComponent : public Component {
  public:
   using Component::Component;

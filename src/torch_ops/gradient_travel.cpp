@@ -323,8 +323,8 @@ std::vector<GradientReducer::State::Travelling> GradientReducer::State::arrived(
   return dense;
 }
 
-// A gradient that something else than kolo has changed since it was sent has no value that could be
-// right.
+// Throws if something else than kolo has changed the gradient since it was sent. The reduction may
+// have used either value, here and on other ranks.
 void GradientReducer::State::check_unchanged(Parameter& parameter) const {
   const std::optional<SeenTensor> sent = std::exchange(parameter.sent, {});
   if (!sent || !sent->is_changed(parameter.tensor.grad())) return;

@@ -38,12 +38,12 @@ GroupHandle start_broadcast(const Call& call, Tensors results, int root_rank) {
   return submit(call.session, std::move(operation), std::move(results));
 }
 
-// Works on the program's own tensors.
+// Submits an operation on the program's own tensors.
 template <typename Result>
 BasicHandle<Result> submit_in_place(const Call& call, std::shared_ptr<Operation> operation,
                                     const Result& given) {
   note_change(given);
-  // What the engine works on copies of it changes itself, when it copies the results back.
+  // If the engine works on copies, it changes the tensors itself when it copies the results back.
   const bool is_copied = operation->finish != nullptr;
   auto state = std::make_unique<detail::HandleState<Result>>(
       detail::HandleState<Result>{submit(call.session, std::move(operation)), given});

@@ -269,7 +269,7 @@ struct Tied : torch::nn::Module {
   DistributedOptimizer<torch::optim::Adam> optimizer;
 };
 
-// Of the one checkpoint in the folder, without random states.
+// Returns the names in the folder's one checkpoint, without random states.
 std::vector<std::string> tensors_in(const std::string& folder) {
   checkpoint::FileSystem& files = checkpoint::system_files();
   checkpoint::Reader reader(files, folder + "/" + files.list(folder).at(0));
