@@ -118,7 +118,7 @@ class InSync final : public Contender {
   std::string name() const override { return "kolo"; }
   void refresh(const Pattern& /*pattern*/) override {}
   void run() override { check_in_sync(model_, *optimizer_); }
-  // One bit on one rank must be noticed.
+  // A difference on one rank must be noticed.
   std::string check(const Pattern& /*pattern*/) override {
     if (group_.size() == 1) return "";
     const at::NoGradGuard no_grad;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <stdexcept>
 #include <string>
 
 namespace {
@@ -26,6 +27,8 @@ kolo::Datasets make_datasets() {
 }
 
 void train(const std::string& way) {
+  if (way != "factory" && way != "datasets" && way != "alone")
+    throw std::invalid_argument(way + ": it is factory, datasets or alone");
   torch::manual_seed(1);
   torch::nn::Linear model(10, 1);
   kolo::Trainer trainer(model, torch::nn::MSELoss(),
@@ -49,9 +52,11 @@ void train(const std::string& way) {
 
 int main(int argc, char** argv) {
   try {
-    const std::string last = argc > 1 ? argv[argc - 1] : "";
-    if (last == "alone") return train(last), 0;  // one process, without kolo
-    return kolo::launch(argc, argv, [&] { train(last == "datasets" ? last : "factory"); });
+    if (argc == 2 && std::string(argv[1]) == "alone") {
+      train("alone");  // one process, without kolo
+      return 0;
+    }
+    return kolo::launch(argc, argv, [&] { train(argc == 2 ? argv[1] : "factory"); });
   } catch (const std::exception& error) {
     std::fprintf(stderr, "linear_regression: %s\n", error.what());
     return 1;

@@ -19,9 +19,10 @@ struct HandleState;
 //
 // What an operation was given is released when it ends, on the thread that carries it out.
 //
-// Nothing else may change the tensors of an operation in place before it has ended. If the program
-// has, the first wait() throws InvalidArgumentError; for views, and for tensors made in inference
-// mode, that is not noticed.
+// The program must not change the tensors of an operation in place before wait() has returned, or
+// ready() has returned true. If it has changed one that was given to an allreduce or a broadcast,
+// wait() throws InvalidArgumentError. Not noticed: changes of views and of tensors that were made
+// in inference mode, and where kolo works on a copy, as for averages of integers.
 //
 // Destroying a handle without wait() lets the operation go on: it keeps its tensors alive and, in
 // place, still changes them. Its error is lost then.

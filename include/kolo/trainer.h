@@ -116,8 +116,9 @@ class Callback {
   virtual void backward_begin(Trainer& trainer, const at::Tensor& loss);
   // After each backward().
   virtual void backward_end(Trainer& trainer);
-  // Before each step, when its gradients are reduced. A callback may change them, on all ranks
-  // alike. With at::kHalf they are no longer scaled, and may not be finite.
+  // Before each step, after its gradients have been reduced. A callback may change them, on all
+  // ranks alike. With at::kHalf they are no longer scaled, and may not be finite. With the option
+  // clip_grad_norm they have been clipped.
   virtual void gradients_ready(Trainer& trainer);
   // After each step.
   virtual void step_end(Trainer& trainer);
@@ -133,7 +134,8 @@ class Callback {
 };
 
 // A metric of classifiers: the share of the samples, 0 to 1, whose largest output is that of their
-// class. output [N, C], target [N] of whole numbers. A scalar in float32.
+// class. output [N, C], target [N] of whole numbers; InvalidArgumentError for other shapes. A
+// scalar in float32.
 at::Tensor accuracy(const at::Tensor& output, const at::Tensor& target);
 
 // Where a training's samples come from.

@@ -100,8 +100,8 @@ std::vector<std::string> Request::names_in(const std::string& folder) const {
   return {names.begin(), names.end()};
 }
 
-void Request::pass_over(const std::string& folder) {
-  for (const std::string& name : unexpected(folder)) asked_.insert(name);
+void Request::pass_over(const std::string& name) {
+  for (const std::string& one : unexpected(name)) asked_.insert(one);
 }
 
 void Request::mismatched(const std::string& name, const std::string& how) {
@@ -116,14 +116,15 @@ const TensorEntry* Request::take(const std::string& name) {
   return entry;
 }
 
-bool Request::fits(const TensorEntry& entry, const at::Tensor& into, const Spread& spread) {
+bool Request::fits(const std::string& name, const TensorEntry& entry, const at::Tensor& into,
+                   const Spread& spread) {
   std::vector<std::int64_t> shape = spread.part ? spread.shape : into.sizes().vec();
   std::vector<std::int64_t> stored = entry.shape;
   const bool same_kind = (entry.kind == Kind::kPerRank) == (spread.kind == Kind::kPerRank);
   if (same_kind && entry.kind == Kind::kPerRank && !stored.empty()) stored.erase(stored.begin());
   const std::optional<ElementType> type = element_type(into.scalar_type());
   if (same_kind && stored == shape && type == entry.type) return true;
-  mismatched(entry.name,
+  mismatched(name,
              "the file has " + described(entry.type, stored) +
                  (entry.kind == Kind::kPerRank ? " for each rank" : "") + ", the program " +
                  (type ? described(*type, shape) : std::string(c10::toString(into.scalar_type()))) +
@@ -134,7 +135,7 @@ bool Request::fits(const TensorEntry& entry, const at::Tensor& into, const Sprea
 bool Request::tensor(const std::string& name, const at::Tensor& into, const Spread& spread,
                      bool is_early) {
   const TensorEntry* entry = take(name);
-  if (entry == nullptr || !fits(*entry, into, spread)) return false;
+  if (entry == nullptr || !fits(name, *entry, into, spread)) return false;
   Wanted wanted{static_cast<std::size_t>(entry - table_.tensors.data()), into.detach(), spread.part,
                 spread.part.has_value(), is_early};
   if (spread.kind == Kind::kPerRank) {
@@ -182,7 +183,8 @@ bool Request::bytes(const std::string& name, Kind kind,
     return false;
   }
   const at::Tensor into = at::empty(entry->shape, at::kByte);
-  wanted_.push_back({tensors_.at(name), into, std::nullopt, false, true});
+  const auto index = static_cast<std::size_t>(entry - table_.tensors.data());
+  wanted_.push_back({index, into, std::nullopt, false, true});
   auto deliver = [apply, into] {
     apply(std::string(static_cast<const char*>(into.const_data_ptr()),
                       static_cast<std::size_t>(into.numel())));

@@ -86,7 +86,7 @@ class Request {
     return value(name, [apply](const Value& given) { apply(std::get<T>(given)); });
   }
   // Nothing of this name, or in this folder, is wanted.
-  void pass_over(const std::string& folder);
+  void pass_over(const std::string& name);
   void missing(const std::string& name) { missing_.push_back(name); }
   void mismatched(const std::string& name, const std::string& how);
   // Called when everything has been read.
@@ -122,7 +122,8 @@ class Request {
 
  private:
   const TensorEntry* take(const std::string& name);
-  bool fits(const TensorEntry& entry, const at::Tensor& into, const Spread& spread);
+  bool fits(const std::string& name, const TensorEntry& entry, const at::Tensor& into,
+            const Spread& spread);
 
   const Table& table_;  // outlives the request
   const int rank_;

@@ -367,6 +367,8 @@ class OptimizerComponent : public Component {
     auto& groups = optimizer_.param_groups();
     for (std::size_t i = 0; i < groups.size(); ++i)
       family->restore(groups[i].options(), {request, group_folder(i), {}, kind_, nullptr});
+    // Files of kolo's first version have the state of a parameter that is listed twice twice.
+    for (const std::string& position : repeated()) request.pass_over(state_folder(position));
     // Fields of states are written to when all has been read, so states stay where they are.
     const auto made = std::make_shared<std::vector<Made>>();
     std::int64_t elements = 0;  // LBFGS counts a parameter as often as it is listed
@@ -435,6 +437,21 @@ class OptimizerComponent : public Component {
       }
     }
     return all;
+  }
+
+  // The positions of parameters that are listed before, too.
+  std::vector<std::string> repeated() const {
+    std::vector<std::string> positions;
+    std::set<const at::TensorImpl*> known;
+    std::size_t position = 0;
+    for (const auto& group : optimizer_.param_groups()) {
+      for (const at::Tensor& parameter : group.params()) {
+        const bool is_new = known.insert(parameter.unsafeGetTensorImpl()).second;
+        if (!is_new) positions.push_back(std::to_string(position));
+        ++position;
+      }
+    }
+    return positions;
   }
 
   std::string group_folder(std::size_t index) const {

@@ -41,7 +41,7 @@ class BatchReader {
     for (const std::size_t index : indices) {
       try {
         dataset_.get_batch(index);
-      } catch (const std::exception&) {
+      } catch (...) {
         return "sample " + std::to_string(index);
       }
     }
@@ -103,6 +103,10 @@ class DataLoader::State {
       std::optional<data::Batch> loaded = prefetcher_ ? prefetcher_->next() : load_(next_);
       sampler_.next(batch(next_).size());
       ++next_;
+      // Samples that make no batch count as handed out, so that the epoch is over.
+      const bool is_last = next_ == batches_of(indices_.size());
+      if (is_last && sampler_.position() < sampler_.size())
+        sampler_.next(sampler_.size() - sampler_.position());
       return loaded;
     } catch (...) {
       next_ = batches_of(indices_.size());

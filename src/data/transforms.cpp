@@ -53,7 +53,7 @@ Transform normalize(const std::vector<double>& mean, const std::vector<double>& 
     std::vector<std::int64_t> shape(static_cast<std::size_t>(data.dim()), 1);
     if (means.numel() > 1) shape[1] = means.numel();
     batch.data =
-        (data - means.view(shape).to(data.dtype())) / deviations.view(shape).to(data.dtype());
+        (data - means.view(shape).to(data.options())) / deviations.view(shape).to(data.options());
   };
 }
 
@@ -88,7 +88,8 @@ Transform random_flip(double probability) {
     bool* const flags = chosen.data_ptr<bool>();
     for (std::int64_t i = 0; i < batch.data.size(0); ++i)
       flags[i] = info.random(static_cast<std::size_t>(i)).uniform() < probability;
-    batch.data = at::where(chosen.view({-1, 1, 1, 1}), batch.data.flip({3}), batch.data);
+    batch.data = at::where(chosen.view({-1, 1, 1, 1}).to(batch.data.device()), batch.data.flip({3}),
+                           batch.data);
   };
 }
 

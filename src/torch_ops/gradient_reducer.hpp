@@ -44,7 +44,7 @@ struct GradientReducer::State final : GradientListener,
     std::unique_ptr<GradientCompressor> compressor;  // the program's; null: it has none so far
     SeenTensor reduced;  // a gradient that is equal on all ranks, and not to be added up again
     at::Tensor start;    // its values before the step, where steps are reduced
-    std::optional<SeenTensor> sent;  // the gradient that is in flight, unless the engine changes it
+    std::optional<SeenTensor> sent;  // the gradient in flight; empty: kolo copies back
 
     // For the current pass. The part of the gradient that was reduced before waits here while the
     // new part is reduced alone.
@@ -198,7 +198,7 @@ struct GradientReducer::State final : GradientListener,
   // On the way back.
   void wait_for_all(FirstError& error) KOLO_REQUIRES(mutex);
   std::vector<Travelling> arrived(Unit& unit, WaitsOnDevice& results) KOLO_REQUIRES(mutex);
-  void check_unchanged(Parameter& parameter) const KOLO_REQUIRES(mutex);
+  void end_flight(Parameter& parameter) const KOLO_REQUIRES(mutex);
   void finish_dense(Unit& unit, WaitsOnDevice& results, Landing& landing) KOLO_REQUIRES(mutex);
   void finish_compressed(Unit& unit) KOLO_REQUIRES(mutex);
   void finish_sparse(Unit& unit, FirstError& error) KOLO_REQUIRES(mutex);

@@ -198,8 +198,14 @@ std::unique_ptr<CompressedExchange> GradientReducer::State::compressed(const Dep
     gradients.push_back(one.work.detach());
   }
   if (compressors.empty()) return nullptr;
-  return std::make_unique<CompressedExchange>(std::move(compressors), gradients,
-                                              reduction(departure.unit->name));
+  auto exchange = std::make_unique<CompressedExchange>(std::move(compressors), gradients,
+                                                       reduction(departure.unit->name));
+  // A compressor may have written to the gradient, which is replaced in the end.
+  for (const Travelling& one : departure.dense) {
+    Parameter& parameter = parameters[one.parameter];
+    parameter.sent = SeenTensor(parameter.tensor.grad());
+  }
+  return exchange;
 }
 
 // All get room in one buffer. What packs contiguous ones on a device casts them; the others are
@@ -325,7 +331,7 @@ std::vector<GradientReducer::State::Travelling> GradientReducer::State::arrived(
 
 // Throws if something else than kolo has changed the gradient since it was sent. The reduction may
 // have used either value, here and on other ranks.
-void GradientReducer::State::check_unchanged(Parameter& parameter) const {
+void GradientReducer::State::end_flight(Parameter& parameter) const {
   const std::optional<SeenTensor> sent = std::exchange(parameter.sent, {});
   if (!sent || !sent->is_changed(parameter.tensor.grad())) return;
   throw InvalidArgumentError("the gradient of " + parameter.name +
@@ -336,7 +342,7 @@ void GradientReducer::State::check_unchanged(Parameter& parameter) const {
 // On the host a gradient is copied when it has arrived, while others have not.
 void GradientReducer::State::finish_dense(Unit& unit, WaitsOnDevice& results, Landing& landing) {
   for (const Travelling& one : arrived(unit, results)) {
-    check_unchanged(parameters[one.parameter]);
+    end_flight(parameters[one.parameter]);
     const at::Tensor& parameter = parameters[one.parameter].tensor;
     const at::Tensor gradient = parameter.grad();
     if (!one.work.is_same(gradient)) use_on_device(one.work);
@@ -357,7 +363,7 @@ void GradientReducer::State::finish_compressed(Unit& unit) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < dense.size(); ++i) {
     Parameter& parameter = parameters[dense[i].parameter];
-    check_unchanged(parameter);
+    end_flight(parameter);
     if (gradients[i].sizes() != parameter.tensor.sizes()) {
       throw InvalidArgumentError("the compression of " + parameter.name +
                                  " gives a gradient of shape " +
@@ -378,7 +384,7 @@ void GradientReducer::State::finish_sparse(Unit& unit, FirstError& error) {
   for (auto& [index, handle] : std::exchange(unit.sparse, {})) {
     error.catch_from([&, &parameter = parameters[index], &one = handle] {
       const at::Tensor reduced = one.wait();
-      check_unchanged(parameter);
+      end_flight(parameter);
       parameter.tensor.mutable_grad() = reduced;
     });
   }

@@ -34,18 +34,22 @@ at::TensorList tensors_in(const AlltoallResult& result) {
 
 }  // namespace
 
-void detail::Watched::release(const Submission& submission, at::TensorList tensors) {
+void detail::Watched::release(at::TensorList tensors) {
   const auto versions = std::exchange(versions_, {});
-  for (std::size_t i = 0; i < versions.size(); ++i) {
-    if (versions[i] == kNone || versions[i] == tensors[i]._version()) continue;
-    throw InvalidArgumentError(
-        std::string(name_of(submission.operation->descriptor.kind)) + " of '" +
-        submission.operation->name + "' on rank " +
-        std::to_string(submission.session->topology().rank) + ": " +
-        (versions.size() == 1 ? "the tensor" : "tensor " + std::to_string(i) + " of the group") +
-        " was changed before wait() has returned, while the operation worked on it in place; its "
-        "values are wrong now");
-  }
+  for (std::size_t i = 0; i < versions.size() && !changed_; ++i)
+    if (versions[i] != kNone && versions[i] != tensors[i]._version()) changed_ = i;
+}
+
+void detail::Watched::check(const Submission& submission) {
+  const auto changed = std::exchange(changed_, {});
+  if (!changed) return;
+  const Operation& operation = *submission.operation;
+  throw InvalidArgumentError(
+      std::string(name_of(operation.descriptor.kind)) + " of '" + operation.name + "' on rank " +
+      std::to_string(submission.session->topology().rank) + ": " +
+      (count_ == 1 ? "the tensor" : "tensor " + std::to_string(*changed) + " of the group") +
+      " was changed before wait() returned, while the operation worked on it in place; its values "
+      "are undefined");
 }
 
 template <typename Result>
@@ -66,7 +70,8 @@ Result BasicHandle<Result>::wait(std::optional<Seconds> timeout) {
   WaitsOnDevice results;
   state.wait(limit, results);
   Result result = state.result();
-  state.watched.release(state, tensors_in(result));
+  state.watched.release(tensors_in(result));
+  state.watched.check(state);
   if (state.device != nullptr) use(result);
   return result;
 }
@@ -74,7 +79,9 @@ Result BasicHandle<Result>::wait(std::optional<Seconds> timeout) {
 template <typename Result>
 bool BasicHandle<Result>::ready() {
   detail::HandleState<Result>& state = checked(state_);
-  return state.session->engine().ready(state.operation);
+  if (!state.session->engine().ready(state.operation)) return false;
+  if (const auto* given = std::get_if<0>(&state.outcome)) state.watched.release(tensors_in(*given));
+  return true;
 }
 
 template <typename Result>

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -37,11 +38,14 @@ class Watched {
   Watched() = default;
   explicit Watched(at::TensorList tensors) {
     for (const at::Tensor& tensor : tensors) versions_.push_back(version_of(tensor));
+    count_ = versions_.size();
   }
 
-  // Throws InvalidArgumentError if one of them, `tensors`, has been changed. Once: from then on
-  // they are the program's.
-  void release(const Submission& submission, at::TensorList tensors);
+  // The operation has ended. From now on changes of these tensors, which are those given to the
+  // constructor, do not matter.
+  void release(at::TensorList tensors);
+  // After release(): throws InvalidArgumentError, once, if one of them was changed before.
+  void check(const Submission& submission);
 
  private:
   // Not watched: a view counts changes of all of its storage, and what is made in inference mode
@@ -52,7 +56,9 @@ class Watched {
     return is_view || tensor.is_inference() ? kNone : tensor._version();
   }
 
-  c10::SmallVector<std::int64_t, 1> versions_;
+  c10::SmallVector<std::int64_t, 1> versions_;  // before release()
+  std::optional<std::size_t> changed_;          // the position of the first one
+  std::size_t count_ = 0;                       // of all
 };
 
 template <typename Result>

@@ -38,15 +38,19 @@ GroupHandle start_broadcast(const Call& call, Tensors results, int root_rank) {
   return submit(call.session, std::move(operation), std::move(results));
 }
 
-// Submits an operation on the program's own tensors.
+bool is_root(const Call& call, int root_rank) {
+  return call.rank() == call.root_in_set(root_rank);
+}
+
+// Submits an operation on the program's own tensors, which it changes or only reads.
 template <typename Result>
 BasicHandle<Result> submit_in_place(const Call& call, std::shared_ptr<Operation> operation,
-                                    const Result& given) {
-  note_change(given);
+                                    const Result& given, bool changes = true) {
   // If the engine works on copies, it changes the tensors itself when it copies the results back.
   const bool is_copied = operation->finish != nullptr;
   auto state = std::make_unique<detail::HandleState<Result>>(
       detail::HandleState<Result>{submit(call.session, std::move(operation)), given});
+  if (changes) note_change(given);
   if (!is_copied) state->watched = detail::Watched(given);
   return BasicHandle<Result>(std::move(state));
 }
@@ -127,7 +131,8 @@ Handle broadcast_async(const at::Tensor& tensor, int root_rank, const OperationO
 Handle broadcast_async_(at::Tensor tensor, int root_rank, const OperationOptions& options) {
   const Call call("broadcast_async_", "broadcast", OpKind::kBroadcast, options.name(),
                   options.process_set());
-  return submit_in_place(call, make_broadcast(call, tensor, root_rank), tensor);
+  auto operation = make_broadcast(call, tensor, root_rank);
+  return submit_in_place(call, std::move(operation), tensor, !is_root(call, root_rank));
 }
 
 Tensors grouped_broadcast(const Tensors& tensors, int root_rank, const OperationOptions& options) {
@@ -153,7 +158,8 @@ GroupHandle grouped_broadcast_async_(Tensors tensors, int root_rank,
                                      const OperationOptions& options) {
   const Call call("grouped_broadcast_async_", "grouped_broadcast", OpKind::kBroadcast,
                   options.name(), options.process_set());
-  return submit_in_place(call, make_broadcast(call, tensors, root_rank), tensors);
+  auto operation = make_broadcast(call, tensors, root_rank);
+  return submit_in_place(call, std::move(operation), tensors, !is_root(call, root_rank));
 }
 
 // --- allgather ---

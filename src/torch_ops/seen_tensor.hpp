@@ -23,7 +23,8 @@ class SeenTensor {
   bool is_unchanged(const at::Tensor& tensor) const {
     return has_version_ && is_same(tensor) && tensor._version() == version_;
   }
-  // Whether it is surely another one, or has been changed. Of an undefined one: is defined now.
+  // Whether it is surely another one, or has been changed. For an undefined tensor: whether
+  // it is defined now.
   bool is_changed(const at::Tensor& tensor) const {
     return !is_same(tensor) || (has_version_ && tensor._version() != version_);
   }

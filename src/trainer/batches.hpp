@@ -19,8 +19,8 @@ struct LoadOptions {
 // Returns whether the next batch is wanted.
 using UseBatch = std::function<bool(const data::Batch& batch)>;
 
-// The rank's share of an epoch, without its first `skip` samples. Rethrows what the dataset throws,
-// also in a worker thread.
+// The rank's share of an epoch, without its first `skip` samples. Throws a DataError that
+// names the sample if the dataset throws, also in a worker thread.
 void for_each_batch_of_epoch(const data::Dataset& dataset, DistributedSampler sampler,
                              std::uint64_t epoch, std::size_t skip, const LoadOptions& options,
                              const UseBatch& use);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "core/types.hpp"
 #include "kolo/agreement.h"
 #include "kolo/callbacks.h"
 #include "kolo/error.h"
@@ -70,6 +71,11 @@ void Callback::add_to(const Trainer& /*trainer*/, Checkpoint& /*checkpoint*/,
                       const std::string& /*prefix*/) {}
 
 at::Tensor accuracy(const at::Tensor& output, const at::Tensor& target) {
+  if (output.dim() != 2 || target.dim() != 1 || target.size(0) != output.size(0)) {
+    throw InvalidArgumentError("accuracy: the output's shape is " +
+                               to_string(output.sizes().vec()) + " and the target's " +
+                               to_string(target.sizes().vec()) + "; they must be [N, C] and [N]");
+  }
   return output.argmax(1).eq(target).to(at::kFloat).mean();
 }
 

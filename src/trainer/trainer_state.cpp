@@ -62,4 +62,15 @@ void Trainer::State::call(Trainer& trainer, void (Callback::*function)(Trainer&)
   }
 }
 
+void Trainer::State::call(Trainer& trainer, void (Callback::*function)(Trainer&)) {
+  call([&](Callback& callback) { (callback.*function)(trainer); });
+}
+
+void Trainer::State::call(const std::function<void(Callback&)>& use) {
+  for (const bool last : {false, true}) {
+    for (const std::shared_ptr<Callback>& callback : callbacks)
+      if (callback->is_last() == last) use(*callback);
+  }
+}
+
 }  // namespace kolo

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,10 +35,10 @@ struct Trainer::State {
   data::Batch on_device(const data::Batch& batch) const;
   // Calls the function of the callbacks that are last, or of the others.
   void call(Trainer& trainer, void (Callback::*function)(Trainer&), bool last);
-  // Of all callbacks.
-  void call(Trainer& trainer, void (Callback::*function)(Trainer&)) {
-    for (const bool last : {false, true}) call(trainer, function, last);
-  }
+  // Calls the function of all callbacks.
+  void call(Trainer& trainer, void (Callback::*function)(Trainer&));
+  // Calls `use` with all callbacks, in the same order.
+  void call(const std::function<void(Callback&)>& use);
   trainer::EpochMeans& own_means();
 
   const TrainerOptions options;

@@ -172,7 +172,7 @@ void Trainer::Loop::backward(const data::Batch& batch) {
   if (step_used_ == step_samples_) agreement_.tell(wish(), has_bad_loss_);
   const double share = static_cast<double>(samples) / static_cast<double>(step_samples_);
   const at::Tensor& loss = numbers.front();
-  for (const auto& callback : state_.callbacks) callback->backward_begin(trainer_, loss);
+  state_.call([&](Callback& callback) { callback.backward_begin(trainer_, loss); });
   state_.scaler.scale(share == 1 ? loss : loss * share).backward();
   state_.call(trainer_, &Callback::backward_end);
 }

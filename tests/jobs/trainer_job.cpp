@@ -1,6 +1,6 @@
 // A training by a Trainer, with checkpoints: trainer_job FOLDER [WHAT [RANK]].
 //  - raise: rank RANK gets SIGTERM in step 5, once for a folder
-//  - slow: each step takes 50 ms; after the first one FOLDER/begun is there
+//  - slow: after step 1 FOLDER/begun is there, and step 2 waits until a signal asks to stop
 //  - throw: the first sample of rank RANK cannot be read
 // Prints "trained: N steps, parameters HASH" after the last epoch; stopped before that, it exits
 // with kolo::kRequeueExitCode. Each call of the function that makes the datasets adds a line to
@@ -43,9 +43,11 @@ class Faults : public kolo::Callback {
       std::ofstream(job_.file("raised")) << "in step 5\n";
       std::raise(SIGTERM);
     }
-    if (job_.what != "slow") return;
-    if (trainer.is_root() && step == 1) std::ofstream(job_.file("begun")) << "step 1\n";
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    if (job_.what != "slow" || !trainer.is_root()) return;
+    if (step == 1) std::ofstream(job_.file("begun")) << "step 1\n";
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (step == 2 && !kolo::stop_signal_caught() && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 
  private:

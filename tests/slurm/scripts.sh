@@ -189,13 +189,16 @@ unset KOLO_SLURM
 # starts a rank for each task. 240 samples, batches of 8, 3 epochs.
 launched=$build/tests/bin/trainer_job
 mkdir "$work/by-srun" "$work/one-each" "$work/plain"
-job "$work/by-srun.log" --nodes=2 --ntasks-per-node=2 --wrap "srun --mpi=pmix $launched $work/by-srun"
+submit "$work/by-srun.log" --nodes=2 --ntasks-per-node=2 --wrap "srun --mpi=pmix $launched $work/by-srun"
+await 200
 check "launch() by srun" is "$end $(grep -c '^trained: 24 steps' "$log") $(sort "$work/by-srun/made" | paste -sd,)" \
   "COMPLETED 0 1 rank 0,rank 1,rank 2,rank 3"
-job "$work/one-each.log" --nodes=2 --ntasks-per-node=1 --wrap "srun --mpi=pmix $launched $work/one-each"
+submit "$work/one-each.log" --nodes=2 --ntasks-per-node=1 --wrap "srun --mpi=pmix $launched $work/one-each"
+await 200
 check "launch() with one task on each node, without GPUs" \
   is "$end $(grep -c '^trained: 45 steps' "$log") $(sort "$work/one-each/made" | paste -sd,)" "COMPLETED 0 1 rank 0,rank 1"
-job "$work/plain.log" --nodes=2 --ntasks-per-node=2 --wrap "$launched $work/plain"
+submit "$work/plain.log" --nodes=2 --ntasks-per-node=2 --wrap "$launched $work/plain"
+await 200
 check "launch() in a batch job, without a launcher" \
   is "$end $(grep -c 'trained: 24 steps' "$log") $(sort "$work/plain/made" | paste -sd,)" "COMPLETED 0 1 rank 0,rank 1,rank 2,rank 3"
 

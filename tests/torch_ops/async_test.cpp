@@ -1,5 +1,7 @@
 // Handles that are dropped, and names that are in flight.
 #include <functional>
+#include <optional>
+#include <thread>
 
 #include "fixture.hpp"
 
@@ -36,7 +38,7 @@ TEST_F(Async, ATensorThatChangesInFlightIsNamed) {
   for (const std::int64_t extent : {3, 100000}) {
     at::Tensor a = torch::ones({extent});
     at::Tensor b = torch::ones({extent});
-    const char* text = "changed before wait() has returned";
+    const char* text = "changed before wait() returned";
     EXPECT_THAT(changed(allreduce_async_(a, AllreduceOptions("sum")), a),
                 AllOf(HasSubstr(text), HasSubstr("allreduce of 'sum' on rank " +
                                                  std::to_string(rank()) + ": the tensor")));
@@ -61,6 +63,40 @@ TEST_F(Async, OtherChangesAreNoErrors) {
   EXPECT_TRUE(allreduce_async_(counts).wait().equal(torch::full({n}, (size() + 1) / 2)));
   at::Tensor columns = torch::ones({n, 4}).slice(1, 0, 4, 2);  // copied, too
   EXPECT_TRUE(allreduce_async_(columns).wait().equal(torch::ones({n, 2})));
+
+  at::Tensor twice = torch::ones({n});  // a second call is refused, and has changed nothing
+  std::optional<Handle> first;
+  if (rank() == 0) first = allreduce_async_(twice, "the same name");
+  if (rank() == 0 && size() > 1) {
+    EXPECT_THROW(drop(allreduce_async_(twice, "the same name")), DuplicateNameError);
+  }
+  barrier();
+  if (rank() != 0) first = allreduce_async_(twice, "the same name");
+  EXPECT_TRUE(first->wait().equal(torch::ones({n})));
+
+  at::Tensor polled = torch::ones({n});
+  Handle ended = allreduce_async_(polled);
+  while (!ended.ready()) std::this_thread::yield();
+  polled.mul_(2);  // the program's, for the operation has ended
+  EXPECT_TRUE(ended.wait().equal(torch::full({n}, 2.0)));
+
+  at::Tensor sent = torch::ones({n});
+  Handle once = broadcast_async_(sent, 0);
+  Handle more = broadcast_async(sent, 0);
+  EXPECT_NO_THROW(once.wait());
+  EXPECT_NO_THROW(more.wait());
+  if (rank() == 0) {  // the root's tensor is only read
+    Handle one = broadcast_async_(sent, 0, "one");
+    Handle other = broadcast_async_(sent, 0, "other");
+    EXPECT_NO_THROW(one.wait());
+    EXPECT_NO_THROW(other.wait());
+  } else {
+    at::Tensor a = torch::zeros({n});
+    at::Tensor b = torch::zeros({n});
+    Handle one = broadcast_async_(a, 0, "one");
+    Handle other = broadcast_async_(b, 0, "other");
+    EXPECT_TRUE(one.wait().equal(other.wait()));
+  }
 
   Handle again = allreduce_async_(counts, AllreduceOptions().op(ReduceOp::Max));
   again.wait();

@@ -714,7 +714,7 @@ TEST_F(TrainerTest, AccuracyIsTheShareThatIsRight) {
   EXPECT_EQ(accuracy(output, torch::tensor({1, 1, 0, 1})).item<double>(), 0.75);
 }
 
-// The job ends on all ranks with what was thrown, or with the loss of the rank that threw it.
+// The job ends on all ranks with what was thrown.
 TEST_F(TrainerTest, WhatACallbackThrowsLeavesTrain) {
   struct Throws : Callback {
     void step_end(Trainer& trainer) override {

@@ -29,8 +29,8 @@ class BatchInfo {
   c10::ArrayRef<std::size_t> indices() const { return indices_; }
   // The epoch, from 0.
   std::uint64_t epoch() const { return epoch_; }
-  // Random numbers for sample i of the batch: others in each epoch and for each transform of a
-  // loader, but the same whatever the batch, the worker, the rank and the number of them.
+  // Random numbers for sample i of the batch. They differ between epochs and between the transforms
+  // of a loader. They do not depend on the batch, the worker, or the number of ranks and workers.
   Random random(std::size_t i) const { return {seed_, transform_, epoch_, indices_[i]}; }
 
  private:
@@ -59,7 +59,7 @@ struct DataLoaderOptions {
   TORCH_ARG(bool, ordered) = true;
   // Leave out a last batch that is not full.
   TORCH_ARG(bool, drop_last) = false;
-  // Of the transforms' random numbers.
+  // Seeds the transforms' random numbers.
   TORCH_ARG(std::uint64_t, seed) = 0;
 };
 

@@ -13,6 +13,7 @@ namespace kolo::data {
 // whose results depend on the standard library.
 class Random {
  public:
+  // The type of the numbers.
   using result_type = std::uint64_t;
 
   // The stream of a sample in an epoch. Streams of different `purpose` have nothing to do with each

@@ -1,4 +1,5 @@
-// Transforms for kolo::DataLoader. Batches of images are [N, C, H, W].
+// Transforms for kolo::DataLoader. Batches of images are [N, C, H, W]. A DataLoader throws what a
+// transform throws within a DataError.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,13 +11,13 @@
 
 namespace kolo::data {
 
-// Converts the samples to `dtype`, then multiplies them by `scale`: to_dtype(at::kFloat, 1.0 / 255)
-// for images in uint8.
+// Converts the samples to `dtype`, a floating-point one if there is a `scale`, and multiplies them
+// by it: to_dtype(at::kFloat, 1.0 / 255) for images in uint8.
 Transform to_dtype(at::ScalarType dtype, double scale = 1);
 
-// (x - mean) / deviation, for each channel (dimension 1). One number of each is for all channels.
-// InvalidArgumentError if there are not as many deviations as means, or if one is 0 or below; for
-// samples whose channels are another number, and for integers.
+// (x - mean) / deviation, for each channel (dimension 1). A single mean and deviation apply to all
+// channels. InvalidArgumentError if there are not as many deviations as means, if a deviation is 0
+// or below, for samples whose number of channels differs, and for integers.
 Transform normalize(const std::vector<double>& mean, const std::vector<double>& deviation);
 
 // Cuts height x width from a random place of each image, after `padding` zeros were put around it.
