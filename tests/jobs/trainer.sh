@@ -19,7 +19,7 @@ kolo_run -np 2 "$job" "$work/raised" raise 1
 check "SIGTERM to one rank: started again it ends with the same bits" is "$code $(cat "$work/out")" "0 $whole"
 
 # A signal to kolo run, which the ranks get as SIGUSR1.
-timeout 120 "$bin/kolo" run --allow-run-as-root -np 2 "$job" "$work/told" slow >"$work/out" 2>"$work/err" &
+timeout --foreground 120 "$bin/kolo" run --allow-run-as-root -np 2 "$job" "$work/told" slow >"$work/out" 2>"$work/err" &
 runner=$!
 for ((i = 0; i < 600; ++i)); do
   [[ ! -e $work/told/begun ]] || break
