@@ -20,6 +20,8 @@ def check_row(row):
     kind, what = row["work"].split("/")[:2]
     if kind in ("reduction", "gradients", "sgd", "adam", "adamw"):
         assert row["bytes"] == MODEL_BYTES[what], row
+    elif kind == "check-in-sync":  # each parameter has two of Adam's tensors
+        assert row["bytes"] == 3 * MODEL_BYTES[what], row
     elif kind == "negotiate":
         assert row["bytes"] == 4 * int(what), row
     elif kind == "idle":  # less than a hundredth of a core

@@ -48,7 +48,8 @@ reducer=,reducer  # unless LibTorch has none
   kolo,no-communication,mpi$reducer gradients/tiny1000/2
 
 expect 0 'adamw/tiny1000/2 *plain' on_two_ranks "$program" optimizer --model tiny1000 --samples 2 --json "$folder/optimizer.json"
-"$python" "$here/check_json.py" "$folder/optimizer.json" optimizer kolo,plain {sgd,adam,adamw}/tiny1000/2
+"$python" "$here/check_json.py" "$folder/optimizer.json" optimizer kolo,plain {sgd,adam,adamw}/tiny1000/2 \
+  kolo check-in-sync/tiny1000/2
 expect 0 'train/mnist/2 *independent-tuned-malloc' on_two_ranks "$program" train --samples 2 --steps 1 --batch-size 4 --json "$folder/train.json"
 "$python" "$here/check_json.py" "$folder/train.json" train kolo,kolo-timeline,kolo-trainer,barrier,single,independent,independent-tuned-malloc train/mnist/2
 expect 2 'batch-size must be' "$program" train --batch-size 1
