@@ -256,7 +256,7 @@ await() {  # await SECONDS COMMAND...
     sleep 0.1
   done
 }
-counting() { [ -s count.0 ] && [ -s count.1 ]; }
+counting() { [ -s count.0 ] && [ -s count.1 ] && [ "$(grep -c 'pid ' out.txt)" = 2 ]; }
 in_state() { [ "$(states "$job_pid")$(states "$programs")" = "$1" ]; }
 counts() { cat count.0 count.1; }
 rm -f count.*
@@ -268,15 +268,15 @@ await 20 counting
 job_pid=$(pgrep -P $runner)
 programs=$(grep -o 'pid [0-9]*' out.txt | cut -d ' ' -f 2 | paste -sd,)
 kill -TSTP "$job_pid"
-check "Ctrl-Z stops kolo run and the programs" await 5 in_state TTT
+check "Ctrl-Z stops kolo run and the programs" await 20 in_state TTT
 before=$(counts)
 sleep 0.5
 check "which do nothing then" is "$(counts)" "$before"
 kill -CONT "$job_pid"
 goes_on() { [ "$(counts)" != "$before" ]; }
-check "and go on with it" await 5 goes_on
+check "and go on with it" await 20 goes_on
 kill -TSTP "$job_pid"
-await 5 in_state TTT
+await 20 in_state TTT
 kill -TERM "$job_pid"
 kill -CONT "$job_pid"
 wait $runner 2> /dev/null
