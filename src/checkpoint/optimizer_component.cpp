@@ -367,7 +367,7 @@ class OptimizerComponent : public Component {
     auto& groups = optimizer_.param_groups();
     for (std::size_t i = 0; i < groups.size(); ++i)
       family->restore(groups[i].options(), {request, group_folder(i), {}, kind_, nullptr});
-    // Files of kolo's first version have the state of a parameter that is listed twice twice.
+    // kolo's first version saved the state once for each time that a parameter is listed.
     for (const std::string& position : repeated()) request.pass_over(state_folder(position));
     // Fields of states are written to when all has been read, so states stay where they are.
     const auto made = std::make_shared<std::vector<Made>>();
@@ -439,7 +439,7 @@ class OptimizerComponent : public Component {
     return all;
   }
 
-  // The positions of parameters that are listed before, too.
+  // Returns the positions at which a parameter is listed again.
   std::vector<std::string> repeated() const {
     std::vector<std::string> positions;
     std::set<const at::TensorImpl*> known;

@@ -260,7 +260,7 @@ HorovodSection compression() {
               {"method",
                "NoneCompressor.compress, NoneCompressor.decompress, FP16Compressor.compress, "
                "FP16Compressor.decompress",
-               "none", "What packs the gradients casts them."},
+               "none", "Gradients are cast while they are packed."},
           }};
 }
 

@@ -135,7 +135,7 @@ class DataLoader::State {
   DataLoaderOptions options_;
 
   std::vector<data::Transform> transforms_;
-  // Of the epoch under way. The prefetcher's threads read `indices_`, so it comes last.
+  // State of the current epoch. The prefetcher comes last because its threads read `indices_`.
   std::vector<std::size_t> indices_;
   std::size_t next_ = 0;  // the number of the batch that the program gets next
   data::Prefetcher::Load load_;

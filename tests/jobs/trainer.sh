@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A Trainer that is told to stop saves and ends, and goes on with the same bits; one whose rank throws ends the job with the
-# cause; kolo::launch() starts the ranks of a program that is started plainly.
+# A Trainer that gets a stop signal saves and ends, and resumes with the same bits. If a rank throws, the job ends and reports
+# the cause. kolo::launch() starts the ranks of a program that was started without a launcher.
 set -euo pipefail
 # shellcheck source=job.sh
 . "$(dirname "$0")/job.sh"

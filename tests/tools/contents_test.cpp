@@ -1,4 +1,4 @@
-// What the tool takes from a checkpoint.
+// Tests which tensors `kolo checkpoint convert` reads from a checkpoint.
 #include "tools/contents.hpp"
 
 #include <gmock/gmock.h>

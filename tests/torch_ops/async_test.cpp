@@ -49,7 +49,7 @@ TEST_F(Async, ATensorThatChangesInFlightIsNamed) {
   }
 }
 
-// What the program may do meanwhile, and what kolo itself does.
+// Changes that do not touch a tensor in flight, and changes that kolo makes itself.
 TEST_F(Async, OtherChangesAreNoErrors) {
   const std::int64_t n = 1000;
   const at::Tensor all = torch::ones({2 * n});

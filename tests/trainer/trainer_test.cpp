@@ -341,7 +341,7 @@ TEST_F(TrainerTest, RankZeroWritesTheMetrics) {
 
 // --- stopping and resuming ---
 
-// What a resumed training has besides.
+// Options that a resumed training is tested with.
 struct Variant {
   const char* name;
   bool batch_norm = false;
@@ -708,7 +708,7 @@ TEST_F(TrainerTest, WhatASampleThrowsLeavesTrain) {
   }
 }
 
-// Of four samples the second is wrong.
+// The second of four samples is classified wrongly.
 TEST_F(TrainerTest, AccuracyIsTheShareThatIsRight) {
   const torch::Tensor output = torch::tensor({{0.1, 0.9}, {0.8, 0.2}, {3.0, -1.0}, {-2.0, -1.0}});
   EXPECT_EQ(accuracy(output, torch::tensor({1, 1, 0, 1})).item<double>(), 0.75);

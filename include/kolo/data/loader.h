@@ -17,7 +17,7 @@
 namespace kolo {
 namespace data {
 
-// What a transform knows of the batch it gets.
+// Describes a batch to a transform: its samples, the epoch, and random numbers for each sample.
 class BatchInfo {
  public:
   // `indices` outlives this object.
@@ -107,12 +107,12 @@ class DataLoader {
   std::unique_ptr<State> state_;
 };
 
-// An input iterator. What loading a batch throws comes out of begin() and ++ in the batch's turn,
-// as a DataError that names the sample; std::rethrow_if_nested() gives what the dataset or a
-// transform threw. The iteration is then over.
+// An input iterator. If a batch cannot be loaded, begin() or ++ throws a DataError when that batch
+// is due. The error names the sample, and std::rethrow_if_nested() gives the exception of the
+// dataset or transform. The iteration is then over.
 class DataLoader::Iterator {
  public:
-  // What an input iterator has to say of itself.
+  // The types that the standard library expects of an input iterator.
   using iterator_category = std::input_iterator_tag;
   using value_type = data::Batch;          // of what it points to
   using difference_type = std::ptrdiff_t;  // not used
