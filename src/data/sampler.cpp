@@ -5,28 +5,53 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "data/shard.hpp"
 #include "kolo/error.h"
 
 namespace kolo {
+namespace {
+
+// A part of what a saved position refers to. Archives know signed integers alone; the cast back is
+// exact.
+struct Setting {
+  const char* name;
+  std::int64_t value;
+};
+
+constexpr const char* kOrder = "order";  // archives of kolo's first version lack it: 0
+
+}  // namespace
 
 struct DistributedSampler::State {
-  data::ShardOptions options;
+  data::SampleOrder order;
+  data::ShareOptions options;
+  std::uint64_t seed = 0;
+  bool shuffle = true;  // tells the two orders apart that have no fingerprint
   std::uint64_t epoch = 0;
   std::size_t position = 0;
   // Set where an epoch (or the rest of a loaded one) is about to begin; the first next() clears it.
   bool fresh = true;
   // This rank's share of the epoch; made when it is first asked for.
-  std::optional<std::vector<std::size_t>> share;
+  std::optional<std::vector<std::size_t>> share = {};
 
   std::size_t share_size() const {
-    return data::shard_size(options.dataset_size, options.num_replicas, options.drop_last);
+    return data::share_size(order.size(), options.num_replicas, options.drop_last);
   }
 
   const std::vector<std::size_t>& share_of_epoch() {
-    if (!share) share = data::shard(options, epoch);
+    if (!share) share = data::share_of(order.of_epoch(seed, epoch), options);
     return *share;
+  }
+
+  std::vector<Setting> settings() const {
+    return {{"dataset_size", static_cast<std::int64_t>(order.dataset_size())},
+            {"shuffle", shuffle ? 1 : 0},
+            {"seed", static_cast<std::int64_t>(seed)},
+            {"drop_last", options.drop_last ? 1 : 0},
+            {kOrder, static_cast<std::int64_t>(order.fingerprint())}};
   }
 
   void begin(std::uint64_t new_epoch, std::size_t new_position) {
@@ -39,40 +64,19 @@ struct DistributedSampler::State {
 
 namespace {
 
-data::ShardOptions checked(std::size_t dataset_size, const DistributedSampler::Options& options) {
+data::ShareOptions checked(const DistributedSampler::Options& options) {
   if (options.num_replicas < 1 || options.rank < 0 || options.rank >= options.num_replicas) {
     throw InvalidArgumentError("DistributedSampler: rank " + std::to_string(options.rank) + " of " +
                                std::to_string(options.num_replicas) +
                                " replicas; num_replicas must be 1 or more and rank below it");
   }
-  return {dataset_size,
-          static_cast<std::size_t>(options.num_replicas),
-          static_cast<std::size_t>(options.rank),
-          options.shuffle,
-          options.seed,
+  return {static_cast<std::size_t>(options.num_replicas), static_cast<std::size_t>(options.rank),
           options.drop_last};
 }
 
-// What a saved position refers to. Archives know signed integers alone; the cast back is exact.
-struct Setting {
-  const char* name;
-  std::int64_t value;
-};
-
-std::vector<Setting> settings_of(const data::ShardOptions& options) {
-  return {{"dataset_size", static_cast<std::int64_t>(options.dataset_size)},
-          {"shuffle", options.shuffle ? 1 : 0},
-          {"seed", static_cast<std::int64_t>(options.seed)},
-          {"drop_last", options.drop_last ? 1 : 0}};
-}
-
-// Where a rank of another number of ranks goes on: together they have handed out the beginning of
-// the epoch's order. Rounded down, so that no sample is left out.
-std::uint64_t position_among(const data::ShardOptions& now, std::uint64_t position,
-                             std::uint64_t replicas) {
-  const std::uint64_t share = data::shard_size(now.dataset_size, now.num_replicas, now.drop_last);
-  const bool is_over = position == data::shard_size(now.dataset_size, replicas, now.drop_last);
-  return is_over ? share : std::min(share, position * replicas / now.num_replicas);
+data::SampleOrder plain_order(std::size_t dataset_size, bool shuffle) {
+  return shuffle ? data::SampleOrder::shuffled(dataset_size)
+                 : data::SampleOrder::sequential(dataset_size);
 }
 
 std::int64_t read_number(torch::serialize::InputArchive& archive, const std::string& name) {
@@ -87,9 +91,11 @@ std::int64_t read_number(torch::serialize::InputArchive& archive, const std::str
 }  // namespace
 
 DistributedSampler::DistributedSampler(std::size_t dataset_size, const Options& options)
-    : state_(std::make_shared<State>()) {
-  state_->options = checked(dataset_size, options);
-}
+    : DistributedSampler(plain_order(dataset_size, options.shuffle), options) {}
+
+DistributedSampler::DistributedSampler(data::SampleOrder order, const Options& options)
+    : state_(std::make_shared<State>(
+          State{std::move(order), checked(options), options.seed, options.shuffle})) {}
 
 void DistributedSampler::set_epoch(std::uint64_t epoch) {
   const bool loaded_here = state_->fresh && state_->epoch == epoch;
@@ -116,7 +122,7 @@ std::size_t DistributedSampler::position() const {
   return state_->position;
 }
 std::size_t DistributedSampler::dataset_size() const {
-  return state_->options.dataset_size;
+  return state_->order.dataset_size();
 }
 std::size_t DistributedSampler::size() const {
   return state_->share_size();
@@ -124,8 +130,14 @@ std::size_t DistributedSampler::size() const {
 
 void DistributedSampler::reset(std::optional<std::size_t> new_size) {
   if (!state_->fresh) state_->begin(state_->epoch + 1, 0);
-  if (new_size && *new_size != state_->options.dataset_size) {
-    state_->options.dataset_size = *new_size;
+  if (new_size && *new_size != state_->order.dataset_size()) {
+    if (state_->order.fingerprint() != 0) {
+      throw InvalidArgumentError("DistributedSampler: the dataset has " +
+                                 std::to_string(*new_size) + " samples, and the order is for " +
+                                 std::to_string(state_->order.dataset_size()) +
+                                 "; make a sampler with a new order");
+    }
+    state_->order = plain_order(*new_size, state_->shuffle);
     state_->share.reset();
     state_->position = 0;
   }
@@ -146,9 +158,8 @@ std::optional<std::vector<std::size_t>> DistributedSampler::next(std::size_t bat
 }
 
 void DistributedSampler::save(torch::serialize::OutputArchive& archive) const {
-  for (const Setting& setting : settings_of(state_->options)) {
+  for (const Setting& setting : state_->settings())
     archive.write(setting.name, c10::IValue(setting.value));
-  }
   archive.write("num_replicas",
                 c10::IValue(static_cast<std::int64_t>(state_->options.num_replicas)));
   archive.write("epoch", c10::IValue(static_cast<std::int64_t>(state_->epoch)));
@@ -156,8 +167,11 @@ void DistributedSampler::save(torch::serialize::OutputArchive& archive) const {
 }
 
 void DistributedSampler::load(torch::serialize::InputArchive& archive) {
-  for (const Setting& setting : settings_of(state_->options)) {
-    const std::int64_t saved = read_number(archive, setting.name);
+  for (const Setting& setting : state_->settings()) {
+    c10::IValue value;
+    const bool is_missing_order =
+        setting.name == std::string(kOrder) && !archive.try_read(kOrder, value);
+    const std::int64_t saved = is_missing_order ? 0 : read_number(archive, setting.name);
     if (saved == setting.value) continue;
     throw InvalidArgumentError(std::string("DistributedSampler: the archive was saved with ") +
                                setting.name + " " + std::to_string(saved) + ", this sampler has " +
@@ -167,21 +181,24 @@ void DistributedSampler::load(torch::serialize::InputArchive& archive) {
   const auto epoch = static_cast<std::uint64_t>(read_number(archive, "epoch"));
   const auto saved = static_cast<std::uint64_t>(read_number(archive, "position"));
   const std::int64_t replicas = read_number(archive, "num_replicas");
-  const data::ShardOptions& options = state_->options;
-  if (replicas < 1 ||
-      saved > data::shard_size(options.dataset_size, static_cast<std::size_t>(replicas),
-                               options.drop_last)) {
+  const std::size_t samples = state_->order.size();
+  const data::ShareOptions& options = state_->options;
+  const auto size_then = [&] {
+    return data::share_size(samples, static_cast<std::size_t>(replicas), options.drop_last);
+  };
+  if (replicas < 1 || saved > size_then()) {
     throw DataError("DistributedSampler: the archive is damaged: position " +
-                    std::to_string(saved) + " in an epoch of " +
-                    std::to_string(options.dataset_size) + " samples for " +
-                    std::to_string(replicas) + " ranks");
+                    std::to_string(saved) + " in an epoch of " + std::to_string(samples) +
+                    " samples for " + std::to_string(replicas) + " ranks");
   }
-  const std::uint64_t position =
-      position_among(options, saved, static_cast<std::uint64_t>(replicas));
-  state_->begin(epoch, position);
-  // Unless the epoch was over; that nothing is left here of one that was not ends it at once.
-  state_->fresh = saved < data::shard_size(options.dataset_size, static_cast<std::size_t>(replicas),
-                                           options.drop_last);
+  // Among another number of ranks: together they have handed out the beginning of the epoch's
+  // order. Rounded down, so that no sample is left out.
+  const bool is_over = saved == size_then();
+  const std::uint64_t among_now =
+      saved * static_cast<std::uint64_t>(replicas) / options.num_replicas;
+  state_->begin(epoch, is_over ? size() : std::min<std::uint64_t>(size(), among_now));
+  // If nothing is left here of an epoch that was not over, it ends at once.
+  state_->fresh = !is_over;
 }
 
 }  // namespace kolo

@@ -4,6 +4,8 @@
 #include <random>
 #include <utility>
 
+#include "kolo/data/random.h"
+
 namespace kolo::data {
 namespace {
 
@@ -16,43 +18,26 @@ std::mt19937_64 make_generator(std::uint64_t seed, std::uint64_t epoch) {
   return std::mt19937_64(words);
 }
 
-// A number below bound (at least 1), each equally likely: the lowest 2^64 mod bound outcomes are
-// rejected, so that each remainder is left with as many outcomes as the others.
-std::uint64_t below(std::uint64_t bound, std::mt19937_64& generator) {
-  const std::uint64_t rejected = (0 - bound) % bound;
-  std::uint64_t value = generator();
-  while (value < rejected) value = generator();
-  return value % bound;
-}
-
-std::vector<std::size_t> in_order(std::size_t size) {
-  std::vector<std::size_t> order(size);
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  return order;
-}
-
 }  // namespace
 
-std::size_t shard_size(std::size_t dataset_size, std::size_t num_replicas, bool drop_last) {
-  const bool round_up = !drop_last && dataset_size % num_replicas != 0;
-  return dataset_size / num_replicas + (round_up ? 1 : 0);
+std::size_t share_size(std::size_t order_size, std::size_t num_replicas, bool drop_last) {
+  const bool round_up = !drop_last && order_size % num_replicas != 0;
+  return order_size / num_replicas + (round_up ? 1 : 0);
 }
 
 std::vector<std::size_t> permutation(std::size_t size, std::uint64_t seed, std::uint64_t epoch) {
-  std::vector<std::size_t> order = in_order(size);
+  std::vector<std::size_t> order(size);
+  std::iota(order.begin(), order.end(), std::size_t{0});
   std::mt19937_64 generator = make_generator(seed, epoch);
   for (std::size_t i = size; i > 1; --i) {
-    std::swap(order[i - 1], order[static_cast<std::size_t>(below(i, generator))]);
+    std::swap(order[i - 1], order[static_cast<std::size_t>(random_below(i, generator))]);
   }
   return order;
 }
 
-std::vector<std::size_t> shard(const ShardOptions& options, std::uint64_t epoch) {
-  const std::vector<std::size_t> order =
-      options.shuffle ? permutation(options.dataset_size, options.seed, epoch)
-                      : in_order(options.dataset_size);
-  std::vector<std::size_t> share(
-      shard_size(options.dataset_size, options.num_replicas, options.drop_last));
+std::vector<std::size_t> share_of(const std::vector<std::size_t>& order,
+                                  const ShareOptions& options) {
+  std::vector<std::size_t> share(share_size(order.size(), options.num_replicas, options.drop_last));
   for (std::size_t i = 0; i < share.size(); ++i) {
     share[i] = order[(i * options.num_replicas + options.rank) % order.size()];
   }

@@ -8,28 +8,26 @@
 
 namespace kolo::data {
 
-struct ShardOptions {
-  std::size_t dataset_size = 0;
+struct ShareOptions {
   std::size_t num_replicas = 1;  // at least 1
   std::size_t rank = 0;          // below num_replicas
-  bool shuffle = true;
-  std::uint64_t seed = 0;
   bool drop_last = false;
 };
 
 // How many samples each rank gets, the same on all: the quotient rounded up, or down with
 // drop_last.
-std::size_t shard_size(std::size_t dataset_size, std::size_t num_replicas, bool drop_last);
+std::size_t share_size(std::size_t order_size, std::size_t num_replicas, bool drop_last);
 
 // The numbers 0 to size - 1 in an order that depends on seed and epoch alone; every order is
 // equally likely. Fisher and Yates' shuffle, as by Durstenfeld (Comm. ACM 7, 1964, algorithm 235).
 std::vector<std::size_t> permutation(std::size_t size, std::uint64_t seed, std::uint64_t epoch);
 
-// The samples of options.rank, in order: every num_replicas-th of the epoch's order, beginning with
+// The samples of options.rank: every num_replicas-th of the epoch's order, beginning with
 // the rank-th. So the first b samples of each rank together are the first b * num_replicas of the
 // order, and a step over all ranks sees what one process would see with a batch that much larger.
 // Where the order is too short for equal shares, it is continued from its beginning, as often as
 // needed; with drop_last its remainder is left out instead.
-std::vector<std::size_t> shard(const ShardOptions& options, std::uint64_t epoch);
+std::vector<std::size_t> share_of(const std::vector<std::size_t>& order,
+                                  const ShareOptions& options);
 
 }  // namespace kolo::data

@@ -21,7 +21,7 @@ void require_images(const Batch& batch, const char* transform) {
                              " dimensions; images have three [C, H, W]");
 }
 
-std::int64_t random_below(Random& random, std::int64_t bound) {
+std::int64_t index_below(Random& random, std::int64_t bound) {
   return static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(bound)));
 }
 
@@ -72,8 +72,8 @@ Transform random_crop(std::int64_t height, std::int64_t width, std::int64_t padd
     at::Tensor cut = at::empty({padded.size(0), padded.size(1), height, width}, padded.options());
     for (std::int64_t i = 0; i < padded.size(0); ++i) {
       Random random = info.random(static_cast<std::size_t>(i));
-      const std::int64_t row = random_below(random, rows + 1);
-      const std::int64_t column = random_below(random, columns + 1);
+      const std::int64_t row = index_below(random, rows + 1);
+      const std::int64_t column = index_below(random, columns + 1);
       cut[i].copy_(padded[i].narrow(1, row, height).narrow(2, column, width));
     }
     batch.data = cut;
@@ -103,7 +103,7 @@ Transform cutout(std::int64_t size) {
       at::Tensor square = data[i];
       for (const std::int64_t dimension : {1, 2}) {
         const std::int64_t extent = data.size(dimension + 1);
-        const std::int64_t first = random_below(random, extent) - size / 2;
+        const std::int64_t first = index_below(random, extent) - size / 2;
         const std::int64_t begin = std::max<std::int64_t>(first, 0);
         const std::int64_t end = std::min(first + size, extent);
         square = square.narrow(dimension, begin, end - begin);

@@ -1,26 +1,12 @@
 #include "trainer/batches.hpp"
 
-#include <utility>
+#include <numeric>
 #include <vector>
 
 #include "kolo/data/loader.h"
 
 namespace kolo::trainer {
 namespace {
-
-// A part of a dataset, in LibTorch's form.
-struct Part {
-  data::Batch get_batch(c10::ArrayRef<std::size_t> indices) const {
-    std::vector<std::size_t> in_whole(indices.begin(), indices.end());
-    for (std::size_t& index : in_whole) index += first;
-    return whole.get_batch(in_whole);
-  }
-  std::optional<std::size_t> size() const { return count; }
-
-  data::Dataset whole;
-  std::size_t first;
-  std::size_t count;
-};
 
 void for_each_batch(const data::Dataset& dataset, const DistributedSampler& sampler,
                     const LoadOptions& options, const UseBatch& use) {
@@ -45,10 +31,13 @@ void for_each_batch_of_epoch(const data::Dataset& dataset, DistributedSampler sa
 
 void for_each_batch_of_range(const data::Dataset& dataset, std::size_t first, std::size_t last,
                              const LoadOptions& options, const UseBatch& use) {
-  DistributedSampler::Options in_order;
-  in_order.shuffle = false;
-  for_each_batch(Part{dataset, first, last - first}, DistributedSampler(last - first, in_order),
-                 options, use);
+  const auto range = [=](std::uint64_t, std::uint64_t) {
+    std::vector<std::size_t> samples(last - first);
+    std::iota(samples.begin(), samples.end(), first);
+    return samples;
+  };
+  const auto order = data::SampleOrder::custom(dataset.size(), last - first, 1, range);
+  for_each_batch(dataset, DistributedSampler(order, {}), options, use);
 }
 
 }  // namespace kolo::trainer

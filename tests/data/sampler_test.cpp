@@ -46,9 +46,14 @@ Indices epoch_of(Loader& loader) {
   return all;
 }
 
-// Of 20 samples shuffled with seed 5, rank 1 of 3.
+// Returns a rank's share of three, of samples that are shuffled with seed 5.
+Indices share(std::size_t dataset_size, std::size_t rank, std::uint64_t epoch) {
+  return data::share_of(data::permutation(dataset_size, 5, epoch), {3, rank, false});
+}
+
+// Of 20 samples, for rank 1.
 Indices expected(std::uint64_t epoch) {
-  return data::shard({20, 3, 1, true, 5, false}, epoch);
+  return share(20, 1, epoch);
 }
 DistributedSampler make_sampler() {
   return {20, {3, 1, true, 5}};
@@ -132,7 +137,7 @@ TEST(DistributedSampler, ResetToAnotherSize) {
   sampler.next(2);
   sampler.reset(31);
   EXPECT_EQ(sampler.size(), 11U);
-  EXPECT_EQ(rest_of_epoch(sampler), data::shard({31, 3, 1, true, 5, false}, 1));
+  EXPECT_EQ(rest_of_epoch(sampler), share(31, 1, 1));
 }
 
 TEST(DistributedSampler, EmptyShares) {
@@ -152,12 +157,87 @@ TEST(DistributedSampler, InADataLoader) {
       const DistributedSampler sampler(21, {3, rank, true, 5});
       auto loader = torch::data::make_data_loader(Numbers(21), sampler, options);
       for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
-        const auto share =
-            data::shard({21, 3, static_cast<std::size_t>(rank), true, 5, false}, epoch);
-        EXPECT_EQ(epoch_of(loader), share) << "rank " << rank << ", epoch " << epoch;
+        const auto wanted = share(21, static_cast<std::size_t>(rank), epoch);
+        EXPECT_EQ(epoch_of(loader), wanted) << "rank " << rank << ", epoch " << epoch;
       }
     }
   }
+}
+
+// --- other orders ---
+
+data::SampleOrder stratified() {
+  std::vector<std::int64_t> labels;
+  for (std::int64_t i = 0; i < 20; ++i) labels.push_back(i % 4);
+  return data::SampleOrder::stratified(labels);
+}
+
+TEST(DistributedSampler, SharesAnyOrder) {
+  const data::SampleOrder weighted = data::SampleOrder::weighted({1, 2, 3, 0}, 11);
+  for (const std::size_t rank : {0, 1}) {
+    DistributedSampler sampler(weighted, {2, static_cast<int>(rank), true, 5});
+    EXPECT_EQ(sampler.size(), 6U);
+    EXPECT_EQ(sampler.dataset_size(), 4U);
+    for (const std::uint64_t epoch : {0, 1}) {
+      sampler.reset();
+      EXPECT_EQ(rest_of_epoch(sampler),
+                data::share_of(weighted.of_epoch(5, epoch), {2, rank, false}));
+    }
+    EXPECT_THROW(sampler.reset(5), InvalidArgumentError) << "the order is for 4 samples";
+  }
+}
+
+// In mid-epoch, and then among other ranks.
+TEST(DistributedSampler, AnotherOrderGoesOn) {
+  DistributedSampler first(stratified(), {1, 0, true, 5});
+  first.next(8);
+  const std::string bytes = saved(first);
+  const Indices left = rest_of_epoch(first);
+  DistributedSampler again(stratified(), {1, 0, true, 5});
+  load(again, bytes);
+  EXPECT_EQ(rest_of_epoch(again), left);
+  Indices together;
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (const int rank : {0, 1}) {
+      DistributedSampler other(stratified(), {2, rank, true, 5});
+      load(other, bytes);
+      const Indices rest = rest_of_epoch(other);
+      ASSERT_EQ(rest.size(), 6U);
+      together.push_back(rest[i]);
+    }
+  }
+  EXPECT_TRUE(std::equal(together.begin(), together.end(), left.begin()));
+}
+
+TEST(DistributedSampler, APositionInAnotherOrderIsRefused) {
+  DistributedSampler plain(20, {1, 0, true, 5});
+  DistributedSampler other(stratified(), {1, 0, true, 5});
+  for (const auto& [from, to] :
+       {std::pair(saved(plain), &other), std::pair(saved(other), &plain)}) {
+    try {
+      load(*to, from);
+      ADD_FAILURE() << "loaded";
+    } catch (const InvalidArgumentError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("order"));
+    }
+  }
+}
+
+// kolo's first version knew no other orders.
+TEST(DistributedSampler, AnArchiveWithoutAnOrderIsLoaded) {
+  torch::serialize::OutputArchive old;
+  for (const auto& [name, value] :
+       {std::pair("dataset_size", 20), std::pair("shuffle", 1), std::pair("seed", 5),
+        std::pair("drop_last", 0), std::pair("num_replicas", 3), std::pair("epoch", 2),
+        std::pair("position", 4)}) {
+    old.write(name, c10::IValue(std::int64_t{value}));
+  }
+  std::ostringstream stream;
+  old.save_to(stream);
+  DistributedSampler sampler = make_sampler();
+  load(sampler, stream.str());
+  EXPECT_EQ(sampler.epoch(), 2U);
+  EXPECT_EQ(sampler.position(), 4U);
 }
 
 TEST(DistributedSampler, CopyReachesTheOneInTheDataLoader) {

@@ -72,14 +72,14 @@ TEST(Permutation, EveryOrderIsEquallyLikely) {
 }
 
 TEST(ShardSize, IsRoundedUpOrDown) {
-  EXPECT_EQ(shard_size(10, 3, false), 4U);
-  EXPECT_EQ(shard_size(10, 3, true), 3U);
-  EXPECT_EQ(shard_size(9, 3, false), 3U);
-  EXPECT_EQ(shard_size(9, 3, true), 3U);
-  EXPECT_EQ(shard_size(0, 3, false), 0U);
-  EXPECT_EQ(shard_size(2, 3, true), 0U);
+  EXPECT_EQ(share_size(10, 3, false), 4U);
+  EXPECT_EQ(share_size(10, 3, true), 3U);
+  EXPECT_EQ(share_size(9, 3, false), 3U);
+  EXPECT_EQ(share_size(9, 3, true), 3U);
+  EXPECT_EQ(share_size(0, 3, false), 0U);
+  EXPECT_EQ(share_size(2, 3, true), 0U);
   constexpr auto kMost = std::numeric_limits<std::size_t>::max();
-  EXPECT_EQ(shard_size(kMost, 2, false), kMost / 2 + 1);
+  EXPECT_EQ(share_size(kMost, 2, false), kMost / 2 + 1);
 }
 
 // dataset size, replicas, shuffle, drop_last
@@ -98,8 +98,9 @@ void check_epoch(const Case& which, std::uint64_t epoch) {
   const auto [size, replicas, shuffle, drop_last] = which;
   std::vector<Order> shares;
   for (std::size_t rank = 0; rank < replicas; ++rank) {
-    shares.push_back(shard({size, replicas, rank, shuffle, 11, drop_last}, epoch));
-    ASSERT_EQ(shares.back().size(), shard_size(size, replicas, drop_last)) << "balanced";
+    shares.push_back(share_of(shuffle ? permutation(size, 11, epoch) : numbers(size),
+                              {replicas, rank, drop_last}));
+    ASSERT_EQ(shares.back().size(), share_size(size, replicas, drop_last)) << "balanced";
   }
   const Order order = shuffle ? permutation(size, 11, epoch) : numbers(size);
   const Order dealt = dealt_back(shares);
@@ -130,13 +131,13 @@ TEST(Shard, EverySmallCase) {
 
 // The same as Python's list(DistributedSampler(range(n), num_replicas, rank, shuffle=False)).
 TEST(Shard, PadsAsPython) {
-  EXPECT_THAT(shard({10, 4, 0, false, 0, false}, 0), ElementsAre(0, 4, 8));
-  EXPECT_THAT(shard({10, 4, 2, false, 0, false}, 0), ElementsAre(2, 6, 0));
-  EXPECT_THAT(shard({10, 4, 3, false, 0, false}, 0), ElementsAre(3, 7, 1));
-  EXPECT_THAT(shard({10, 4, 3, false, 0, true}, 0), ElementsAre(3, 7));
-  EXPECT_THAT(shard({2, 5, 4, false, 0, false}, 0), ElementsAre(0));
-  EXPECT_THAT(shard({2, 5, 4, false, 0, true}, 0), IsEmpty());
-  EXPECT_THAT(shard({0, 5, 4, false, 0, false}, 0), IsEmpty());
+  EXPECT_THAT(share_of(numbers(10), {4, 0, false}), ElementsAre(0, 4, 8));
+  EXPECT_THAT(share_of(numbers(10), {4, 2, false}), ElementsAre(2, 6, 0));
+  EXPECT_THAT(share_of(numbers(10), {4, 3, false}), ElementsAre(3, 7, 1));
+  EXPECT_THAT(share_of(numbers(10), {4, 3, true}), ElementsAre(3, 7));
+  EXPECT_THAT(share_of(numbers(2), {5, 4, false}), ElementsAre(0));
+  EXPECT_THAT(share_of(numbers(2), {5, 4, true}), IsEmpty());
+  EXPECT_THAT(share_of(numbers(0), {5, 4, false}), IsEmpty());
 }
 
 }  // namespace

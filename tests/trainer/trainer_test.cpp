@@ -708,6 +708,18 @@ TEST_F(TrainerTest, WhatASampleThrowsLeavesTrain) {
   }
 }
 
+// The last rank evaluates the last samples.
+TEST_F(TrainerTest, ASampleThatCannotBeEvaluatedIsNamed) {
+  const auto count = static_cast<std::size_t>(4 * size());
+  const data::Dataset samples(count, [&](std::size_t index) -> data::Batch {
+    if (index % 4 == 2) throw std::runtime_error("it cannot be read");
+    return {torch::ones({kFeatures}, torch::kDouble), torch::ones({1}, torch::kDouble)};
+  });
+  Trained trained(quiet().batch_size(2));
+  EXPECT_THAT(message_of<DataError>([&] { trained.trainer.evaluate(samples); }),
+              HasSubstr("sample " + std::to_string(4 * rank() + 2) + " of epoch 0"));
+}
+
 // The second of four samples is classified wrongly.
 TEST_F(TrainerTest, AccuracyIsTheShareThatIsRight) {
   const torch::Tensor output = torch::tensor({{0.1, 0.9}, {0.8, 0.2}, {3.0, -1.0}, {-2.0, -1.0}});

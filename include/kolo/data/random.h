@@ -7,6 +7,17 @@
 
 namespace kolo::data {
 
+// Returns a number from 0 to bound - 1, each equally likely, from a generator of 64 random bits.
+// `bound` is 1 or more.
+template <class Generator>
+std::uint64_t random_below(std::uint64_t bound, Generator& generator) {
+  // The lowest 2^64 mod bound numbers are rejected, so that each remainder is left equally often.
+  const std::uint64_t rejected = (0 - bound) % bound;
+  std::uint64_t number = generator();
+  while (number < rejected) number = generator();
+  return number % bound;
+}
+
 // A stream of random numbers that depends on a seed, an epoch and a sample alone: it is the same in
 // whichever thread, batch, rank or run the sample is loaded. The generator is SplitMix64 (G.
 // Steele, D. Lea, C. Flood, OOPSLA 2014). Fit for std::uniform_real_distribution and the like, too,
@@ -33,13 +44,7 @@ class Random {
   // At least 0 and below 1, in steps of 2^-53.
   double uniform() { return static_cast<double>((*this)() >> 11U) * 0x1p-53; }
   // At least 0 and below `bound`, each equally likely. `bound` is 1 or more.
-  std::uint64_t below(std::uint64_t bound) {
-    // The lowest 2^64 mod bound numbers are rejected, so that each remainder is left equally often.
-    const std::uint64_t rejected = (0 - bound) % bound;
-    std::uint64_t number = (*this)();
-    while (number < rejected) number = (*this)();
-    return number % bound;
-  }
+  std::uint64_t below(std::uint64_t bound) { return random_below(bound, *this); }
 
  private:
   static constexpr std::uint64_t kGamma = 0x9E3779B97F4A7C15;

@@ -1,6 +1,7 @@
 // Shares of a dataset among the ranks, reshuffled each epoch.
 #pragma once
 
+#include <kolo/data/order.h>
 #include <torch/data/samplers/base.h>
 
 #include <cstddef>
@@ -55,6 +56,12 @@ class DistributedSampler : public torch::data::samplers::Sampler<std::vector<std
   // not in [0, num_replicas).
   DistributedSampler(std::size_t dataset_size, const Options& options);
 
+  // The same for another order: weighted, stratified, or in blocks. `shuffle` does not matter.
+  //
+  //   auto order = kolo::data::SampleOrder::weighted(weights, 10000);
+  //   kolo::DistributedSampler sampler(order, {kolo::size(), kolo::rank()});
+  DistributedSampler(data::SampleOrder order, const Options& options);
+
   // The next sample to be handed out is the first one of this epoch. Only right after load(),
   // setting the epoch that was loaded keeps the position in it: a resumed run may set the epoch as
   // any other run does.
@@ -75,7 +82,8 @@ class DistributedSampler : public torch::data::samplers::Sampler<std::vector<std
   // Called by the data loader at each begin(). Goes to the beginning of the next epoch if next()
   // was called since the last reset(), set_epoch() or load(); else keeps epoch and position. After
   // a load() from the end of an epoch it goes to the next one, too. A new dataset size, if given
-  // and other than before, holds from now on; then the position is 0.
+  // and other than before, holds from now on; then the position is 0. InvalidArgumentError for
+  // a new size if the sampler was made with an order.
   void reset(std::optional<std::size_t> new_size = std::nullopt) override;
 
   // Returns up to batch_size samples; std::nullopt when the epoch is over for this rank, which is
@@ -91,8 +99,8 @@ class DistributedSampler : public torch::data::samplers::Sampler<std::vector<std
   void save(torch::serialize::OutputArchive& archive) const override;
 
   // Throws DataError if the archive holds no such sampler, InvalidArgumentError if it was saved
-  // with another dataset size, shuffle, seed or drop_last, so that its position would mean other
-  // samples. In both cases nothing changes.
+  // with another dataset size, order, shuffle, seed or drop_last, so that its position would mean
+  // other samples. In both cases nothing changes.
   void load(torch::serialize::InputArchive& archive) override;
 
  private:
