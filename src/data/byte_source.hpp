@@ -2,39 +2,25 @@
 // the readers of data files; a source is used by one thread.
 #pragma once
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <sys/uio.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <new>
 #include <string>
-#include <system_error>
 #include <vector>
 
-#include "kolo/error.h"
+#include "data/data_error.hpp"
+#include "data/data_file.hpp"
 
 namespace kolo::data {
 
 inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 // Deflate codes at most 258 bytes in 2 bits.
 inline constexpr std::uint64_t kDeflateBestRatio = 1032;
-inline constexpr auto kGetAgain = "the file is damaged or its copy was cut short: get it again";
-
-[[noreturn]] inline void fail(const std::string& name, const std::string& reason,
-                              const std::string& mend) {
-  throw DataError(name + ": " + reason + "; " + mend);
-}
-
-[[noreturn]] inline void fail_system(const std::string& name, const char* what, int error) {
-  fail(name, std::string(what) + ": " + std::generic_category().message(error),
-       "check the path, the file's permissions and its disk");
-}
 
 // Where bytes come from.
 class Source {
@@ -68,49 +54,23 @@ class MemorySource : public Source {
   std::size_t position_ = 0;
 };
 
-// Owns the descriptor; the destructor closes it, nothing is pending.
 class FileSource : public Source {
  public:
-  explicit FileSource(const std::string& path) : path_(path) {
-    // Without O_NONBLOCK the opening of a named pipe would wait for its writer, maybe for ever.
-    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor_ < 0) fail_system(path_, "cannot be opened", errno);
-    try {
-      inspect();
-    } catch (...) {
-      ::close(descriptor_);
-      throw;
-    }
-  }
-  ~FileSource() override { ::close(descriptor_); }
+  explicit FileSource(const std::string& path) : file_(path) {}
 
   std::size_t read(std::uint8_t* to, std::size_t size) override {
-    std::size_t count = 0;
-    while (count < size) {
-      const ssize_t got = ::read(descriptor_, to + count, size - count);
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) fail_system(path_, "cannot be read", errno);
-      if (got == 0) break;
-      count += static_cast<std::size_t>(got);
-    }
+    const auto count =
+        static_cast<std::size_t>(std::min<std::uint64_t>(size, file_.size() - position_));
+    std::vector<iovec> whole{{to, count}};
+    file_.read(position_, whole);
+    position_ += count;
     return count;
   }
-  std::uint64_t total_at_most() const override { return size_; }
+  std::uint64_t total_at_most() const override { return file_.size(); }
 
  private:
-  void inspect() {
-    struct stat facts {};
-    if (::fstat(descriptor_, &facts) != 0) fail_system(path_, "cannot be inspected", errno);
-    if (S_ISDIR(facts.st_mode)) fail(path_, "is a folder", "give the path of a file in it");
-    if (!S_ISREG(facts.st_mode)) {
-      fail(path_, "is not a regular file", "copy its content to a file and give that");
-    }
-    size_ = static_cast<std::uint64_t>(facts.st_size);
-  }
-
-  std::string path_;
-  int descriptor_ = -1;
-  std::uint64_t size_ = 0;
+  const DataFile file_;
+  std::uint64_t position_ = 0;
 };
 
 // Unpacks gzip while it is read. zlib's own gzread() is not used: it ignores what follows the data.

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "data/byte_source.hpp"
+#include "data/data_error.hpp"
 
 namespace kolo::data {
 namespace {

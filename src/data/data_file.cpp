@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "data/byte_source.hpp"
+#include "data/data_error.hpp"
 
 namespace kolo::data {
 

@@ -20,6 +20,8 @@ class DataFile {
   DataFile& operator=(const DataFile&) = delete;
 
   const std::string& path() const { return path_; }
+  // In bytes, when it was opened.
+  std::uint64_t size() const { return static_cast<std::uint64_t>(at_first_.st_size); }
   // Fills all of `parts`, of which it changes the entries, from this offset on. Throws DataError.
   void read(std::uint64_t offset, std::vector<iovec>& parts) const;
   // Throws DataError if the file was written to or replaced since it was opened.

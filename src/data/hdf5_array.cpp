@@ -7,9 +7,10 @@
 #include <system_error>
 #include <utility>
 
-#include "data/byte_source.hpp"
+#include "data/chunk_table.hpp"
 #include "data/chunked_rows.hpp"
 #include "data/contiguous_rows.hpp"
+#include "data/data_error.hpp"
 #include "hdf5/library.hpp"
 #include "hdf5/types.hpp"
 
@@ -219,8 +220,23 @@ class LibraryRows : public RowReader {
   const std::size_t row_bytes_;
 };
 
-// Reads chunks as they are stored, which is quick: what takes time is to decompress them.
-ChunkedRows::ReadChunk chunk_reader(std::shared_ptr<OpenDataset> dataset, std::string what) {
+// Reads chunks as they are stored, from where the table says that they are.
+ChunkedRows::ReadChunk reader_by_table(std::shared_ptr<const DataFile> file, ChunkTable table,
+                                       std::string what) {
+  return [file = std::move(file), table = std::move(table),
+          what = std::move(what)](const std::vector<std::size_t>& offset) -> ChunkedRows::Stored {
+    const StoredChunk* const chunk = table.find(offset);
+    if (chunk == nullptr) return {};
+    if (chunk->size > file->size()) fail(what, "has a chunk larger than the file", kGetAgain);
+    std::vector<std::uint8_t> bytes(chunk->size);
+    std::vector<iovec> whole{{bytes.data(), bytes.size()}};
+    file->read(chunk->address, whole);
+    return {std::move(bytes), chunk->skipped};
+  };
+}
+
+// Reads chunks as they are stored with HDF5's library, one thread at a time.
+ChunkedRows::ReadChunk reader_by_library(std::shared_ptr<OpenDataset> dataset, std::string what) {
   return [dataset = std::move(dataset),
           what = std::move(what)](const std::vector<std::size_t>& offset) -> ChunkedRows::Stored {
     const LibraryGuard guard;
@@ -284,9 +300,11 @@ Hdf5Array::Hdf5Array(const std::string& path, const std::string& name, std::size
     std::vector<hsize_t> chunk(shape.size());
     checked(H5Pget_chunk(properties.get(), static_cast<int>(chunk.size()), chunk.data()),
             "H5Pget_chunk");
+    auto table = ChunkTable::make(dataset->file.get(), id, shape.size());
     reader_ = std::make_unique<ChunkedRows>(
         ChunkGrid{shape, {chunk.begin(), chunk.end()}, size_of(type_)}, *filters,
-        fill_of(properties.get(), types.of(type_), size_of(type_)), chunk_reader(dataset, what),
+        fill_of(properties.get(), types.of(type_), size_of(type_)),
+        table ? reader_by_table(file_, std::move(*table), what) : reader_by_library(dataset, what),
         what, cache_bytes);
   } else {
     reader_ = std::make_unique<LibraryRows>(dataset, what, type_, shape, row_bytes_);

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/scalar_type.hpp"
-#include "data/byte_source.hpp"
+#include "data/data_error.hpp"
 #include "data/hdf5_array.hpp"
 #include "kolo/data/hdf5.h"
 #include "kolo/error.h"

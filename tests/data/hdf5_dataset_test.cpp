@@ -125,6 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"Fletcher32",
              {57, 5},
              {H5T_NATIVE_INT32, {7, 5}, [](hid_t p) { test::good(H5Pset_fletcher32(p)); }}},
+        Case{"ManyChunks", {5000, 2}, {H5T_NATIVE_INT32, {1, 2}}},
         Case{"ChunksAfterUserBlock", {57, 5}, {H5T_NATIVE_INT32, {7, 5}, kAllFilters}, 512},
         Case{"FilterOfTheLibraryAlone",
              {57, 5},
