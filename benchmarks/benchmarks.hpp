@@ -42,6 +42,11 @@ void bench_gradients(Group& group, const Options& options, const Publish& publis
 // ranks together take in a second: 10,000 are a core's hundredth.
 void bench_idle(Group& group, const Options& options, const Publish& publish);
 
+// Works "loading/FORM/in-order|shuffled/WORKERS/RANKS": each rank loads an epoch of samples of its
+// own files in batches of 64, which are in the machine's cache. FORM: idx (in memory), hdf5
+// (contiguous), hdf5-chunks and hdf5-gzip (chunks of one sample).
+void bench_loading(Group& group, const Options& options, const Publish& publish);
+
 // Works "negotiate/TENSORS/steady|cold/RANKS": so many tensors of one element, submitted in another
 // random order on each rank and awaited, by names that are known or new. Next to nothing has to be
 // moved, so the time is that of agreeing.

@@ -58,6 +58,7 @@ auto benchmark_of(const Options& options) {
   if (options.benchmark == "device") return bench_device;
   if (options.benchmark == "train") return bench_train;
   if (options.benchmark == "idle") return bench_idle;
+  if (options.benchmark == "loading") return bench_loading;
   if (options.benchmark == "tune") return bench_tune;
   if (options.benchmark == "negotiate") return bench_negotiate;
   if (options.benchmark == "optimizer") return bench_optimizer;

@@ -33,15 +33,17 @@ constexpr const char* kUsage =
     "  gradients   a model's gradients, with and without backward, beside MPI_Allreduce,\n"
     "              LibTorch's own reducer over MPI, and PyTorch's DistributedDataParallel\n"
     "  idle        the CPU time of a job that does nothing, in a second\n"
+    "  loading     samples from files, by form, order and number of workers, beside LibTorch's\n"
+    "              loader and plain reads\n"
     "  negotiate   what agreeing costs, by number of tensors, with known and with new names\n"
     "  operations  each operation, by size, beside plain MPI and torch.distributed\n"
     "  optimizer   a step of a model's parameters, fused, beside LibTorch's own optimizers\n"
     "  train       the MNIST network, beside LibTorch processes that do not communicate\n"
     "  tune        the algorithms for an allreduce over messages; writes a table\n\n";
 
-constexpr const char* kNames[] = {"allocate",  "allreduce", "checkpoint", "device",
-                                  "gradients", "idle",      "negotiate",  "operations",
-                                  "optimizer", "train",     "tune"};
+constexpr const char* kNames[] = {"allocate",   "allreduce", "checkpoint", "device",
+                                  "gradients",  "idle",      "loading",    "negotiate",
+                                  "operations", "optimizer", "train",      "tune"};
 
 // "allreduce, gradients, ..."
 std::string listed_names() {
@@ -73,7 +75,7 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
     add("batch-size", po::value(&o.batch_size)->default_value(o.batch_size),
         "images a rank and step");
     add("steps", po::value(&o.steps)->default_value(o.steps), "training steps a sample");
-  } else if (benchmark != "idle") {
+  } else if (benchmark != "idle" && benchmark != "loading") {
     add("min-bytes", po::value(&o.min_bytes)->default_value(o.min_bytes),
         "the smallest tensor, a multiple of 4; each next one is four times as large");
     add("max-bytes", po::value(&o.max_bytes)->default_value(o.max_bytes), "no tensor is larger");

@@ -56,6 +56,7 @@ std::string bench_intro() {
          "  gradients   reducing a model's gradients (--model resnet50), beside plain MPI and\n"
          "              LibTorch's own reducer\n"
          "  idle        the CPU time of a job that does nothing, in a second\n"
+         "  loading     samples from files, beside LibTorch's own loader\n"
          "  negotiate   what agreeing on tensors costs, by their number\n"
          "  operations  each operation, 4 B to 64 MB, beside plain MPI\n"
          "  optimizer   a step of a model's parameters, beside LibTorch's own optimizers\n"

@@ -1,7 +1,5 @@
 #include "data/chunk_table.hpp"
 
-#include "hdf5/library.hpp"
-
 namespace kolo::data {
 namespace {
 

@@ -1,13 +1,13 @@
 // Where the chunks of a dataset lie in its HDF5 file.
 #pragma once
 
-#include <hdf5.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <vector>
+
+#include "hdf5/library.hpp"
 
 namespace kolo::data {
 

@@ -24,6 +24,8 @@ def check_row(row):
         assert row["bytes"] == 3 * MODEL_BYTES[what], row
     elif kind == "negotiate":
         assert row["bytes"] == 4 * int(what), row
+    elif kind == "loading":
+        assert row["bytes"] == {"idx": 16384 * 28 * 28}.get(what, 8192 * 3 * 32 * 32), row
     elif kind == "idle":  # less than a hundredth of a core
         assert row["bytes"] == 0 and row["median_us"] < 10_000, row
     elif kind != "train":

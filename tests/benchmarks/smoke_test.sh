@@ -59,6 +59,9 @@ expect 0 'allocate/65536/1/2 *stock' on_two_ranks "$program" allocate --max-byte
 "$python" "$here/check_json.py" "$folder/allocate.json" allocate kolo,stock allocate/{65536,262144}/{1,2,4}/2
 expect 1 'allocate needs an arena' on_ranks 1 "$program" allocate --max-bytes 65536 --samples 1
 
+expect 0 'loading/hdf5/shuffled/0/1 *read' "$program" loading --samples 1 --warm-up 0 --json "$folder/loading.json"
+"$python" "$here/check_json.py" "$folder/loading.json" loading kolo,libtorch \
+  loading/{idx,hdf5,hdf5-chunks,hdf5-gzip}/{in-order,shuffled}/{0,1,2,4}/1
 expect 0 'idle/2 *kolo' on_two_ranks "$program" idle --samples 1 --warm-up 0 --json "$folder/idle.json"
 "$python" "$here/check_json.py" "$folder/idle.json" idle kolo idle/2
 
@@ -129,5 +132,5 @@ expect 1 "cannot write $folder/none/x.json" on_two_ranks "$program" allreduce --
 if pgrep -af 'kolo-bench train-alone'; then echo 'the above are left'; exit 1; fi
 for _ in $(seq 30); do pgrep -f "$here/fake_gloo.py" > /dev/null || break; sleep 0.1; done
 if pgrep -af "$here/fake_gloo.py"; then echo 'the above are left'; exit 1; fi
-[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allocate.json allreduce.json checkpoint.json fake-model.json fake.json gradients.json idle.json large.json negotiate.json operations.json optimizer.json output python-copy python-die python-idle python-lack table tiny.json train.json tune.json " ]
+[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allocate.json allreduce.json checkpoint.json fake-model.json fake.json gradients.json idle.json large.json loading.json negotiate.json operations.json optimizer.json output python-copy python-die python-idle python-lack table tiny.json train.json tune.json " ]
 echo "kolo-bench: smoke test passed"

@@ -1,0 +1,271 @@
+// kolo bench loading: an epoch of samples from files, by kolo's loader and LibTorch's, and by plain
+// reads.
+#include <ATen/Parallel.h>
+#include <fcntl.h>
+#include <kolo/data/hdf5.h>
+#include <kolo/data/loader.h>
+#include <kolo/data/mnist.h>
+#include <stdlib.h>
+#include <torch/data/dataloader.h>
+#include <torch/data/datasets/map.h>
+#include <torch/data/samplers.h>
+#include <torch/data/transforms/stack.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "benchmarks/benchmarks.hpp"
+#include "benchmarks/data_files.hpp"
+#include "cli/system.hpp"
+
+namespace kolo::bench {
+namespace {
+
+constexpr int kLoadingSamples = 5;
+constexpr std::int64_t kBatch = 64;
+const SampleForm kImages{{3, 32, 32}, 8192};
+const SampleForm kDigits{{28, 28}, 16384};  // as MNIST's
+
+// Removes its folder.
+class Folder {
+ public:
+  Folder() : path_(std::filesystem::temp_directory_path() / "kolo-bench-XXXXXX") {
+    if (::mkdtemp(path_.data()) == nullptr) throw ContenderFailed("no temporary folder");
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// What the program has got of an epoch.
+class Seen {
+ public:
+  void add(const at::Tensor& data, const at::Tensor& target) {
+    count_ += data.size(0);
+    labels_ += target.sum().item<std::int64_t>();
+    first_ += data.flatten(1).select(1, 0).to(at::kDouble).sum().item<double>();
+  }
+  // `scale`: that of the bytes. Empty if each sample came once.
+  std::string check(const SampleForm& form, double scale) const {
+    std::int64_t labels = 0;
+    double first = 0;
+    for (std::size_t i = 0; i < form.count; ++i) {
+      labels += label_of(i);
+      first += scale * sample_byte(i, 0);
+    }
+    const bool is_right = count_ == static_cast<std::int64_t>(form.count) && labels_ == labels &&
+                          std::abs(first_ - first) < 1e-3 * first;
+    return is_right ? "" : std::to_string(count_) + " samples were loaded, or other ones";
+  }
+
+ private:
+  std::int64_t count_ = 0;
+  std::int64_t labels_ = 0;
+  double first_ = 0;  // the sum of the samples' first bytes
+};
+
+// What is loaded, and how.
+struct Work {
+  const SampleForm& form;
+  double scale;  // of the bytes
+  bool shuffled;
+  int workers;
+};
+
+class KoloLoading final : public Contender {
+ public:
+  KoloLoading(data::Dataset dataset, const Work& work)
+      : work_(work),
+        loader_(std::move(dataset), DistributedSampler(work.form.count, share(work)),
+                DataLoaderOptions().batch_size(kBatch).workers(work.workers)) {}
+
+  std::string name() const override { return "kolo"; }
+  void refresh(const Pattern& /*pattern*/) override { seen_ = {}; }
+  void run() override {
+    for (const data::Batch& batch : loader_) seen_.add(batch.data, batch.target);
+  }
+  std::string check(const Pattern& /*pattern*/) override {
+    return seen_.check(work_.form, work_.scale);
+  }
+
+ private:
+  static DistributedSampler::Options share(const Work& work) {
+    DistributedSampler::Options options;
+    options.shuffle = work.shuffled;
+    return options;
+  }
+
+  const Work work_;
+  DataLoader loader_;
+  Seen seen_;
+};
+
+template <class Dataset, class Sampler>
+class LibTorchLoading final : public Contender {
+ public:
+  LibTorchLoading(const Dataset& dataset, const Work& work)
+      : work_(work),
+        loader_(torch::data::make_data_loader(dataset, Sampler(work.form.count),
+                                              torch::data::DataLoaderOptions(kBatch).workers(
+                                                  static_cast<std::size_t>(work.workers)))) {}
+
+  std::string name() const override { return "libtorch"; }
+  void refresh(const Pattern& /*pattern*/) override { seen_ = {}; }
+  void run() override {
+    for (const data::Batch& batch : *loader_) seen_.add(batch.data, batch.target);
+  }
+  std::string check(const Pattern& /*pattern*/) override {
+    return seen_.check(work_.form, work_.scale);
+  }
+
+ private:
+  using Loader = decltype(torch::data::make_data_loader(
+      std::declval<Dataset>(), std::declval<Sampler>(), torch::data::DataLoaderOptions()));
+
+  const Work work_;
+  Loader loader_;
+  Seen seen_;
+};
+
+// Reads the samples' bytes from a file that has nothing else, batch by batch: in order with one
+// call each, shuffled with one for each sample.
+class PlainReads final : public Contender {
+ public:
+  PlainReads(const std::string& path, const Work& work)
+      : work_(work), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), order_(work.form.count) {
+    if (!file_.is_open()) throw ContenderFailed("cannot open " + path);
+    for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
+    if (!work.shuffled) return;
+    DistributedSampler sampler(order_.size(), {});
+    order_ = *sampler.next(order_.size());
+  }
+
+  std::string name() const override { return "read"; }
+  void refresh(const Pattern& /*pattern*/) override { seen_ = {}; }
+  void run() override {
+    const std::size_t size = work_.form.bytes();
+    for (std::size_t first = 0; first < order_.size(); first += kBatch) {
+      const std::size_t count = std::min<std::size_t>(kBatch, order_.size() - first);
+      at::Tensor batch =
+          at::empty({static_cast<std::int64_t>(count), static_cast<std::int64_t>(size)}, at::kByte);
+      at::Tensor labels = at::empty({static_cast<std::int64_t>(count)}, at::kByte);
+      auto* const to = batch.data_ptr<std::uint8_t>();
+      if (!work_.shuffled) read(to, count * size, first * size);
+      for (std::size_t i = 0; i < count; ++i) {
+        if (work_.shuffled) read(to + i * size, size, order_[first + i] * size);
+        labels.data_ptr<std::uint8_t>()[i] = label_of(order_[first + i]);
+      }
+      seen_.add(batch, labels);
+    }
+  }
+  std::string check(const Pattern& /*pattern*/) override { return seen_.check(work_.form, 1); }
+
+ private:
+  void read(std::uint8_t* to, std::size_t size, std::size_t from) const {
+    for (std::size_t done = 0; done < size;) {
+      const ssize_t got =
+          ::pread(file_.get(), to + done, size - done, static_cast<off_t>(from + done));
+      if (got <= 0) throw ContenderFailed("the plain file with the samples cannot be read");
+      done += static_cast<std::size_t>(got);
+    }
+  }
+
+  const Work work_;
+  const cli::Fd file_;
+  std::vector<std::size_t> order_;
+  Seen seen_;
+};
+
+template <class Dataset>
+void add_loaders(const data::Dataset& mine, const Dataset& theirs, const Work& work,
+                 Contenders& contenders) {
+  contenders.push_back(std::make_unique<KoloLoading>(mine, work));
+  if (work.shuffled) {
+    contenders.push_back(
+        std::make_unique<LibTorchLoading<Dataset, torch::data::samplers::RandomSampler>>(theirs,
+                                                                                         work));
+  } else {
+    contenders.push_back(
+        std::make_unique<LibTorchLoading<Dataset, torch::data::samplers::SequentialSampler>>(theirs,
+                                                                                             work));
+  }
+}
+
+void write_plain_file(const std::string& path, const SampleForm& form) {
+  std::vector<std::uint8_t> bytes(form.bytes());
+  std::ofstream file(path, std::ios::binary);
+  for (std::size_t i = 0; i < form.count; ++i) {
+    for (std::size_t at = 0; at < bytes.size(); ++at) bytes[at] = sample_byte(i, at);
+    file.write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  }
+  file.close();
+  if (!file) throw ContenderFailed("cannot write " + path);
+}
+
+}  // namespace
+
+void bench_loading(Group& group, const Options& options, const Publish& publish) {
+  at::set_num_threads(1);  // workers are the threads that are counted
+  const Folder folder;     // each rank has files of its own
+  const std::string contiguous = folder.path() + "/contiguous.h5";
+  const std::string chunks = folder.path() + "/chunks.h5";
+  const std::string gzip = folder.path() + "/gzip.h5";
+  const std::string plain = folder.path() + "/plain";
+  together(group, [&] {
+    write_hdf5(contiguous, kImages, Hdf5Form::kContiguous);
+    write_hdf5(chunks, kImages, Hdf5Form::kChunks);
+    write_hdf5(gzip, kImages, Hdf5Form::kGzip);
+    write_idx(folder.path(), kDigits);
+    write_plain_file(plain, kImages);
+  });
+  const Schedule schedule{options.warm_up, options.samples > 0 ? options.samples : kLoadingSamples};
+  const auto measure = [&](const std::string& source, const Work& work,
+                           const Contenders& contenders) {
+    const std::string name = "loading/" + source + (work.shuffled ? "/shuffled/" : "/in-order/") +
+                             std::to_string(work.workers) + "/" + std::to_string(group.size());
+    const auto bytes = static_cast<std::int64_t>(work.form.count * work.form.bytes());
+    publish.rows(measure_rows(group, contenders, schedule, name, bytes));
+  };
+  const auto of_hdf5 = [](const std::string& path) {
+    return data::HDF5Dataset(path, data::HDF5DatasetOptions().samples("images").targets("labels"));
+  };
+  for (const bool shuffled : {false, true}) {
+    for (const int workers : {0, 1, 2, 4}) {
+      const data::MNIST digits(folder.path());
+      const auto stacked = data::MNIST(folder.path()).map(torch::data::transforms::Stack<>());
+      const Work of_digits{kDigits, 1.0 / 255, shuffled, workers};
+      Contenders in_memory;
+      add_loaders(digits, stacked, of_digits, in_memory);
+      measure("idx", of_digits, in_memory);
+      for (const auto& [source, path] :
+           {std::pair("hdf5", contiguous), std::pair("hdf5-chunks", chunks),
+            std::pair("hdf5-gzip", gzip)}) {
+        const Work of_images{kImages, 1, shuffled, workers};
+        const data::HDF5Dataset images = of_hdf5(path);
+        Contenders contenders;
+        add_loaders(images, images, of_images, contenders);
+        if (workers == 0 && path == contiguous)
+          contenders.push_back(std::make_unique<PlainReads>(plain, of_images));
+        measure(source, of_images, contenders);
+      }
+    }
+  }
+}
+
+}  // namespace kolo::bench
