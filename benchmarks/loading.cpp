@@ -223,48 +223,39 @@ void write_plain_file(const std::string& path, const SampleForm& form) {
 void bench_loading(Group& group, const Options& options, const Publish& publish) {
   at::set_num_threads(1);  // workers are the threads that are counted
   const Folder folder;     // each rank has files of its own
-  const std::string contiguous = folder.path() + "/contiguous.h5";
-  const std::string chunks = folder.path() + "/chunks.h5";
-  const std::string gzip = folder.path() + "/gzip.h5";
+  const std::vector<std::pair<std::string, Hdf5Form>> forms{{"hdf5", Hdf5Form::kContiguous},
+                                                            {"hdf5-chunks", Hdf5Form::kChunks},
+                                                            {"hdf5-gzip", Hdf5Form::kGzip}};
+  const auto file = [&](const std::string& form) { return folder.path() + "/" + form + ".h5"; };
   const std::string plain = folder.path() + "/plain";
   together(group, [&] {
-    write_hdf5(contiguous, kImages, Hdf5Form::kContiguous);
-    write_hdf5(chunks, kImages, Hdf5Form::kChunks);
-    write_hdf5(gzip, kImages, Hdf5Form::kGzip);
+    for (const auto& [form, how] : forms) write_hdf5(file(form), kImages, how);
     write_idx(folder.path(), kDigits);
     write_plain_file(plain, kImages);
   });
   const Schedule schedule{options.warm_up, options.samples > 0 ? options.samples : kLoadingSamples};
-  const auto measure = [&](const std::string& source, const Work& work,
-                           const Contenders& contenders) {
-    const std::string name = "loading/" + source + (work.shuffled ? "/shuffled/" : "/in-order/") +
-                             std::to_string(work.workers) + "/" + std::to_string(group.size());
-    const auto bytes = static_cast<std::int64_t>(work.form.count * work.form.bytes());
-    publish.rows(measure_rows(group, contenders, schedule, name, bytes));
-  };
-  const auto of_hdf5 = [](const std::string& path) {
-    return data::HDF5Dataset(path, data::HDF5DatasetOptions().samples("images").targets("labels"));
-  };
-  for (const bool shuffled : {false, true}) {
-    for (const int workers : {0, 1, 2, 4}) {
-      const data::MNIST digits(folder.path());
-      const auto stacked = data::MNIST(folder.path()).map(torch::data::transforms::Stack<>());
-      const Work of_digits{kDigits, 1.0 / 255, shuffled, workers};
-      Contenders in_memory;
-      add_loaders(digits, stacked, of_digits, in_memory);
-      measure("idx", of_digits, in_memory);
-      for (const auto& [source, path] :
-           {std::pair("hdf5", contiguous), std::pair("hdf5-chunks", chunks),
-            std::pair("hdf5-gzip", gzip)}) {
-        const Work of_images{kImages, 1, shuffled, workers};
-        const data::HDF5Dataset images = of_hdf5(path);
+  const auto measure = [&](const std::string& form, const SampleForm& samples, double scale,
+                           const auto& mine, const auto& theirs) {
+    for (const bool shuffled : {false, true}) {
+      for (const int workers : {0, 1, 2, 4}) {
+        const Work work{samples, scale, shuffled, workers};
         Contenders contenders;
-        add_loaders(images, images, of_images, contenders);
-        if (workers == 0 && path == contiguous)
-          contenders.push_back(std::make_unique<PlainReads>(plain, of_images));
-        measure(source, of_images, contenders);
+        add_loaders(mine, theirs, work, contenders);
+        if (workers == 0 && form == "hdf5")
+          contenders.push_back(std::make_unique<PlainReads>(plain, work));
+        const std::string name = "loading/" + form + (shuffled ? "/shuffled/" : "/in-order/") +
+                                 std::to_string(workers) + "/" + std::to_string(group.size());
+        const auto bytes = static_cast<std::int64_t>(samples.count * samples.bytes());
+        publish.rows(measure_rows(group, contenders, schedule, name, bytes));
       }
     }
+  };
+  measure("idx", kDigits, 1.0 / 255, data::MNIST(folder.path()),
+          data::MNIST(folder.path()).map(torch::data::transforms::Stack<>()));
+  for (const auto& [form, how] : forms) {
+    const data::HDF5Dataset images(file(form),
+                                   data::HDF5DatasetOptions().samples("images").targets("labels"));
+    measure(form, kImages, 1, images, images);
   }
 }
 

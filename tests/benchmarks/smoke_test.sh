@@ -60,8 +60,11 @@ expect 0 'allocate/65536/1/2 *stock' on_two_ranks "$program" allocate --max-byte
 expect 1 'allocate needs an arena' on_ranks 1 "$program" allocate --max-bytes 65536 --samples 1
 
 expect 0 'loading/hdf5/shuffled/0/1 *read' "$program" loading --samples 1 --warm-up 0 --json "$folder/loading.json"
-"$python" "$here/check_json.py" "$folder/loading.json" loading kolo,libtorch \
-  loading/{idx,hdf5,hdf5-chunks,hdf5-gzip}/{in-order,shuffled}/{0,1,2,4}/1
+"$python" "$here/check_json.py" "$folder/loading.json" loading \
+  kolo,libtorch loading/idx/{in-order,shuffled}/{0,1,2,4}/1 \
+  kolo,libtorch,read loading/hdf5/in-order/0/1 kolo,libtorch loading/hdf5/in-order/{1,2,4}/1 \
+  kolo,libtorch,read loading/hdf5/shuffled/0/1 kolo,libtorch loading/hdf5/shuffled/{1,2,4}/1 \
+  loading/{hdf5-chunks,hdf5-gzip}/{in-order,shuffled}/{0,1,2,4}/1
 expect 0 'idle/2 *kolo' on_two_ranks "$program" idle --samples 1 --warm-up 0 --json "$folder/idle.json"
 "$python" "$here/check_json.py" "$folder/idle.json" idle kolo idle/2
 
