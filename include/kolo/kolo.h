@@ -10,6 +10,7 @@
 #include <kolo/data/hdf5.h>
 #include <kolo/data/loader.h>
 #include <kolo/data/mnist.h>
+#include <kolo/data/numpy.h>
 #include <kolo/data/order.h>
 #include <kolo/data/random.h>
 #include <kolo/data/sampler.h>

@@ -1,0 +1,43 @@
+// Datasets in NumPy's files.
+#pragma once
+
+#include <torch/data/datasets/base.h>
+#include <torch/data/example.h>
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace kolo::data {
+
+// Samples in a file of numpy.save() (.npy), larger than memory if need be: only what is asked for
+// is read. Sample i is samples[i] with targets[i], in the dtype of the file (a batch [N, ...]).
+// Numbers of any type that tensors have, little-endian, in C order.
+//
+//   kolo::data::NumpyDataset train("images.npy", "labels.npy");
+//
+// Copies share the open files. Several threads may call get_batch() at once. Not collective.
+class NumpyDataset
+    : public torch::data::datasets::BatchDataset<NumpyDataset, torch::data::Example<>> {
+ public:
+  // `targets`: a file, or empty for samples without targets. Throws DataError, which names the
+  // file, the reason and a remedy: a file that is missing, damaged or not NumPy's; an array without
+  // dimensions, in Fortran's order, big-endian, or of elements that tensors do not have; another
+  // number of targets than of samples.
+  explicit NumpyDataset(const std::string& samples, const std::string& targets = "");
+
+  // The samples of these indices in their order: data [N, ...], target [N, ...] or undefined.
+  // Throws InvalidArgumentError for an index that is not below size(), and DataError for a file
+  // that has changed since it was opened.
+  torch::data::Example<> get_batch(c10::ArrayRef<std::size_t> indices) override;
+
+  // The number of samples.
+  std::optional<std::size_t> size() const override;
+
+ private:
+  struct State;
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace kolo::data

@@ -1,0 +1,29 @@
+// NumPy's files of one array (.npy).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/element_type.hpp"
+
+namespace kolo::data {
+
+// The array in a file.
+struct NpyArray {
+  ElementType type = ElementType::kFloat32;
+  std::vector<std::int64_t> shape;
+  std::uint64_t offset = 0;  // of the first element, in bytes; elements are row-major
+};
+
+// Parses the beginning of a file: all of its header at least, or the whole file. Throws DataError,
+// which names `path`, for what is no such array; for elements that no tensor has, or in big-endian
+// order; for an array in Fortran's order; and if the file, of `file_size` bytes, is too short.
+// Format: NEP 1, https://numpy.org/neps/nep-0001-npy-format.html, versions 1 to 3.
+NpyArray parse_npy(const std::vector<std::uint8_t>& beginning, std::uint64_t file_size,
+                   const std::string& path);
+
+// No header is longer, in bytes.
+inline constexpr std::size_t kLongestNpyHeader = std::size_t{1} << 16;
+
+}  // namespace kolo::data
