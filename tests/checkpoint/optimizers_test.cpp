@@ -113,6 +113,33 @@ TEST_P(CheckpointOptimizers, StateOfAnotherOptimizerIsNotTaken) {
   }
 }
 
+// Files of kolo's first version have a state for each place of a parameter that is listed twice, as
+// an optimizer with two parameters has. The first one counts.
+TEST_P(CheckpointOptimizers, AParameterListedTwiceWasSavedTwice) {
+  const SharedFolder folder;
+  const auto momentum_of = [](torch::optim::Optimizer& optimizer, const torch::Tensor& parameter) {
+    const auto& state = *optimizer.state().at(parameter.unsafeGetTensorImpl());
+    return static_cast<const torch::optim::SGDParamState&>(state).momentum_buffer();
+  };
+  const auto options_of_sgd = torch::optim::SGDOptions(0.1).momentum(0.9);
+  const torch::Tensor first = torch::ones({3}).set_requires_grad(true);
+  const torch::Tensor second = torch::ones({3}).set_requires_grad(true);
+  torch::optim::SGD saved({first, second}, options_of_sgd);
+  (first * 2 + second * 3).sum().backward();
+  saved.step();
+  {
+    Checkpoint checkpoint(folder.path(), at_once());
+    checkpoint.add("optimizer", saved);
+    checkpoint.save(1);
+  }
+  const torch::Tensor weight = torch::ones({3}).set_requires_grad(true);
+  torch::optim::SGD listed_twice(std::vector<torch::Tensor>{weight, weight}, options_of_sgd);
+  Checkpoint checkpoint(folder.path(), options());
+  checkpoint.add("optimizer", listed_twice);
+  ASSERT_TRUE(checkpoint.restore());  // strict: all that the file has is used
+  EXPECT_TRUE(momentum_of(listed_twice, weight).equal(torch::full({3}, 2.0)));
+}
+
 // An optimizer of the program's own.
 struct OwnOptions : torch::optim::OptimizerCloneableOptions<OwnOptions> {
   double get_lr() const override { return 1; }

@@ -133,6 +133,29 @@ TEST_F(CompressedGradients, AProgramsOwnCompressionGivesTheAverage) {
   }
 }
 
+// Sends the gradient as it is, and uses its memory for something else.
+struct Overwrites : GradientCompressor {
+  std::vector<at::Tensor> compress(const at::Tensor& gradient) override {
+    at::Tensor sent = gradient.clone();
+    at::Tensor(gradient).fill_(-1);
+    return {sent};
+  }
+  at::Tensor decompress(const std::vector<at::Tensor>& reduced) override { return reduced[0]; }
+};
+
+// The average of rank + 1, and no error about a gradient that changes in flight.
+TEST_F(CompressedGradients, ACompressorMayWriteToTheGradient) {
+  const at::Tensor parameter = torch::zeros({3}).requires_grad_();
+  DistributedSgd optimizer(std::vector<at::Tensor>{parameter}, torch::optim::SGDOptions(1.0),
+                           with(own<Overwrites>()));
+  for (int step = 0; step < 3; ++step) {
+    optimizer.zero_grad();
+    (parameter.sum() * (rank() + 1)).backward();
+    EXPECT_TRUE(parameter.grad().equal(torch::full({3}, (size() + 1) / 2.0)));
+    optimizer.step();
+  }
+}
+
 // PowerSGD of rank 1 (Vogels, Karimireddy and Jaggi 2019), as docs/training.md has it.
 struct RankOne : GradientCompressor {
   std::vector<at::Tensor> compress(const at::Tensor& gradient) override {
