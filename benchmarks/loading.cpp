@@ -17,13 +17,16 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "benchmarks/benchmarks.hpp"
+#include "benchmarks/child.hpp"
 #include "benchmarks/data_files.hpp"
+#include "benchmarks/loading_script.hpp"
 #include "cli/system.hpp"
 
 namespace kolo::bench {
@@ -52,31 +55,29 @@ class Folder {
   std::string path_;
 };
 
-// What the program has got of an epoch.
-class Seen {
- public:
+// Sums over the samples that a loader has handed out in an epoch.
+struct Seen {
   void add(const at::Tensor& data, const at::Tensor& target) {
-    count_ += data.size(0);
-    labels_ += target.sum().item<std::int64_t>();
-    first_ += data.flatten(1).select(1, 0).to(at::kDouble).sum().item<double>();
+    count += data.size(0);
+    labels += target.sum().item<std::int64_t>();
+    first += data.flatten(1).select(1, 0).to(at::kDouble).sum().item<double>();
   }
-  // `scale`: that of the bytes. Empty if each sample came once.
+  // Returns what is wrong; empty if each sample came once. `scale`: that of the bytes.
   std::string check(const SampleForm& form, double scale) const {
-    std::int64_t labels = 0;
-    double first = 0;
+    std::int64_t all_labels = 0;
+    double all_first = 0;
     for (std::size_t i = 0; i < form.count; ++i) {
-      labels += label_of(i);
-      first += scale * sample_byte(i, 0);
+      all_labels += label_of(i);
+      all_first += scale * sample_byte(i, 0);
     }
-    const bool is_right = count_ == static_cast<std::int64_t>(form.count) && labels_ == labels &&
-                          std::abs(first_ - first) < 1e-3 * first;
-    return is_right ? "" : std::to_string(count_) + " samples were loaded, or other ones";
+    const bool is_right = count == static_cast<std::int64_t>(form.count) && labels == all_labels &&
+                          std::abs(first - all_first) < 1e-3 * all_first;
+    return is_right ? "" : std::to_string(count) + " samples were loaded, or other ones";
   }
 
- private:
-  std::int64_t count_ = 0;
-  std::int64_t labels_ = 0;
-  double first_ = 0;  // the sum of the samples' first bytes
+  std::int64_t count = 0;
+  std::int64_t labels = 0;
+  double first = 0;  // the sum of the samples' first bytes
 };
 
 // What is loaded, and how.
@@ -191,6 +192,34 @@ class PlainReads final : public Contender {
   Seen seen_;
 };
 
+// Python's DataLoader over h5py, in a process of its own.
+class PythonLoading final : public Contender {
+ public:
+  PythonLoading(Child& child, const std::string& path, const Work& work)
+      : work_(work), child_(child) {
+    child_.ask("loader " + std::to_string(work.shuffled ? 1 : 0) + " " +
+                   std::to_string(work.workers) + " " + std::to_string(kBatch) + " " + path,
+               "made");
+  }
+
+  std::string name() const override { return "python"; }
+  void refresh(const Pattern& /*pattern*/) override { seen_ = {}; }
+  void run() override {
+    try {
+      std::istringstream answer(child_.ask("epoch", "loaded"));
+      answer >> seen_.count >> seen_.labels >> seen_.first;
+    } catch (const ChildError& error) {
+      throw ContenderFailed(error.what());
+    }
+  }
+  std::string check(const Pattern& /*pattern*/) override { return seen_.check(work_.form, 1); }
+
+ private:
+  const Work work_;
+  Child& child_;
+  Seen seen_;
+};
+
 template <class Dataset>
 void add_loaders(const data::Dataset& mine, const Dataset& theirs, const Work& work,
                  Contenders& contenders) {
@@ -233,6 +262,17 @@ void bench_loading(Group& group, const Options& options, const Publish& publish)
     write_idx(folder.path(), kDigits);
     write_plain_file(plain, kImages);
   });
+  std::unique_ptr<Child> python;
+  if (!options.python.empty()) {
+    constexpr double kDeadlineSeconds = 120;  // for an epoch; importing torch takes some, too
+    std::string versions;
+    together(group, [&] {
+      const std::vector<std::string> command{options.python, "-u", "-c", kLoadingScript};
+      python = std::make_unique<Child>(options.python, command, kDeadlineSeconds);
+      versions = python->ask("start", "torch");
+    });
+    publish.library("torch " + versions);
+  }
   const Schedule schedule{options.warm_up, options.samples > 0 ? options.samples : kLoadingSamples};
   const auto measure = [&](const std::string& form, const SampleForm& samples, double scale,
                            const auto& mine, const auto& theirs) {
@@ -243,6 +283,8 @@ void bench_loading(Group& group, const Options& options, const Publish& publish)
         add_loaders(mine, theirs, work, contenders);
         if (workers == 0 && form == "hdf5")
           contenders.push_back(std::make_unique<PlainReads>(plain, work));
+        if (python != nullptr && form != "idx")
+          contenders.push_back(std::make_unique<PythonLoading>(*python, file(form), work));
         const std::string name = "loading/" + form + (shuffled ? "/shuffled/" : "/in-order/") +
                                  std::to_string(workers) + "/" + std::to_string(group.size());
         const auto bytes = static_cast<std::int64_t>(samples.count * samples.bytes());
@@ -253,8 +295,10 @@ void bench_loading(Group& group, const Options& options, const Publish& publish)
   measure("idx", kDigits, 1.0 / 255, data::MNIST(folder.path()),
           data::MNIST(folder.path()).map(torch::data::transforms::Stack<>()));
   for (const auto& [form, how] : forms) {
-    const data::HDF5Dataset images(file(form),
-                                   data::HDF5DatasetOptions().samples("images").targets("labels"));
+    // Without a cache, as for a dataset larger than memory.
+    const auto arrays =
+        data::HDF5DatasetOptions().samples("images").targets("labels").cache_bytes(0);
+    const data::HDF5Dataset images(file(form), arrays);
     measure(form, kImages, 1, images, images);
   }
 }

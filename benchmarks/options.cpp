@@ -92,10 +92,13 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
     add("only", po::value<std::string>()->value_name("NAME,..."),
         ("these operations alone, of " + listed(all_operations())).c_str());
   }
-  const auto takes_python = {"allreduce", "checkpoint", "gradients", "negotiate", "operations"};
+  const auto takes_python = {"allreduce", "checkpoint", "gradients",
+                             "loading",   "negotiate",  "operations"};
   if (std::find(takes_python.begin(), takes_python.end(), benchmark) != takes_python.end()) {
     add("python", po::value(&o.python)->value_name("PATH"),
-        "a Python that has torch, and may have Horovod: they take part, too");
+        benchmark == "loading"
+            ? "a Python that has torch and h5py: its DataLoader takes part, too"
+            : "a Python that has torch, and may have Horovod: they take part, too");
   }
   add("samples", po::value(&o.samples)->default_value(o.samples),
       "samples of each contender; 0: chosen by size");

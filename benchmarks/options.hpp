@@ -26,8 +26,9 @@ struct Options {
   int warm_up = 5;   // checkpoint: 1
   int calls = 16;    // in a row, of a sample of a small tensor: allreduce, operations and tune
   std::string json;  // file, or empty
-  std::string
-      python;  // one that has torch, or empty; not allocate, device, idle, optimizer, train, tune
+  // One that has torch (loading: and h5py), or empty; not allocate, device, idle, optimizer, train,
+  // tune.
+  std::string python;
 
   // allocate, allreduce, operations and tune
   std::int64_t min_bytes = 4;          // allocate: 64 KiB

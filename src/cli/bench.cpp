@@ -63,8 +63,9 @@ std::string bench_intro() {
          "  train       the MNIST network, beside processes that do not communicate\n"
          "  tune        the algorithms for an allreduce over messages; writes a table\n"
          "With --python PATH allreduce, gradients and operations measure torch.distributed over\n"
-         "gloo, checkpoint torch.distributed.checkpoint, and allreduce, gradients and negotiate\n"
-         "Horovod, if that Python has it.\n\n"
+         "gloo, checkpoint torch.distributed.checkpoint, loading Python's DataLoader over h5py, "
+         "and\n"
+         "allreduce, gradients and negotiate Horovod, if that Python has it.\n\n"
          "'kolo bench NAME --help' lists the options of a benchmark; every one knows --json "
          "FILE.\n\n";
 }
