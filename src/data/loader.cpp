@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/device_copy.hpp"
 #include "data/prefetcher.hpp"
 #include "kolo/error.h"
 
@@ -89,18 +90,31 @@ class DataLoader::State {
     next_ = 0;
     const BatchReader reader(dataset_, transforms_, options_.seed(), sampler_.epoch());
     const auto load = [this, reader](std::size_t number) { return reader.read(batch(number)); };
-    load_ = load;
-    if (options_.workers() == 0) return;
+    if (options_.workers() == 0) {
+      load_ = load;
+      return;
+    }
     const auto workers = static_cast<std::size_t>(options_.workers());
     const std::size_t ahead = workers * static_cast<std::size_t>(options_.prefetch());
-    prefetcher_.emplace(std::vector<data::Prefetcher::Load>(workers, load),
-                        batches_of(indices_.size()), ahead, options_.ordered());
+    std::vector<data::Prefetcher::Load> loads;
+    for (std::size_t i = 0; i < workers; ++i) {
+      if (!is_on_device()) {
+        loads.emplace_back(load);
+      } else {
+        loads.emplace_back([load, copy = data::DeviceCopy(*options_.device())](std::size_t number) {
+          return copy(load(number));
+        });
+      }
+    }
+    prefetcher_.emplace(std::move(loads), batches_of(indices_.size()), ahead, options_.ordered());
   }
 
   std::optional<data::Batch> next() {
     if (next_ == batches_of(indices_.size())) return std::nullopt;
     try {
       std::optional<data::Batch> loaded = prefetcher_ ? prefetcher_->next() : load_(next_);
+      if (prefetcher_) data::use_in_current_stream(*loaded);
+      if (options_.device()) loaded = data::to_device(*loaded, *options_.device());
       sampler_.next(batch(next_).size());
       ++next_;
       // Samples that make no batch count as handed out, so that the epoch is over.
@@ -118,6 +132,8 @@ class DataLoader::State {
 
  private:
   std::size_t batch_size() const { return static_cast<std::size_t>(options_.batch_size()); }
+
+  bool is_on_device() const { return options_.device() && !options_.device()->is_cpu(); }
 
   std::size_t batches_of(std::size_t samples) const {
     return (samples + (options_.drop_last() ? 0 : batch_size() - 1)) / batch_size();

@@ -14,7 +14,8 @@ void for_each_batch(const data::Dataset& dataset, const DistributedSampler& samp
                     DataLoaderOptions()
                         .batch_size(options.batch_size)
                         .workers(options.workers)
-                        .drop_last(options.drop_last));
+                        .drop_last(options.drop_last)
+                        .device(options.device));
   for (const data::Batch& batch : loader) {
     if (!use(batch)) return;
   }

@@ -1,6 +1,8 @@
 // Reads the batches of an epoch or of a range.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -14,6 +16,7 @@ struct LoadOptions {
   std::int64_t batch_size = 1;
   int workers = 0;
   bool drop_last = false;
+  at::Device device = at::kCPU;  // where batches are used
 };
 
 // Returns whether the next batch is wanted.

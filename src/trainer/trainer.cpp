@@ -206,9 +206,9 @@ std::vector<std::pair<std::string, double>> Trainer::evaluate(const data::Datase
   const std::int64_t own_size = state.options.valid_batch_size();
   trainer::for_each_batch_of_range(
       dataset, dataset.size() * rank / ranks, dataset.size() * (rank + 1) / ranks,
-      {own_size > 0 ? own_size : state.options.batch_size(), state.options.workers(), false},
-      [&](const data::Batch& read) {
-        const data::Batch batch = state.on_device(read);
+      {own_size > 0 ? own_size : state.options.batch_size(), state.options.workers(), false,
+       state.device},
+      [&](const data::Batch& batch) {
         means.add(state.numbers_of(state.output_of(batch), batch), batch.data.size(0), 0);
         return true;
       });

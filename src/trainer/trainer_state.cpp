@@ -34,13 +34,6 @@ trainer::EpochMeans& Trainer::State::own_means() {
   return *means;
 }
 
-data::Batch Trainer::State::on_device(const data::Batch& batch) const {
-  const auto moved = [&](const at::Tensor& tensor) {
-    return tensor.defined() ? tensor.to(device, /*non_blocking=*/true) : tensor;
-  };
-  return {moved(batch.data), moved(batch.target)};
-}
-
 at::Tensor Trainer::State::output_of(const data::Batch& batch) const {
   if (options.precision() == at::kFloat) return forward(batch.data);
   const AutocastGuard autocast(device.type(), options.precision());

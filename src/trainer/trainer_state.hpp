@@ -32,7 +32,6 @@ struct Trainer::State {
   void ask(trainer::Wish asked, const std::string& reason);
   at::Tensor output_of(const data::Batch& batch) const;
   std::vector<at::Tensor> numbers_of(const at::Tensor& output, const data::Batch& batch) const;
-  data::Batch on_device(const data::Batch& batch) const;
   // Calls the function of the callbacks that are last, or of the others.
   void call(Trainer& trainer, void (Callback::*function)(Trainer&), bool last);
   // Calls the function of all callbacks.

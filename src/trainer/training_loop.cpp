@@ -139,7 +139,7 @@ bool Trainer::Loop::run_epoch() {
     trainer::for_each_batch_of_epoch(
         sets_.train, sampler_, static_cast<std::uint64_t>(progress.epoch),
         static_cast<std::size_t>(position_),
-        {options_.batch_size(), options_.workers(), options_.drop_last()},
+        {options_.batch_size(), options_.workers(), options_.drop_last(), state_.device},
         [this](const data::Batch& batch) {
           use(batch);
           return !stops_;
@@ -159,7 +159,7 @@ void Trainer::Loop::use(const data::Batch& batch) {
   if (step_used_ == 0) step_samples_ = std::min(samples_per_step(), samples_ - position_);
   step_used_ += samples;
   position_ += samples;
-  backward(state_.on_device(batch));
+  backward(batch);
   if (step_used_ == step_samples_) end_step();
 }
 

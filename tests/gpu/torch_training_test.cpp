@@ -49,6 +49,28 @@ TEST_F(CudaTraining, AutocastComputesInFloat16) {
   EXPECT_TRUE(scaler.step(optimizer));
 }
 
+// Workers copy ahead, in streams of their own, while this thread's stream computes.
+TEST_F(CudaTraining, LoadersHandOutBatchesOnTheDevice) {
+  const data::Dataset dataset(torch::arange(96).to(at::kFloat).view({24, 4}), torch::arange(24));
+  for (const int workers : {0, 1, 3}) {
+    const auto options = DataLoaderOptions().batch_size(5).workers(workers);
+    DataLoader on_cpu(dataset, DistributedSampler(24, {}), options);
+    DataLoader on_gpu(dataset, DistributedSampler(24, {}),
+                      DataLoaderOptions(options).device(device()));
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      std::vector<at::Tensor> doubled;
+      for (const data::Batch& batch : on_gpu) {
+        EXPECT_EQ(batch.data.device(), device());
+        EXPECT_EQ(batch.target.device(), device());
+        doubled.push_back(batch.data * 2);
+      }
+      std::size_t i = 0;
+      for (const data::Batch& batch : on_cpu) expect_equal(doubled.at(i++), batch.data * 2);
+      EXPECT_EQ(i, doubled.size());
+    }
+  }
+}
+
 // The same on the CPU, by LibTorch's own class, with the average of all ranks' gradients.
 TEST_F(CudaTraining, FusedOptimizersStepAsOnTheCpu) {
   torch::manual_seed(2);

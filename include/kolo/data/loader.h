@@ -1,6 +1,7 @@
 // Batches of a dataset, loaded ahead by threads.
 #pragma once
 
+#include <c10/core/Device.h>
 #include <c10/util/ArrayRef.h>
 #include <kolo/data/dataset.h>
 #include <kolo/data/random.h>
@@ -61,6 +62,10 @@ struct DataLoaderOptions {
   TORCH_ARG(bool, drop_last) = false;
   // Seeds the transforms' random numbers.
   TORCH_ARG(std::uint64_t, seed) = 0;
+  // Where the program gets the batches. Workers copy them to a GPU ahead, by way of pinned memory
+  // and in streams of their own; transforms see them before, where the dataset made them. Nothing:
+  // they stay there.
+  TORCH_ARG(std::optional<at::Device>, device) = std::nullopt;
 };
 
 // Hands out the batches of a sampler's share, epoch after epoch:
