@@ -6,8 +6,10 @@
 #include <kolo/checkpoint.h>
 #include <kolo/clip.h>
 #include <kolo/compression.h>
+#include <kolo/data/csv.h>
 #include <kolo/data/dataset.h>
 #include <kolo/data/hdf5.h>
+#include <kolo/data/image_folder.h>
 #include <kolo/data/loader.h>
 #include <kolo/data/mnist.h>
 #include <kolo/data/numpy.h>

@@ -17,6 +17,7 @@ int doctor_command(const Arguments& arguments);
 int slurm_command(const Arguments& arguments);
 int bench_command(const Arguments& arguments);
 int checkpoint_command(const Arguments& arguments);
+int data_command(const Arguments& arguments);
 int trace_command(const Arguments& arguments);
 int dump_command(const Arguments& arguments);
 int help_command(const Arguments& arguments);

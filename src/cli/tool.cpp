@@ -1,4 +1,4 @@
-// `kolo checkpoint ...` and `kolo trace ...`: become programs that lie beside this one.
+// `kolo checkpoint ...`, `kolo data ...` and `kolo trace ...`: become programs beside this one.
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,6 +25,10 @@ namespace {
 
 int checkpoint_command(const Arguments& arguments) {
   become("kolo-checkpoint", arguments);
+}
+
+int data_command(const Arguments& arguments) {
+  become("kolo-data", arguments);
 }
 
 int trace_command(const Arguments& arguments) {

@@ -73,6 +73,10 @@ class FileSource : public Source {
   std::uint64_t position_ = 0;
 };
 
+inline bool is_gzip(const std::uint8_t* start, std::size_t size) {
+  return size >= 2 && start[0] == 0x1F && start[1] == 0x8B;
+}
+
 // Unpacks gzip while it is read. zlib's own gzread() is not used: it ignores what follows the data.
 class GzipSource : public Source {
  public:

@@ -11,6 +11,7 @@
 #include "data/chunked_rows.hpp"
 #include "data/contiguous_rows.hpp"
 #include "data/data_error.hpp"
+#include "data/hdf5_file.hpp"
 #include "hdf5/library.hpp"
 #include "hdf5/types.hpp"
 
@@ -21,37 +22,9 @@ using hdf5::checked;
 using hdf5::Id;
 using hdf5::LibraryGuard;
 
-// Closes HDF5's identifiers under its lock. Members close from the last to the first.
-struct OpenDataset {
-  OpenDataset() = default;
-  OpenDataset(const OpenDataset&) = delete;
-  OpenDataset& operator=(const OpenDataset&) = delete;
-  ~OpenDataset() {
-    const LibraryGuard guard;
-    dataset.reset();
-    file.reset();
-  }
-  Id file;
-  Id dataset;
-};
-
 // Names what an error is about: "/data/train.h5: dataset 'samples'".
 std::string name_of(const std::string& path, const std::string& name) {
   return path + ": dataset '" + name + "'";
-}
-
-// The names of all datasets of a file, in order.
-std::vector<std::string> datasets_in(hid_t file) {
-  std::vector<std::string> names;
-  H5Ovisit2(
-      file, H5_INDEX_NAME, H5_ITER_INC,
-      [](hid_t, const char* name, const H5O_info_t* info, void* to) -> herr_t {
-        if (info->type == H5O_TYPE_DATASET)
-          static_cast<std::vector<std::string>*>(to)->emplace_back(name);
-        return 0;
-      },
-      &names, H5O_INFO_BASIC);
-  return names;
 }
 
 std::string listed(const std::vector<std::string>& names) {
@@ -62,15 +35,6 @@ std::string listed(const std::vector<std::string>& names) {
     text += (i == 0 ? "'" : ", '") + names[i] + "'";
   if (names.size() > kMost) text += " and " + std::to_string(names.size() - kMost) + " more";
   return text;
-}
-
-Id opened_file(const std::string& path) {
-  const hid_t file = H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT);
-  if (file < 0) {
-    fail(path, "is not an HDF5 file, or is damaged (" + hdf5::last_error() + ")",
-         "check that it was written to its end and that no program has it open for writing");
-  }
-  return {file, "H5Fopen"};
 }
 
 Id opened_dataset(hid_t file, const std::string& path, const std::string& name,
@@ -87,36 +51,6 @@ Id opened_dataset(hid_t file, const std::string& path, const std::string& name,
     fail(path, "has no dataset '" + name + "'; " + listed(there), "give one of these names");
   }
   return {dataset, "H5Dopen2"};
-}
-
-struct StoredType {
-  ElementType element = ElementType::kFloat32;
-  bool is_ours = false;  // the bytes in the file are those in memory
-};
-
-StoredType stored_type(hid_t dataset, const hdf5::Types& types, const std::string& what) {
-  Id type(H5Dget_type(dataset), "H5Dget_type");
-  if (const auto found = types.find(type.get())) return {*found, true};
-  if (H5Tget_class(type.get()) == H5T_ENUM) type = Id(H5Tget_super(type.get()), "H5Tget_super");
-  const H5T_class_t kind = H5Tget_class(type.get());
-  if (kind == H5T_INTEGER || kind == H5T_FLOAT) {
-    if (const auto found = types.find(type.get())) return {*found, true};
-    const Id swapped(H5Tcopy(type.get()), "H5Tcopy");
-    checked(H5Tset_order(swapped.get(), H5T_ORDER_LE), "H5Tset_order");
-    if (const auto found = types.find(swapped.get())) return {*found, false};
-  }
-  fail(what, "does not hold numbers of a type that tensors have",
-       "convert it to integers or floating-point numbers of 8, 16, 32 or 64 bits");
-}
-
-std::vector<std::size_t> extents_of(hid_t dataset) {
-  const Id space(H5Dget_space(dataset), "H5Dget_space");
-  const int dimensions =
-      checked(H5Sget_simple_extent_ndims(space.get()), "H5Sget_simple_extent_ndims");
-  std::vector<hsize_t> extents(static_cast<std::size_t>(dimensions));
-  checked(H5Sget_simple_extent_dims(space.get(), extents.data(), nullptr),
-          "H5Sget_simple_extent_dims");
-  return {extents.begin(), extents.end()};
 }
 
 // The filters of a dataset; nothing if there are some that kolo does not undo itself. Throws if one
@@ -277,37 +211,35 @@ Hdf5Array::Hdf5Array(const std::string& path, const std::string& name, std::size
   dataset->file = opened_file(path);
   dataset->dataset = opened_dataset(dataset->file.get(), path, name, cache_bytes);
   const hid_t id = dataset->dataset.get();
-  const StoredType stored = stored_type(id, types, what);
-  type_ = stored.element;
+  const std::optional<StoredType> stored = stored_type(id, types);
+  if (!stored) {
+    fail(what, "does not hold numbers of a type that tensors have",
+         "convert it to integers or floating-point numbers of 8, 16, 32 or 64 bits");
+  }
   const std::vector<std::size_t> shape = extents_of(id);
-  if (shape.empty())
-    fail(what, "is a single number", "give an array whose dimension 0 counts the samples");
-  shape_.assign(shape.begin(), shape.end());
-  const std::vector<std::int64_t> row_shape(shape_.begin() + 1, shape_.end());
-  const std::optional<std::uint64_t> elements = elements_of(row_shape);
-  if (!elements || !elements_of(shape_)) fail(what, "is larger than any file", kGetAgain);
-  row_bytes_ = static_cast<std::size_t>(*elements) * size_of(type_);
+  form_ = ArrayForm(stored->element, {shape.begin(), shape.end()}, what);
 
   const Id properties(H5Dget_create_plist(id), "H5Dget_create_plist");
   const H5D_layout_t layout = H5Pget_layout(properties.get());
   if (layout == H5D_VIRTUAL) require_sources(properties.get(), path, what);
   const auto filters = filters_of(properties.get(), what);
   const haddr_t offset = layout == H5D_CONTIGUOUS ? H5Dget_offset(id) : HADDR_UNDEF;
-  const bool has_elements = row_bytes_ > 0 && rows() > 0;
-  if (stored.is_ours && has_elements && offset != HADDR_UNDEF) {
-    reader_ = std::make_unique<ContiguousRows>(file_, offset, row_bytes_);
-  } else if (stored.is_ours && has_elements && layout == H5D_CHUNKED && filters) {
+  const std::size_t element_size = size_of(form_.type());
+  const bool has_elements = form_.row_bytes() > 0 && form_.rows() > 0;
+  if (stored->is_ours && has_elements && offset != HADDR_UNDEF) {
+    reader_ = std::make_unique<ContiguousRows>(file_, offset, form_.row_bytes());
+  } else if (stored->is_ours && has_elements && layout == H5D_CHUNKED && filters) {
     std::vector<hsize_t> chunk(shape.size());
     checked(H5Pget_chunk(properties.get(), static_cast<int>(chunk.size()), chunk.data()),
             "H5Pget_chunk");
     auto table = ChunkTable::make(dataset->file.get(), id, shape.size());
     reader_ = std::make_unique<ChunkedRows>(
-        ChunkGrid{shape, {chunk.begin(), chunk.end()}, size_of(type_)}, *filters,
-        fill_of(properties.get(), types.of(type_), size_of(type_)),
+        ChunkGrid{shape, {chunk.begin(), chunk.end()}, element_size}, *filters,
+        fill_of(properties.get(), types.of(form_.type()), element_size),
         table ? reader_by_table(file_, std::move(*table), what) : reader_by_library(dataset, what),
         what, cache_bytes);
   } else {
-    reader_ = std::make_unique<LibraryRows>(dataset, what, type_, shape, row_bytes_);
+    reader_ = std::make_unique<LibraryRows>(dataset, what, form_.type(), shape, form_.row_bytes());
   }
 }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/element_type.hpp"
+#include "data/array.hpp"
 
 namespace kolo::data {
 
@@ -25,13 +25,13 @@ class RowReader {
   virtual void read(const std::vector<std::size_t>& rows, std::uint8_t* to) = 0;
 };
 
-// An HDF5 dataset of numbers; a row is what has one index in dimension 0. (HDF5 calls an array in a
-// file a dataset; here that is a source of samples.)
+// An HDF5 dataset of numbers. (HDF5 calls an array in a file a dataset; here that is a source of
+// samples.)
 //
 // Contiguous data are read with preadv() and chunks are decompressed outside of HDF5's library,
 // which lets one thread in at a time. Its library reads what kolo cannot: virtual datasets,
 // external files, other byte orders, and filters other than deflate, shuffle and fletcher32.
-class Hdf5Array {
+class Hdf5Array : public Array {
  public:
   // Opens the file and reads what describes the array. cache_bytes: for decompressed chunks.
   //
@@ -40,21 +40,12 @@ class Hdf5Array {
   // not an array of numbers with one dimension or more, or needs a filter that is not installed.
   Hdf5Array(const std::string& path, const std::string& name, std::size_t cache_bytes);
 
-  ElementType type() const { return type_; }
-  const std::vector<std::int64_t>& shape() const { return shape_; }
-  std::size_t rows() const { return static_cast<std::size_t>(shape_.front()); }
-  std::size_t row_bytes() const { return row_bytes_; }
-
-  // Reads the rows of these numbers, each below rows(), into `to`, which has room for rows.size() *
-  // row_bytes(). Elements have the machine's byte order. Safe from several threads at once. Throws
-  // DataError, also if the file has changed since it was opened.
-  void read(const std::vector<std::size_t>& rows, std::uint8_t* to) const;
+  const ArrayForm& form() const override { return form_; }
+  void read(const std::vector<std::size_t>& rows, std::uint8_t* to) const override;
 
  private:
   // Constant after construction.
-  ElementType type_ = ElementType::kFloat32;
-  std::vector<std::int64_t> shape_;
-  std::size_t row_bytes_ = 0;
+  ArrayForm form_;
   std::shared_ptr<const DataFile> file_;
   std::unique_ptr<RowReader> reader_;
 };

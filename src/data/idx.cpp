@@ -27,10 +27,6 @@ constexpr std::size_t kSizeBytes = 4;   // of one dimension in the header
 
 using Start = std::array<std::uint8_t, kStartBytes>;
 
-bool is_gzip(const Start& start, std::size_t size) {
-  return size >= 2 && start[0] == 0x1F && start[1] == 0x8B;
-}
-
 std::string hex(std::uint8_t value) {
   constexpr auto kDigits = "0123456789abcdef";
   return {kDigits[value >> 4], kDigits[value & 15]};
@@ -146,7 +142,7 @@ IdxArray read_packed_or_plain(Source& stored, const std::string& name) {
   try {
     Start start{};
     std::size_t size = stored.read(start.data(), start.size());
-    if (!is_gzip(start, size)) return read_array(stored, start, size, name);
+    if (!is_gzip(start.data(), size)) return read_array(stored, start, size, name);
     GzipSource unpacked(stored, start.data(), size, name);
     size = unpacked.read(start.data(), start.size());
     return read_array(unpacked, start, size, name);

@@ -153,7 +153,7 @@ mkdir -p lost/rank-0.log
 kolo run -np 1 --output-dir lost echo out
 check "so is what is missing in the files of --output-dir" is "$code" 74
 for words in --version "run --help" "run --dry-run -np 1 true" "help config" "help man run" "checkpoint --help" \
-  "trace --help" "bench --help"; do
+  "data --help" "trace --help" "bench --help"; do
   # shellcheck disable=SC2086  # words are words
   timeout -k 5 30 "$bin/kolo" $words > /dev/full 2> err.txt
   check "'kolo $words' finds that its output is lost" is \
@@ -445,7 +445,7 @@ check "help horovod maps Horovod's names" has "$out" "HOROVOD_FUSION_THRESHOLD
     kolo: KOLO_FUSION_THRESHOLD"
 kolo help horovod --markdown
 check "and as a page" has "$out" "| \`HOROVOD_FUSION_THRESHOLD\`"
-for topic in run doctor slurm bench checkpoint trace dump; do
+for topic in run doctor slurm bench checkpoint data trace dump; do
   kolo "$topic" --help
   asked=$out
   check "kolo $topic --help" has "$asked" "Usage: kolo $topic"

@@ -1,0 +1,61 @@
+// Datasets of images in folders.
+#pragma once
+
+#include <torch/arg.h>
+#include <torch/data/datasets/base.h>
+#include <torch/data/example.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kolo::data {
+
+// How images are read.
+struct ImageFolderOptions {
+  // 3: red, green and blue; 1: grey. Images in the other form are converted.
+  TORCH_ARG(std::int64_t, channels) = 3;
+  // Pixels to which each image is scaled (bilinear, with antialiasing). 0: as in the file; then all
+  // images of a batch must have the same size.
+  TORCH_ARG(std::int64_t, height) = 0;
+  // See height; give both or neither.
+  TORCH_ARG(std::int64_t, width) = 0;
+};
+
+// Images in a folder with one subfolder for each class, as torchvision's ImageFolder reads them:
+// FOLDER/cat/001.jpg, FOLDER/dog/first/7.png. Files that end in .jpg, .jpeg or .png count, in upper
+// case too; subfolders of a class belong to it; hidden names do not count. An image is decoded when
+// it is asked for. An alpha channel is dropped, and 16 bits become 8.
+//
+//   kolo::data::ImageFolder train("train", kolo::data::ImageFolderOptions().height(64).width(64));
+//
+// Several threads may call get() at once. Not collective.
+class ImageFolder : public torch::data::datasets::Dataset<ImageFolder> {
+ public:
+  // Lists the files. Throws DataError, which names the folder and a remedy: a folder that is
+  // missing or cannot be read; no class, or a class without images; a kolo that was built without
+  // libjpeg and libpng. InvalidArgumentError for options that cannot be.
+  explicit ImageFolder(const std::string& folder, const ImageFolderOptions& options = {});
+
+  // The image, uint8 [channels, height, width], and the number of its class, int64 []. Throws
+  // InvalidArgumentError if there is no such index, and DataError for a file that is missing or
+  // damaged.
+  torch::data::Example<> get(std::size_t index) override;
+
+  // How many images there are.
+  std::optional<std::size_t> size() const override;
+  // The names of the classes, sorted by their bytes. Class i is classes()[i].
+  const std::vector<std::string>& classes() const noexcept { return classes_; }
+  // The class of each image; for SampleOrder::stratified().
+  const std::vector<std::int64_t>& labels() const noexcept { return labels_; }
+
+ private:
+  ImageFolderOptions options_;
+  std::vector<std::string> classes_;
+  std::vector<std::string> paths_;
+  std::vector<std::int64_t> labels_;
+};
+
+}  // namespace kolo::data

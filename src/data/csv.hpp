@@ -1,0 +1,43 @@
+// Tables of numbers in text (RFC 4180, https://www.rfc-editor.org/rfc/rfc4180):
+//
+//   file  = [header] {line}           ; empty lines are skipped
+//   line  = cell {delimiter cell} end ; end: LF, CR LF or the file's end
+//   cell  = plain | '"' {any character, '""' for '"'} '"'
+//
+// A first line with a cell that is no number is the header, which names the columns.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kolo::data {
+
+struct CsvTable {
+  std::vector<std::string> columns;  // names; without a header "0", "1", ...
+  std::vector<double> values;        // row-major
+
+  std::size_t rows() const { return columns.empty() ? 0 : values.size() / columns.size(); }
+  // The number of the column of this name. Throws DataError, which names `path` and the columns.
+  std::size_t column(const std::string& name, const std::string& path) const;
+};
+
+// A table with one column as the targets, or none.
+struct CsvSamples {
+  std::vector<std::string> columns;  // of the samples
+  std::vector<float> values;         // of the samples, row-major
+  std::vector<double> targets;       // empty: there are none
+  bool targets_are_whole = false;    // whole numbers that int64 and double both have
+  std::size_t rows = 0;
+};
+
+// Throws DataError, which names `path`, the line and the column, for a cell that is empty or no
+// number, for a line with another number of cells than the first one, for a quoted cell without an
+// end, for a name that two columns have, and for a text without any line.
+CsvTable parse_csv(std::string_view text, char delimiter, const std::string& path);
+
+// Reads a file, plain or gzip, and takes the column of this name for the targets; empty: none.
+CsvSamples read_csv(const std::string& path, char delimiter, const std::string& target);
+
+}  // namespace kolo::data

@@ -1,0 +1,26 @@
+// Decodes images.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace kolo::data {
+
+struct Image {
+  std::size_t height = 0;
+  std::size_t width = 0;
+  std::size_t channels = 0;          // 1: grey; 3: red, green, blue
+  std::vector<std::uint8_t> pixels;  // [height, width, channels]
+};
+
+// Whether kolo was built with libjpeg-turbo and libpng.
+bool can_decode_images();
+
+// Decodes a JPEG or PNG file, told apart by its first bytes, into an image of 1 or 3 channels. An
+// alpha channel is dropped. Throws DataError, which names `path`, for what is damaged or another
+// format, for more than 2^28 pixels, and if kolo was built without the libraries.
+Image decode_image(const std::vector<std::uint8_t>& file, std::size_t channels,
+                   const std::string& path);
+
+}  // namespace kolo::data
