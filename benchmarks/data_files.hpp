@@ -21,7 +21,7 @@ std::uint8_t sample_byte(std::size_t sample, std::size_t at);
 // From 0 to 9.
 std::uint8_t label_of(std::size_t sample);
 
-// How an HDF5 file stores the samples.
+// Layouts of the samples in an HDF5 file.
 enum class Hdf5Form : std::uint8_t {
   kContiguous = 0,
   kChunks = 1,  // of one sample, not compressed

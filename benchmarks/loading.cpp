@@ -80,7 +80,7 @@ struct Seen {
   double first = 0;  // the sum of the samples' first bytes
 };
 
-// What is loaded, and how.
+// The work of a row: samples, their order, and the number of workers.
 struct Work {
   const SampleForm& form;
   double scale;  // of the bytes

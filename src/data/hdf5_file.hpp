@@ -44,7 +44,7 @@ std::optional<StoredType> stored_type(hid_t dataset, const hdf5::Types& types);
 // Returns the extents of a dataset in all dimensions.
 std::vector<std::size_t> extents_of(hid_t dataset);
 
-// How a dataset is stored.
+// Describes a dataset and how it is stored.
 struct StoredArray {
   std::string name;
   std::optional<ElementType> type;        // nothing: elements that tensors do not have

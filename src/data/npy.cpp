@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<std::uint8_t, 6> kMagic{0x93, 'N', 'U', 'M', 'P', 'Y'};
 
-// What the header's dictionary says.
+// The entries of the header's dictionary.
 struct Description {
   std::optional<std::string> descr;
   std::optional<bool> fortran_order;

@@ -69,12 +69,12 @@ TEST(BenchOptions, OfOperations) {
 }
 
 TEST(BenchOptions, PythonIsForThoseThatHaveRivalsThere) {
-  for (const std::string benchmark : {"allreduce", "gradients", "operations"}) {
+  for (const std::string benchmark : {"allreduce", "gradients", "loading", "operations"}) {
     EXPECT_EQ(parse_options({benchmark}).python, "");
     EXPECT_EQ(parse_options({benchmark, "--python", "/opt/python"}).python, "/opt/python");
     EXPECT_THAT(problem_of({benchmark, "--python", ""}), HasSubstr("--python needs"));
   }
-  for (const std::string benchmark : {"device", "idle", "loading", "optimizer", "train", "tune"})
+  for (const std::string benchmark : {"device", "idle", "optimizer", "train", "tune"})
     EXPECT_THAT(problem_of({benchmark, "--python", "p"}), HasSubstr("python"));
 }
 

@@ -13,11 +13,11 @@
 
 namespace kolo::data {
 
-// How a table of numbers is read.
+// Options for tables of numbers.
 struct CSVDatasetOptions {
   // The name of the column with the targets. Empty: the samples have no targets.
   TORCH_ARG(std::string, target) = "";
-  // What separates the cells of a line; '\t' for .tsv files.
+  // The character between the cells of a line; a tab for .tsv files.
   TORCH_ARG(char, delimiter) = ',';
 };
 

@@ -13,7 +13,7 @@
 
 namespace kolo::data {
 
-// How images are read.
+// Options for images.
 struct ImageFolderOptions {
   // 3: red, green and blue; 1: grey. Images in the other form are converted.
   TORCH_ARG(std::int64_t, channels) = 3;
@@ -44,7 +44,7 @@ class ImageFolder : public torch::data::datasets::Dataset<ImageFolder> {
   // damaged.
   torch::data::Example<> get(std::size_t index) override;
 
-  // How many images there are.
+  // The number of images.
   std::optional<std::size_t> size() const override;
   // The names of the classes, sorted by their bytes. Class i is classes()[i].
   const std::vector<std::string>& classes() const noexcept { return classes_; }

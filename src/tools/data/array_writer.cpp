@@ -90,7 +90,7 @@ auto ArrayWriter::write(Function&& function) {
 
 ArrayWriter::ArrayWriter(std::string path)
     : path_(std::move(path)), partial_(checkpoint::partial_path(path_)) {
-  // What an HDF5 file cannot be created for, the system says better.
+  // Creates the file with the system first, whose errors say more than HDF5's.
   checkpoint::system_files().create(partial_)->close();
   file_ = write([&] {
     return Id(H5Fcreate(partial_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), "H5Fcreate");

@@ -9,7 +9,7 @@
 
 namespace kolo::tools {
 
-// How an array is stored.
+// Options for storing an array.
 struct Storage {
   int gzip_level = 0;          // 1 to 9; 0: not compressed
   std::size_t chunk_rows = 0;  // 0: contiguous, or for gzip what default_chunk_rows() says

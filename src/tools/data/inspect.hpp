@@ -1,4 +1,4 @@
-// What `kolo data info` and `kolo data verify` print.
+// The output of `kolo data info` and `kolo data verify`.
 #pragma once
 
 #include <iosfwd>
