@@ -461,7 +461,7 @@ completed() { # completed WORD..: what bash offers for the last one
   printf '%s\n' "$out" > completion.bash
   bash -c '. ./completion.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _kolo; echo ${COMPREPLY[*]}' bash "$@"
 }
-check "completion of commands" is "$(completed kolo d)" "data doctor dump"
+check "completion of commands" is "$(completed kolo d)" "doctor data dump"
 check "of options" is "$(completed kolo run --time)" "--timeline --timeout --timestamp"
 check "of kolorun's" is "$(completed kolorun --time)" "--timeline --timeout --timestamp"
 check "of words" is "$(completed kolo trace m)" "merge"
