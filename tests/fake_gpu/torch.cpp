@@ -198,6 +198,10 @@ struct Hooks final : at::CUDAHooksInterface {
     return static_cast<c10::DeviceIndex>(fake_gpu::current_device());
   }
   c10::DeviceIndex getCurrentDevice() const override { return current_device(); }
+  // The fake GPU reaches all of the host's memory.
+  at::Allocator* getPinnedMemoryAllocator() const override {
+    return c10::GetAllocator(c10::DeviceType::CPU);
+  }
   const at::Generator& getDefaultGenerator(c10::DeviceIndex /*device*/) const override {
     return at::detail::getDefaultCPUGenerator();
   }
