@@ -30,7 +30,7 @@ enum class Hdf5Form : std::uint8_t {
 
 // Writes the samples and their labels. Both throw ContenderFailed.
 void write_hdf5(const std::string& path, const SampleForm& form, Hdf5Form how);
-// In the four files of MNIST.
+// In the two training files of MNIST.
 void write_idx(const std::string& folder, const SampleForm& form);
 
 }  // namespace kolo::bench

@@ -25,8 +25,9 @@ class ArrayForm {
       fail(what, "is a single number", "give an array whose dimension 0 counts the samples");
     const std::optional<std::uint64_t> of_row = elements_of({shape_.begin() + 1, shape_.end()});
     const std::optional<std::uint64_t> of_all = elements_of(shape_);
-    constexpr std::uint64_t kMost = std::uint64_t{1} << 58U;  // elements have 16 bytes at most
-    if (!of_row || !of_all || *of_row > kMost || *of_all > kMost)
+    constexpr std::uint64_t kMost = std::uint64_t{1} << 58U;    // elements have 16 bytes at most
+    constexpr std::int64_t kMostRows = std::int64_t{1} << 40U;  // matters where rows are empty
+    if (!of_row || !of_all || *of_row > kMost || *of_all > kMost || shape_[0] > kMostRows)
       fail(what, "is larger than any file", kGetAgain);
     row_bytes_ = static_cast<std::size_t>(*of_row) * size_of(type);
   }

@@ -31,7 +31,12 @@ std::optional<double> number(std::string_view cell) {
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
   if (error == std::errc::invalid_argument || end != cell.data() + cell.size() || cell.empty())
     return std::nullopt;
-  if (error == std::errc::result_out_of_range) return std::nullopt;
+  if (error == std::errc::result_out_of_range) {
+    long double wide = 0;  // knows smaller numbers, which become 0
+    const auto again = std::from_chars(cell.data(), cell.data() + cell.size(), wide);
+    if (again.ec != std::errc() || std::abs(wide) > 1) return std::nullopt;
+    return 0;
+  }
   return value;
 }
 
@@ -70,7 +75,7 @@ class Lines {
 
  private:
   bool is_at_end_of_line() const {
-    return at_ == text_.size() || text_[at_] == '\n' || text_.substr(at_, 2) == "\r\n";
+    return at_ == text_.size() || text_[at_] == '\n' || text_[at_] == '\r';
   }
   std::string plain() {
     const std::size_t begin = at_;
@@ -99,7 +104,7 @@ class Lines {
     return cell;
   }
   void end_line() {
-    if (at_ < text_.size() && text_[at_] == '\r') ++at_;
+    if (text_.substr(at_, 2) == "\r\n") ++at_;
     if (at_ < text_.size()) ++at_;
   }
 
@@ -161,14 +166,25 @@ CsvSamples split(const CsvTable& table, const std::string& target, const std::st
   const std::size_t target_column = target.empty() ? columns : table.column(target, path);
   CsvSamples samples;
   samples.rows = table.rows();
+  const auto narrowed = [&](double value) {
+    const auto narrow = static_cast<float>(value);
+    if (std::isinf(narrow) && !std::isinf(value)) {
+      fail(path, "has the number " + std::to_string(value) + ", which is too large for float32",
+           "scale the numbers");
+    }
+    return narrow;
+  };
   for (std::size_t i = 0; i < columns; ++i)
     if (i != target_column) samples.columns.push_back(table.columns[i]);
   samples.values.reserve(samples.rows * samples.columns.size());
-  for (std::size_t i = 0; i < table.values.size(); ++i) {
-    if (i % columns == target_column) {
-      samples.targets.push_back(table.values[i]);
-    } else {
-      samples.values.push_back(static_cast<float>(table.values[i]));
+  const double* value = table.values.data();
+  for (std::size_t row = 0; row < samples.rows; ++row) {
+    for (std::size_t column = 0; column < columns; ++column, ++value) {
+      if (column == target_column) {
+        samples.targets.push_back(*value);
+      } else {
+        samples.values.push_back(narrowed(*value));
+      }
     }
   }
   samples.targets_are_whole = std::all_of(samples.targets.begin(), samples.targets.end(), is_whole);
@@ -187,6 +203,7 @@ std::size_t CsvTable::column(const std::string& name, const std::string& path) c
 }
 
 CsvTable parse_csv(std::string_view text, char delimiter, const std::string& path) {
+  constexpr std::size_t kShownOfCell = 40;
   CsvTable table;
   Lines lines(text, delimiter, path);
   std::vector<std::string> cells;
@@ -194,6 +211,10 @@ CsvTable parse_csv(std::string_view text, char delimiter, const std::string& pat
     const bool is_first = table.columns.empty();
     const auto is_number = [](const std::string& cell) { return number(cell).has_value(); };
     if (is_first && !std::all_of(cells.begin(), cells.end(), is_number)) {
+      if (std::any_of(cells.begin(), cells.end(), is_number)) {
+        fail(path, lines.place() + " has numbers and other cells",
+             "name all columns by text, or none, and write nan for a missing number");
+      }
       name_columns(cells, path, table);
       continue;
     }
@@ -208,8 +229,10 @@ CsvTable parse_csv(std::string_view text, char delimiter, const std::string& pat
     for (std::size_t i = 0; i < cells.size(); ++i) {
       const std::optional<double> value = number(cells[i]);
       if (!value) {
-        const std::string what =
-            trimmed(cells[i]).empty() ? "is empty" : "has '" + cells[i] + "', which is no number";
+        const std::string what = trimmed(cells[i]).empty()
+                                     ? "is empty"
+                                     : "has '" + cells[i].substr(0, kShownOfCell) +
+                                           "', which is not a number that float64 has";
         fail(path, lines.place() + ", column '" + table.columns[i] + "' " + what,
              "write a number, or nan for a missing one");
       }

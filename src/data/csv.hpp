@@ -1,10 +1,10 @@
 // Tables of numbers in text (RFC 4180, https://www.rfc-editor.org/rfc/rfc4180):
 //
 //   file  = [header] {line}           ; empty lines are skipped
-//   line  = cell {delimiter cell} end ; end: LF, CR LF or the file's end
+//   line  = cell {delimiter cell} end ; end: LF, CR LF, CR or the file's end
 //   cell  = plain | '"' {any character, '""' for '"'} '"'
 //
-// A first line with a cell that is no number is the header, which names the columns.
+// A first line without numbers is the header, which names the columns.
 #pragma once
 
 #include <cstddef>

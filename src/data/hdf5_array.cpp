@@ -193,6 +193,15 @@ ChunkedRows::ReadChunk reader_by_library(std::shared_ptr<OpenDataset> dataset, s
   };
 }
 
+std::optional<ChunkTable> chunk_table(hid_t file, hid_t dataset, std::size_t dimensions,
+                                      const std::string& what) {
+  try {
+    return ChunkTable::make(file, dataset, dimensions);
+  } catch (const InternalError& error) {
+    fail(what, std::string("has a damaged index of chunks (") + error.what() + ")", kGetAgain);
+  }
+}
+
 std::vector<std::uint8_t> fill_of(hid_t properties, hid_t type, std::size_t element_size) {
   std::vector<std::uint8_t> fill(element_size);
   checked(H5Pget_fill_value(properties, type, fill.data()), "H5Pget_fill_value");
@@ -232,7 +241,7 @@ Hdf5Array::Hdf5Array(const std::string& path, const std::string& name, std::size
     std::vector<hsize_t> chunk(shape.size());
     checked(H5Pget_chunk(properties.get(), static_cast<int>(chunk.size()), chunk.data()),
             "H5Pget_chunk");
-    auto table = ChunkTable::make(dataset->file.get(), id, shape.size());
+    auto table = chunk_table(dataset->file.get(), id, shape.size(), what);
     reader_ = std::make_unique<ChunkedRows>(
         ChunkGrid{shape, {chunk.begin(), chunk.end()}, element_size}, *filters,
         fill_of(properties.get(), types.of(form_.type()), element_size),

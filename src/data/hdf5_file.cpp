@@ -53,7 +53,10 @@ std::optional<std::uint64_t> checksum_of(hid_t dataset) {
   if (H5Aexists(dataset, kChecksumAttribute) <= 0) return std::nullopt;
   const Id attribute(H5Aopen(dataset, kChecksumAttribute, H5P_DEFAULT), "H5Aopen");
   const Id space(H5Aget_space(attribute.get()), "H5Aget_space");
-  if (H5Sget_simple_extent_npoints(space.get()) != 1) return std::nullopt;  // another program's
+  const Id type(H5Aget_type(attribute.get()), "H5Aget_type");
+  const bool is_ours =
+      H5Sget_simple_extent_npoints(space.get()) == 1 && H5Tget_class(type.get()) == H5T_INTEGER;
+  if (!is_ours) return std::nullopt;
   std::uint64_t checksum = 0;
   checked(H5Aread(attribute.get(), H5T_NATIVE_UINT64, &checksum), "H5Aread");
   return checksum;
@@ -72,7 +75,7 @@ Id opened_file(const std::string& path) {
 
 std::vector<std::string> datasets_in(hid_t file) {
   std::vector<std::string> names;
-  H5Ovisit2(
+  const herr_t code = H5Ovisit2(
       file, H5_INDEX_NAME, H5_ITER_INC,
       [](hid_t, const char* name, const H5O_info_t* info, void* to) -> herr_t {
         if (info->type == H5O_TYPE_DATASET)
@@ -80,6 +83,7 @@ std::vector<std::string> datasets_in(hid_t file) {
         return 0;
       },
       &names, H5O_INFO_BASIC);
+  if (code < 0) throw DataError("its list of datasets cannot be read (" + hdf5::last_error() + ")");
   return names;
 }
 
@@ -114,9 +118,10 @@ std::vector<StoredArray> arrays_in(const std::string& path) {
   std::vector<StoredArray> arrays;
   for (const std::string& name : datasets_in(file.get())) {
     const hid_t opened = H5Dopen2(file.get(), name.c_str(), H5P_DEFAULT);
-    if (opened < 0)
+    if (opened < 0) {
       fail(path, "its dataset '" + name + "' cannot be opened (" + hdf5::last_error() + ")",
            kGetAgain);
+    }
     const Id dataset(opened, "H5Dopen2");
     const Id properties(H5Dget_create_plist(dataset.get()), "H5Dget_create_plist");
     StoredArray array;

@@ -1,12 +1,14 @@
 #include "data/image.hpp"
 
 #include <png.h>
+#include <setjmp.h>
 #include <turbojpeg.h>
 
 #include <algorithm>
 #include <array>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "data/data_error.hpp"
 
@@ -54,28 +56,87 @@ std::uint8_t grey(const std::uint8_t* pixel) {
       (pixel[0] * 19595U + pixel[1] * 38470U + pixel[2] * 7471U + (1U << 15U)) >> 16U);
 }
 
+// A file that libpng reads.
+struct PngSource {
+  PngSource(const std::vector<std::uint8_t>& bytes)
+      : file(bytes),
+        png(png_create_read_struct(PNG_LIBPNG_VER_STRING, this, &PngSource::on_error,
+                                   &PngSource::on_warning)) {
+    if (png == nullptr) throw std::bad_alloc();
+    info = png_create_info_struct(png);
+    png_set_read_fn(png, this, &PngSource::on_read);
+  }
+  ~PngSource() { png_destroy_read_struct(&png, &info, nullptr); }
+  PngSource(const PngSource&) = delete;
+  PngSource& operator=(const PngSource&) = delete;
+
+  static void on_error(png_structp png, png_const_charp message) {
+    static_cast<PngSource*>(png_get_error_ptr(png))->reason = message;
+    png_longjmp(png, 1);
+  }
+  static void on_warning(png_structp /*png*/, png_const_charp /*message*/) {}
+  static void on_read(png_structp png, png_bytep to, std::size_t size) {
+    auto* const source = static_cast<PngSource*>(png_get_io_ptr(png));
+    if (size > source->file.size() - source->at) png_error(png, "it ends too early");
+    std::copy_n(source->file.data() + source->at, size, to);
+    source->at += size;
+  }
+
+  const std::vector<std::uint8_t>& file;
+  std::size_t at = 0;
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+  std::string reason;  // of an error
+};
+
+// These two return false after an error, to which libpng jumps: they have no objects of their own
+// that would have to be destroyed.
+bool read_header(PngSource& source) {
+  if (setjmp(png_jmpbuf(source.png)) != 0) return false;
+  png_read_info(source.png, source.info);
+  png_set_expand(source.png);
+  png_set_scale_16(source.png);
+  png_set_strip_alpha(source.png);
+  png_set_interlace_handling(source.png);
+  return true;
+}
+bool read_rows(PngSource& source, std::vector<png_bytep>& rows) {
+  if (setjmp(png_jmpbuf(source.png)) != 0) return false;
+  png_read_image(source.png, rows.data());
+  png_read_end(source.png, nullptr);
+  return true;
+}
+
 Image decode_png(const std::vector<std::uint8_t>& file, std::size_t channels,
                  const std::string& path) {
-  png_image png{};
-  png.version = PNG_IMAGE_VERSION;
-  const std::unique_ptr<png_image, void (*)(png_imagep)> freed(&png, png_image_free);
-  const auto require = [&](int succeeded) {
-    if (succeeded == 0 || png.warning_or_error != 0)
-      fail(path, std::string("is damaged (") + png.message + ")", kGetAgain);
+  PngSource source(file);
+  const auto require = [&](bool succeeded) {
+    if (!succeeded) fail(path, "is damaged (" + source.reason + ")", kGetAgain);
   };
-  require(png_image_begin_read_from_memory(&png, file.data(), file.size()));
-  require_size(png.width, png.height, path);
-  png.format = PNG_FORMAT_RGBA;  // with alpha, for libpng would blend it with a background
-  std::vector<std::uint8_t> pixels(PNG_IMAGE_SIZE(png));
-  require(png_image_finish_read(&png, nullptr, pixels.data(), 0, nullptr));
-  Image image{png.height, png.width, channels, {}};
-  image.pixels.reserve(image.height * image.width * channels);
-  for (std::size_t at = 0; at < pixels.size(); at += kColours + 1) {
-    const std::uint8_t* const pixel = pixels.data() + at;
-    if (channels == 1) {
-      image.pixels.push_back(grey(pixel));
+  require(read_header(source));
+  Image image{png_get_image_height(source.png, source.info),
+              png_get_image_width(source.png, source.info),
+              channels,
+              {}};
+  require_size(image.width, image.height, path);
+  const bool is_grey = (png_get_color_type(source.png, source.info) & PNG_COLOR_MASK_COLOR) == 0;
+  const std::size_t stored = is_grey ? 1 : kColours;
+  const std::size_t count = image.height * image.width;
+  std::vector<std::uint8_t> pixels(count * stored);
+  std::vector<png_bytep> rows;
+  for (std::size_t row = 0; row < image.height; ++row)
+    rows.push_back(pixels.data() + row * image.width * stored);
+  require(read_rows(source, rows));
+  if (stored == channels) {
+    image.pixels = std::move(pixels);
+    return image;
+  }
+  image.pixels.reserve(count * channels);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (is_grey) {
+      image.pixels.insert(image.pixels.end(), kColours, pixels[i]);
     } else {
-      image.pixels.insert(image.pixels.end(), pixel, pixel + kColours);
+      image.pixels.push_back(grey(pixels.data() + i * kColours));
     }
   }
   return image;

@@ -40,9 +40,10 @@ std::vector<std::string> images_below(const fs::path& folder) {
 
 std::vector<std::string> classes_in(const std::string& folder) {
   std::vector<std::string> classes;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (entry.is_directory() && !is_hidden(entry.path()))
       classes.push_back(entry.path().filename().string());
+  }
   std::sort(classes.begin(), classes.end());
   return classes;
 }

@@ -57,6 +57,18 @@ class BatchReader {
   std::uint64_t epoch_;
 };
 
+// Calls a function that copies a batch to a device.
+template <class Copy>
+data::Batch copied(const Copy& copy, std::size_t number) {
+  try {
+    return copy();
+  } catch (const std::exception& error) {
+    std::throw_with_nested(
+        DataError("DataLoader: batch " + std::to_string(number) +
+                  " of the epoch cannot be copied to the device: " + error.what()));
+  }
+}
+
 DataLoaderOptions checked(DataLoaderOptions options) {
   const auto at_least = [](std::int64_t least, std::int64_t given, const char* name) {
     if (given >= least) return;
@@ -102,7 +114,8 @@ class DataLoader::State {
         loads.emplace_back(load);
       } else {
         loads.emplace_back([load, copy = data::DeviceCopy(*options_.device())](std::size_t number) {
-          return copy(load(number));
+          const data::Batch batch = load(number);
+          return copied([&] { return copy(batch); }, number);
         });
       }
     }
@@ -114,7 +127,8 @@ class DataLoader::State {
     try {
       std::optional<data::Batch> loaded = prefetcher_ ? prefetcher_->next() : load_(next_);
       if (prefetcher_) data::use_in_current_stream(*loaded);
-      if (options_.device()) loaded = data::to_device(*loaded, *options_.device());
+      if (options_.device())
+        loaded = copied([&] { return data::to_device(*loaded, *options_.device()); }, next_);
       sampler_.next(batch(next_).size());
       ++next_;
       // Samples that make no batch count as handed out, so that the epoch is over.

@@ -16,10 +16,10 @@ NpyArray array_in(const DataFile& file) {
 
 NpyFile::NpyFile(const std::string& path) : NpyFile(std::make_shared<const DataFile>(path)) {}
 
-NpyFile::NpyFile(std::shared_ptr<const DataFile> file) : NpyFile(file, array_in(*file)) {}
+NpyFile::NpyFile(const std::shared_ptr<const DataFile>& file) : NpyFile(file, array_in(*file)) {}
 
-NpyFile::NpyFile(std::shared_ptr<const DataFile> file, const NpyArray& array)
-    : file_(std::move(file)),
+NpyFile::NpyFile(const std::shared_ptr<const DataFile>& file, const NpyArray& array)
+    : file_(file),
       form_(array.type, array.shape, file_->path()),
       reader_(std::make_unique<ContiguousRows>(file_, array.offset, form_.row_bytes())) {}
 

@@ -21,8 +21,8 @@ class NpyFile : public Array {
   void read(const std::vector<std::size_t>& rows, std::uint8_t* to) const override;
 
  private:
-  explicit NpyFile(std::shared_ptr<const DataFile> file);
-  NpyFile(std::shared_ptr<const DataFile> file, const NpyArray& array);
+  explicit NpyFile(const std::shared_ptr<const DataFile>& file);
+  NpyFile(const std::shared_ptr<const DataFile>& file, const NpyArray& array);
 
   const std::shared_ptr<const DataFile> file_;
   const ArrayForm form_;

@@ -39,9 +39,10 @@ class Fingerprint {
 // Fisher and Yates' shuffle, as permutation() does it.
 template <typename Iterator>
 void shuffle(Iterator first, Iterator last, Random random) {
-  for (auto left = static_cast<std::uint64_t>(last - first); left > 1; --left)
+  for (auto left = static_cast<std::uint64_t>(last - first); left > 1; --left) {
     std::iter_swap(first + static_cast<std::ptrdiff_t>(left - 1),
                    first + static_cast<std::ptrdiff_t>(random.below(left)));
+  }
 }
 
 [[noreturn]] void refuse(const std::string& why) {
@@ -52,9 +53,10 @@ void shuffle(Iterator first, Iterator last, Random random) {
 std::vector<std::uint64_t> whole_weights(const std::vector<double>& weights) {
   double largest = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
-    if (!(weights[i] >= 0) || !std::isfinite(weights[i]))
+    if (!(weights[i] >= 0) || !std::isfinite(weights[i])) {
       refuse("weight " + std::to_string(i) + " is " + std::to_string(weights[i]) +
              "; weights are 0 or above");
+    }
     largest = std::max(largest, weights[i]);
   }
   if (largest == 0) refuse("all " + std::to_string(weights.size()) + " weights are 0");
@@ -177,9 +179,10 @@ std::vector<std::size_t> SampleOrder::of_epoch(std::uint64_t seed, std::uint64_t
            " samples instead of " + std::to_string(size_));
   }
   for (const std::size_t sample : order) {
-    if (sample >= dataset_size_)
+    if (sample >= dataset_size_) {
       refuse("the order of epoch " + std::to_string(epoch) + " has sample " +
              std::to_string(sample) + " of a dataset of " + std::to_string(dataset_size_));
+    }
   }
   return order;
 }
@@ -188,19 +191,20 @@ SampleOrder SampleOrder::custom(std::size_t dataset_size, std::size_t size,
                                 std::uint64_t fingerprint, Make make) {
   if (fingerprint == 0 || fingerprint >> 63U != 0)
     refuse("custom: the fingerprint is from 1 to 2^63 - 1");
+  if (make == nullptr) refuse("custom: the function is null");
   return {dataset_size, size, fingerprint, std::move(make)};
 }
 
-// Archives from before there were other orders have no fingerprint: 0 stands for these two, which
-// the option `shuffle` tells apart.
 SampleOrder SampleOrder::shuffled(std::size_t dataset_size) {
-  return {dataset_size, dataset_size, 0, [dataset_size](std::uint64_t seed, std::uint64_t epoch) {
+  return {dataset_size, dataset_size, Fingerprint(4).value(),
+          [dataset_size](std::uint64_t seed, std::uint64_t epoch) {
             return permutation(dataset_size, seed, epoch);
           }};
 }
 
 SampleOrder SampleOrder::sequential(std::size_t dataset_size) {
-  return {dataset_size, dataset_size, 0, [dataset_size](std::uint64_t, std::uint64_t) {
+  return {dataset_size, dataset_size, Fingerprint(5).value(),
+          [dataset_size](std::uint64_t, std::uint64_t) {
             std::vector<std::size_t> order(dataset_size);
             for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
             return order;
@@ -244,6 +248,7 @@ SampleOrder SampleOrder::stratified(const std::vector<std::int64_t>& labels) {
 SampleOrder SampleOrder::in_blocks(std::size_t dataset_size, std::size_t block,
                                    std::size_t streams) {
   if (block == 0 || streams == 0) refuse("in_blocks: block and streams are 1 or more");
+  block = std::min(block, std::max<std::size_t>(dataset_size, 1));
   Fingerprint fingerprint(3);
   fingerprint.add(block);
   fingerprint.add(streams);

@@ -29,7 +29,7 @@ struct DistributedSampler::State {
   data::SampleOrder order;
   data::ShareOptions options;
   std::uint64_t seed = 0;
-  bool shuffle = true;  // tells the two orders apart that have no fingerprint
+  bool has_own_order = false;  // the program's
   std::uint64_t epoch = 0;
   std::size_t position = 0;
   // Set where an epoch (or the rest of a loaded one) is about to begin; the first next() clears it.
@@ -46,12 +46,20 @@ struct DistributedSampler::State {
     return *share;
   }
 
+  bool is_sequential() const {
+    return order.fingerprint() == data::SampleOrder::sequential(0).fingerprint();
+  }
+  // Shuffled or sequential, for which an archive has no fingerprint.
+  bool is_plain() const {
+    return is_sequential() || order.fingerprint() == data::SampleOrder::shuffled(0).fingerprint();
+  }
+
   std::vector<Setting> settings() const {
     return {{"dataset_size", static_cast<std::int64_t>(order.dataset_size())},
-            {"shuffle", shuffle ? 1 : 0},
+            {"shuffle", is_sequential() ? 0 : 1},
             {"seed", static_cast<std::int64_t>(seed)},
             {"drop_last", options.drop_last ? 1 : 0},
-            {kOrder, static_cast<std::int64_t>(order.fingerprint())}};
+            {kOrder, is_plain() ? 0 : static_cast<std::int64_t>(order.fingerprint())}};
   }
 
   void begin(std::uint64_t new_epoch, std::size_t new_position) {
@@ -91,11 +99,12 @@ std::int64_t read_number(torch::serialize::InputArchive& archive, const std::str
 }  // namespace
 
 DistributedSampler::DistributedSampler(std::size_t dataset_size, const Options& options)
-    : DistributedSampler(plain_order(dataset_size, options.shuffle), options) {}
+    : state_(std::make_shared<State>(State{plain_order(dataset_size, options.shuffle),
+                                           checked(options), options.seed, false})) {}
 
 DistributedSampler::DistributedSampler(data::SampleOrder order, const Options& options)
-    : state_(std::make_shared<State>(
-          State{std::move(order), checked(options), options.seed, options.shuffle})) {}
+    : state_(
+          std::make_shared<State>(State{std::move(order), checked(options), options.seed, true})) {}
 
 void DistributedSampler::set_epoch(std::uint64_t epoch) {
   const bool loaded_here = state_->fresh && state_->epoch == epoch;
@@ -131,13 +140,13 @@ std::size_t DistributedSampler::size() const {
 void DistributedSampler::reset(std::optional<std::size_t> new_size) {
   if (!state_->fresh) state_->begin(state_->epoch + 1, 0);
   if (new_size && *new_size != state_->order.dataset_size()) {
-    if (state_->order.fingerprint() != 0) {
+    if (state_->has_own_order) {
       throw InvalidArgumentError("DistributedSampler: the dataset has " +
                                  std::to_string(*new_size) + " samples, and the order is for " +
                                  std::to_string(state_->order.dataset_size()) +
                                  "; make a sampler with a new order");
     }
-    state_->order = plain_order(*new_size, state_->shuffle);
+    state_->order = plain_order(*new_size, !state_->is_sequential());
     state_->share.reset();
     state_->position = 0;
   }

@@ -78,6 +78,8 @@ TEST(CSVDataset, RefusesWhatItCannotRead) {
   };
   EXPECT_THAT(refusal("t.csv", "colour"), HasSubstr("it has 'size', 'rooms', 'price'"));
   EXPECT_THAT(refusal("none.csv", ""), HasSubstr("none.csv"));
+  std::ofstream(folder / "large.csv") << "1,2\n1e39,2\n";
+  EXPECT_THAT(refusal("large.csv", ""), HasSubstr("too large for float32"));
   CSVDataset homes(folder / "t.csv");
   EXPECT_THROW(homes.get_batch({3}), InvalidArgumentError);
 }

@@ -52,6 +52,7 @@ TEST(Csv, TakesEachFormOfLinesAndCells) {
            "x,y\n1,2\n3,4",
            "\xEF\xBB\xBFx,y\n\n1,2\n\n   \n3,4\n\n",
            "\"x\",\"y\"\n\"1\",2\n3,\"4\"\n",
+           "x,y\r1,2\r3,4\r",
        }) {
     const CsvTable table = parse(text);
     EXPECT_THAT(table.columns, ElementsAre("x", "y")) << text;
@@ -73,7 +74,9 @@ TEST(Csv, NumbersThatAreMissingOrEndlessAreNumbers) {
 TEST(Csv, RefusesWhatIsNoTable) {
   EXPECT_THAT(refusal(""), AllOf(StartsWith("t.csv: "), HasSubstr("has no lines")));
   EXPECT_THAT(refusal("a,b\n1,2\n3,x\n"),
-              AllOf(HasSubstr("line 3, column 'b'"), HasSubstr("'x', which is no number")));
+              AllOf(HasSubstr("line 3, column 'b'"), HasSubstr("'x', which is not a number")));
+  EXPECT_THAT(refusal("5.1,,0\n4.9,3,1\n"), HasSubstr("line 1 has numbers and other cells"));
+  EXPECT_THAT(parse("1e-400,1\n").values, ElementsAre(0, 1));
   EXPECT_THAT(refusal("a,b\n1,\n"), HasSubstr("line 2, column 'b' is empty"));
   EXPECT_THAT(refusal("a,b\n1,2,3\n"), HasSubstr("line 2 has 3 cells, and the first line 2"));
   EXPECT_THAT(refusal("a,b\n1\n"), HasSubstr("line 2 has 1 cells"));
@@ -81,8 +84,8 @@ TEST(Csv, RefusesWhatIsNoTable) {
   EXPECT_THAT(refusal("\"a\n1\n"), HasSubstr("line 1 has a quoted cell without an end"));
   EXPECT_THAT(refusal("\"a\"b\n"), HasSubstr("line 1 has text behind a quoted cell"));
   EXPECT_THAT(refusal("\"a\nb\",c\n1,2\n1,x\n"), HasSubstr("line 4")) << "a cell has a line's end";
-  EXPECT_THAT(refusal("a\n1e999\n"), HasSubstr("no number"));
-  EXPECT_THAT(refusal("a\n+-1\n"), HasSubstr("no number"));
+  EXPECT_THAT(refusal("a\n1e999\n"), HasSubstr("not a number"));
+  EXPECT_THAT(refusal("a\n+-1\n"), HasSubstr("not a number"));
   try {
     parse("a,b\n1,2\n").column("c", "t.csv");
     ADD_FAILURE() << "there is no such column";

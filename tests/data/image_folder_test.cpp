@@ -8,8 +8,10 @@
 #include <torch/torch.h>
 #include <turbojpeg.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -114,6 +116,35 @@ TEST_F(ImageFolderTest, AlphaIsDroppedAndGreyBecomesColours) {
   const at::Tensor luma = colours[0] * 0.299 + colours[1] * 0.587 + colours[2] * 0.114;
   EXPECT_LE((grey.get(2).data[0].to(at::kFloat) - luma).abs().max().item<float>(), 0.51F);
   EXPECT_EQ(grey.get(0).data.size(0), 1);
+}
+
+// Writes a grey PNG of one row, with 8 or 16 bits, and a gamma that readers of training data
+// ignore.
+void write_grey(const std::string& path, int bits, std::vector<png_byte> row) {
+  std::FILE* const file = std::fopen(path.c_str(), "wb");
+  ASSERT_NE(file, nullptr);
+  png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(png);
+  png_init_io(png, file);
+  const auto width = static_cast<png_uint_32>(row.size() * 8 / static_cast<std::size_t>(bits));
+  png_set_IHDR(png, info, width, 1, bits, PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_set_gAMA(png, info, 1.0);
+  png_write_info(png, info);
+  png_write_row(png, row.data());
+  png_write_end(png, nullptr);
+  png_destroy_write_struct(&png, &info);
+  std::fclose(file);
+}
+
+// As Pillow has them: 0x8000 of 65535 is 128 of 255.
+TEST_F(ImageFolderTest, SixteenBitsBecomeEightAndGammaIsIgnored) {
+  write_grey(folder / "dog/16.png", 16, {0x80, 0x00, 0x10, 0x00, 0xFF, 0xFF});
+  write_grey(folder / "dog/8.png", 8, {128, 16, 255});
+  ImageFolder images(folder.path(), ImageFolderOptions().channels(1));
+  const at::Tensor expected = torch::tensor({128, 16, 255}).to(at::kByte).view({1, 1, 3});
+  EXPECT_TRUE(images.get(2).data.equal(expected)) << images.get(2).data;
+  EXPECT_TRUE(images.get(3).data.equal(expected)) << images.get(3).data;
 }
 
 TEST_F(ImageFolderTest, ImagesAreScaledToOneSize) {

@@ -193,5 +193,12 @@ TEST(SampleOrder, FingerprintsTellOrdersApart) {
       << "the same probabilities";
 }
 
+TEST(SampleOrder, ABlockMayBeLargerThanTheDataset) {
+  const auto order = SampleOrder::in_blocks(5, std::numeric_limits<std::size_t>::max(), 2);
+  std::vector<std::size_t> samples = order.of_epoch(1, 1);
+  std::sort(samples.begin(), samples.end());
+  EXPECT_EQ(samples, (std::vector<std::size_t>{0, 1, 2, 3, 4}));
+}
+
 }  // namespace
 }  // namespace kolo::data

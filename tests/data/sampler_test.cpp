@@ -381,5 +381,27 @@ TEST(DistributedSampler, RefusesAPositionBehindTheEnd) {
   EXPECT_THROW(load(sampler, stream.str()), DataError);
 }
 
+// The plain orders are the same whether the option `shuffle` or a SampleOrder asks for them.
+TEST(DistributedSampler, PlainOrdersAreThoseOfTheOption) {
+  const auto saved = [](const DistributedSampler& sampler) {
+    std::ostringstream stream;
+    torch::serialize::OutputArchive archive;
+    sampler.save(archive);
+    archive.save_to(stream);
+    return stream.str();
+  };
+  DistributedSampler by_option(20, Options{1, 0, false});
+  DistributedSampler by_order(data::SampleOrder::sequential(20), Options{1, 0});
+  DistributedSampler shuffled(data::SampleOrder::shuffled(20), Options{1, 0, false});
+  by_option.next(5);
+  load(by_order, saved(by_option));
+  EXPECT_EQ(by_order.rest(), by_option.rest());
+  EXPECT_THROW(load(by_order, saved(shuffled)), InvalidArgumentError);
+  load(shuffled, saved(DistributedSampler(20, Options{1, 0})));
+  EXPECT_THROW(by_order.reset(21), InvalidArgumentError);
+  by_option.reset(21);
+  EXPECT_EQ(by_option.rest().back(), 20U);
+}
+
 }  // namespace
 }  // namespace kolo

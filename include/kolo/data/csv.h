@@ -21,9 +21,8 @@ struct CSVDatasetOptions {
   TORCH_ARG(char, delimiter) = ',';
 };
 
-// Samples in the lines of a text file (RFC 4180), plain or gzip. A first line with a cell that is
-// no number names the columns; without one their names are "0", "1" and so on. Empty lines are
-// skipped. Holds all samples in memory; copies share them.
+// Samples in the lines of a text file (RFC 4180), plain or gzip. A first line without numbers names
+// the columns; otherwise their names are "0", "1" and so on. Empty lines are skipped. Holds all samples in memory; copies share them.
 //
 //   kolo::data::CSVDataset train("train.csv", kolo::data::CSVDatasetOptions().target("price"));
 //
@@ -31,7 +30,7 @@ struct CSVDatasetOptions {
 class CSVDataset : public torch::data::datasets::BatchDataset<CSVDataset, torch::data::Example<>> {
  public:
   // Throws DataError, which names the file, the line, the column and a remedy: a file that is
-  // missing or damaged; a cell that is empty or no number; a line with more or fewer cells than the
+  // missing or damaged; a cell that is empty, not a number, or too large for float32; a line with more or fewer cells than the
   // first one; a target that is not among the columns (with those that are).
   explicit CSVDataset(const std::string& path, const CSVDatasetOptions& options = {});
 

@@ -24,10 +24,11 @@ struct ImageFolderOptions {
   TORCH_ARG(std::int64_t, width) = 0;
 };
 
-// Images in a folder with one subfolder for each class, as torchvision's ImageFolder reads them:
+// Images in a folder with one subfolder for each class, as for torchvision's ImageFolder:
 // FOLDER/cat/001.jpg, FOLDER/dog/first/7.png. Files that end in .jpg, .jpeg or .png count, in upper
-// case too; subfolders of a class belong to it; hidden names do not count. An image is decoded when
-// it is asked for. An alpha channel is dropped, and 16 bits become 8.
+// case too; subfolders of a class belong to it; hidden names do not count. The images of a class
+// are in the order of their paths. An image is decoded when it is asked for. An alpha channel is
+// dropped, 16 bits become 8, and colour profiles are ignored.
 //
 //   kolo::data::ImageFolder train("train", kolo::data::ImageFolderOptions().height(64).width(64));
 //

@@ -18,6 +18,7 @@ class Kolo(CMakePackage):
     depends_on("cmake@3.22:", type="build")
     depends_on("highway", type="build")
     depends_on("nlohmann-json@3.7:", type="build")
+    depends_on("pkgconfig", type="build")
     depends_on("xxhash", type="build")
     depends_on("googletest", type="build", when="+tests")
     depends_on("boost@1.71: +program_options+exception+system")

@@ -1,6 +1,7 @@
 #include "tools/data/array_writer.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -92,9 +93,14 @@ ArrayWriter::ArrayWriter(std::string path)
     : path_(std::move(path)), partial_(checkpoint::partial_path(path_)) {
   // Creates the file with the system first, whose errors say more than HDF5's.
   checkpoint::system_files().create(partial_)->close();
-  file_ = write([&] {
-    return Id(H5Fcreate(partial_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), "H5Fcreate");
-  });
+  try {
+    file_ = write([&] {
+      return Id(H5Fcreate(partial_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), "H5Fcreate");
+    });
+  } catch (const Error&) {
+    checkpoint::abandon_file(checkpoint::system_files(), path_);
+    throw;
+  }
 }
 
 ArrayWriter::~ArrayWriter() {
@@ -109,6 +115,13 @@ void ArrayWriter::add(const std::string& name, const data::Array& array, const S
   const data::ArrayForm& form = array.form();
   Storage chosen = storage;
   if (chosen.gzip_level > 0 && chosen.chunk_rows == 0) chosen.chunk_rows = default_chunk_rows(form);
+  chosen.chunk_rows = std::min(chosen.chunk_rows, form.rows());
+  constexpr std::size_t kMostOfChunk = std::numeric_limits<std::uint32_t>::max();
+  if (chosen.chunk_rows > kMostOfChunk / std::max<std::size_t>(1, form.row_bytes())) {
+    throw InvalidArgumentError("chunks of " + std::to_string(chosen.chunk_rows) +
+                               " samples have 4 GiB or more, which HDF5 does not store; choose a "
+                               "smaller --chunk");
+  }
   // Closed under the lock by write(), also if reading the array fails.
   struct Open {
     ~Open() {
@@ -144,7 +157,15 @@ void ArrayWriter::note(const std::string& name, const std::string& text) {
   if (text.empty()) return;  // HDF5 has no text without characters
   write([&] {
     const Id type = hdf5::text_type(text.size());
-    write_attribute(file_.get(), name.c_str(), type.get(), text.data());
+    constexpr std::size_t kMostOfAttribute = 64000;
+    if (text.size() <= kMostOfAttribute)
+      return write_attribute(file_.get(), name.c_str(), type.get(), text.data());
+    const Id space(H5Screate(H5S_SCALAR), "H5Screate");
+    const Id dataset(H5Dcreate2(file_.get(), name.c_str(), type.get(), space.get(), H5P_DEFAULT,
+                                H5P_DEFAULT, H5P_DEFAULT),
+                     "H5Dcreate2");
+    checked(H5Dwrite(dataset.get(), type.get(), H5S_ALL, H5S_ALL, H5P_DEFAULT, text.data()),
+            "H5Dwrite");
   });
 }
 

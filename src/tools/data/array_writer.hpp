@@ -29,10 +29,10 @@ class ArrayWriter {
   ArrayWriter(const ArrayWriter&) = delete;
   ArrayWriter& operator=(const ArrayWriter&) = delete;
 
-  // Copies all of an array, 8 MiB at a time, and stores its checksum beside it
+  // Copies all of an array, 8 MiB or a chunk at a time, and stores its checksum beside it
   // (data::kChecksumAttribute). Throws DataError, too, if the array cannot be read.
   void add(const std::string& name, const data::Array& array, const Storage& storage);
-  // Stores a text as an attribute of the file.
+  // Stores a text as an attribute of the file; as a dataset, if it is too long for one.
   void note(const std::string& name, const std::string& text);
   void finish();
 

@@ -138,9 +138,10 @@ class Images : public data::Array {
   }
   // Returns what follows the copy.
   static std::uint8_t* copy_planes(const data::Image& image, std::uint8_t* to) {
-    for (std::size_t channel = 0; channel < kChannels; ++channel)
+    for (std::size_t channel = 0; channel < kChannels; ++channel) {
       for (std::size_t i = channel; i < image.pixels.size(); i += kChannels)
         *to++ = image.pixels[i];
+    }
     return to;
   }
 
@@ -239,9 +240,11 @@ Samples open_samples(const std::string& path, const Choice& choice) {
       return open_images(path);
     case DataFormat::kNpy:
     case DataFormat::kIdx:
-      return {open_array(path), nullptr, {}};
+      break;
   }
-  return {};
+  Samples opened;
+  opened.samples = open_array(path);
+  return opened;
 }
 
 std::unique_ptr<data::Array> open_array(const std::string& path) {

@@ -93,8 +93,9 @@ bool verify_hdf5(const std::string& path, std::ostream& out) {
     try {
       const data::Hdf5Array array(path, stored.name, 0);
       is_whole = verify_array(stored.name, array, stored.checksum, out) && is_whole;
-    } catch (const DataError& error) {
-      out << "  " << printable(stored.name) << ": DAMAGED: " << printable(error.what()) << "\n";
+    } catch (const Error& error) {
+      out << "  " << printable(stored.name) << ": CANNOT BE READ: " << printable(error.what())
+          << "\n";
       is_whole = false;
     }
   }
@@ -125,8 +126,8 @@ int data_verify(const std::string& path, std::ostream& out) {
       verify_array(name, array, std::nullopt, out);
     });
     return 0;
-  } catch (const DataError& error) {
-    out << "  DAMAGED: " << printable(error.what()) << "\n";
+  } catch (const Error& error) {
+    out << "  CANNOT BE READ: " << printable(error.what()) << "\n";
     return 1;
   }
 }

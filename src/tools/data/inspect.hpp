@@ -11,7 +11,7 @@ namespace kolo::tools {
 int data_info(const std::string& path, std::ostream& out);
 
 // Reads all of a file or folder and prints the checksum of each array. Returns 0, or 1 if something
-// is damaged or does not match the checksum that is stored beside it.
+// cannot be read or does not match the checksum that is stored beside it.
 int data_verify(const std::string& path, std::ostream& out);
 
 }  // namespace kolo::tools

@@ -1,7 +1,9 @@
 // kolo-data, which `kolo data` runs. It needs no LibTorch.
 #include <boost/program_options.hpp>
+#include <filesystem>
 #include <iostream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "hdf5/library.hpp"
@@ -17,7 +19,8 @@ namespace {
 
 constexpr const char* kUsage =
     "Usage: kolo data info PATH...\n"
-    "       kolo data verify PATH...        exit code 1 if something is damaged\n"
+    "       kolo data verify PATH...        exit code 1 if something cannot be read\n"
+    "                                    or is damaged\n"
     "       kolo data convert SAMPLES [TARGETS] TO.h5 [OPTION...]\n\n"
     "A path is a file (HDF5, NumPy's .npy and .npz, IDX, or a table in text such as CSV; IDX\n"
     "and tables may be gzip) or a folder of .jpg and .png images with a subfolder for each "
@@ -75,11 +78,26 @@ Words parse(int argc, char** argv) {
   return words;
 }
 
+// A forgotten last path must not cost the file with the targets.
+void require_replaceable(const std::string& path) {
+  std::error_code unreadable;  // then writing says why
+  if (!std::filesystem::exists(path, unreadable)) return;
+  if (!std::filesystem::is_directory(path, unreadable) &&
+      kolo::tools::data_format_of(path) == kolo::tools::DataFormat::kHdf5) {
+    return;
+  }
+  throw UsageError(path +
+                   " exists and is not an HDF5 file, which alone is replaced; give another "
+                   "path as the last one");
+}
+
 int convert(const Words& words) {
   using namespace kolo::tools;
   const bool has_targets_file = words.paths.size() == 3;
   if (words.paths.size() != 2 && !has_targets_file)
     throw UsageError("'convert' takes SAMPLES, TARGETS if they have a file, and TO.h5");
+  const std::string& to = words.paths.back();
+  require_replaceable(to);
   Samples opened = open_samples(words.paths[0], words.choice);
   if (has_targets_file) {
     if (opened.targets != nullptr)
@@ -92,12 +110,11 @@ int convert(const Words& words) {
                           std::to_string(opened.targets->form().rows()) + " targets for " +
                           std::to_string(samples) + " samples; give arrays of the same length");
   }
-  const std::string& to = words.paths.back();
   const Storage storage{words.gzip, static_cast<std::size_t>(words.chunk)};
   ArrayWriter writer(to);
+  for (const auto& [name, text] : opened.notes) writer.note(name, text);
   writer.add("samples", *opened.samples, storage);
   if (opened.targets != nullptr) writer.add("targets", *opened.targets, {});
-  for (const auto& [name, text] : opened.notes) writer.note(name, text);
   writer.finish();
   return data_info(to, std::cout);
 }
@@ -106,9 +123,10 @@ int run(const Words& words) {
   using namespace kolo::tools;
   if (words.command == "convert") return convert(words);
   const bool is_info = words.command == "info";
-  if (!is_info && words.command != "verify")
+  if (!is_info && words.command != "verify") {
     throw UsageError(words.command.empty() ? "say what to do"
                                            : "unknown command '" + words.command + "'");
+  }
   if (words.has_options) throw UsageError("'" + words.command + "' takes no options");
   if (words.paths.empty()) throw UsageError("'" + words.command + "' needs a path");
   int code = 0;

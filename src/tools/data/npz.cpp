@@ -74,6 +74,8 @@ std::vector<std::string> arrays_in_npz(const std::string& path) {
   std::vector<std::string> arrays;
   for (const std::string& name : Archive(path).names())
     if (name.ends_with(kEnding)) arrays.push_back(name.substr(0, name.size() - kEnding.size()));
+  if (arrays.empty())
+    data::fail(path, "is an archive without arrays", "give a file of numpy.savez()");
   return arrays;
 }
 

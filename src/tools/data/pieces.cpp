@@ -18,8 +18,9 @@ std::uint64_t for_each_piece(const data::Array& array, std::size_t unit,
   XXH3_64bits_reset(&sum);
   std::vector<std::size_t> rows;
   std::vector<std::uint8_t> bytes;
-  for (std::size_t first = 0; first < form.rows(); first += rows.size()) {
-    rows.resize(std::min(rows_at_once, form.rows() - first));
+  const std::size_t count = form.row_bytes() > 0 ? form.rows() : 0;
+  for (std::size_t first = 0; first < count; first += rows.size()) {
+    rows.resize(std::min(rows_at_once, count - first));
     std::iota(rows.begin(), rows.end(), first);
     bytes.resize(rows.size() * form.row_bytes());
     array.read(rows, bytes.data());
