@@ -22,7 +22,8 @@ struct CSVDatasetOptions {
 };
 
 // Samples in the lines of a text file (RFC 4180), plain or gzip. A first line without numbers names
-// the columns; otherwise their names are "0", "1" and so on. Empty lines are skipped. Holds all samples in memory; copies share them.
+// the columns; otherwise their names are "0", "1" and so on. Empty lines are skipped. Holds all
+// samples in memory; copies share them.
 //
 //   kolo::data::CSVDataset train("train.csv", kolo::data::CSVDatasetOptions().target("price"));
 //
@@ -30,8 +31,9 @@ struct CSVDatasetOptions {
 class CSVDataset : public torch::data::datasets::BatchDataset<CSVDataset, torch::data::Example<>> {
  public:
   // Throws DataError, which names the file, the line, the column and a remedy: a file that is
-  // missing or damaged; a cell that is empty, not a number, or too large for float32; a line with more or fewer cells than the
-  // first one; a target that is not among the columns (with those that are).
+  // missing or damaged; a cell that is empty, not a number, or too large for float32; a line with
+  // more or fewer cells than the first one; a target that is not among the columns (with those that
+  // are).
   explicit CSVDataset(const std::string& path, const CSVDatasetOptions& options = {});
 
   // The samples of these indices in their order: data [N, columns().size()] in float32, target [N]
