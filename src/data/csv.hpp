@@ -27,7 +27,7 @@ struct CsvTable {
 struct CsvSamples {
   std::vector<std::string> columns;  // of the samples
   std::vector<float> values;         // of the samples, row-major
-  std::vector<double> targets;       // empty: there are none
+  std::vector<double> targets;       // empty without a target column
   bool targets_are_whole = false;    // whole numbers that int64 and double both have
   std::size_t rows = 0;
 };
