@@ -38,7 +38,7 @@ install(TARGETS kolo EXPORT koloTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/kolo DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
-foreach(program kolo_cli kolo_rank kolo_doctor kolo_bench kolo_checkpoint_tool kolo_data_tool kolo_trace_tool kolo_convert)
+foreach(program kolo_cli kolo_rank kolo_loader kolo_doctor kolo_bench kolo_checkpoint_tool kolo_data_tool kolo_trace_tool kolo_convert)
   if(TARGET ${program})
     set_target_properties(${program} PROPERTIES INSTALL_RPATH "${kolo_rpath}" INSTALL_RPATH_USE_LINK_PATH ON)
     install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})

@@ -18,6 +18,7 @@
 #include <kolo/data/sampler.h>
 #include <kolo/data/transforms.h>
 #include <kolo/data_parallel.h>
+#include <kolo/delivery.h>
 #include <kolo/device.h>
 #include <kolo/error.h>
 #include <kolo/init.h>

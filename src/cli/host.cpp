@@ -108,13 +108,6 @@ std::string host_name() {
   return name.data();
 }
 
-std::string machine_id() {
-  std::error_code error;
-  const std::string network = std::filesystem::read_symlink("/proc/self/ns/net", error);
-  const std::string boot = boot_id();
-  return error || boot.empty() ? std::string() : boot + "/" + network;
-}
-
 std::vector<std::string> addresses_of_name(const std::string& name) {
   addrinfo hints{};
   hints.ai_family = AF_INET;

@@ -13,6 +13,7 @@
 #include "cli/commands.hpp"
 #include "cli/job_size.hpp"
 #include "cli/launcher.hpp"
+#include "cli/loader_team.hpp"
 #include "cli/run_options.hpp"
 #include "cli/session_folder.hpp"
 #include "cli/step_tasks.hpp"
@@ -199,6 +200,15 @@ int code_after(const JobEnd& end, const std::string& lost_output) {
   return end.code == 0 ? kOutputLostExitCode : end.code;
 }
 
+LoaderRequest loader_request(const RunOptions& options) {
+  return {static_cast<int>(options.cpus.value_or(0)),
+          static_cast<std::uint64_t>(options.units.value_or(0)), options.spool};
+}
+
+void append(Variables& variables, const Variables& more) {
+  variables.insert(variables.end(), more.begin(), more.end());
+}
+
 int run_job(const RunOptions& options, const Lookup& environment, StepLeader* leader) {
   LaunchRequest request = make_request(options, environment);
   choose_launcher(options, environment, request);
@@ -223,7 +233,14 @@ int run_job(const RunOptions& options, const Lookup& environment, StepLeader* le
   const Clock::time_point begin = Clock::now();
   std::string lost_output;  // of all starts, the first
   for (long restarts = 0;; ++restarts) {
-    LaunchPlan plan = plan_start(options, environment, request, restarts);
+    LaunchRequest with_loaders = request;
+    std::optional<LoaderTeam> loaders;  // outlives supervise()
+    if (options.cpus) loaders.emplace(loader_request(options), request);
+    if (loaders) {
+      loaders->wait_until_ready();
+      append(with_loaders.extra, loaders->variables());
+    }
+    LaunchPlan plan = plan_start(options, environment, with_loaders, restarts);
     if (options.verbose) tell_plan(request, plan);
     std::optional<SessionFolder> session;
     if (request.kind == LauncherKind::kOpenMpi5) session.emplace().tell(plan);

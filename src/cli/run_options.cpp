@@ -15,6 +15,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+constexpr long kMostLoaders = 1024;
+
 void read_config_file(const std::string& name, const po::options_description& table,
                       po::variables_map& values) {
   std::ifstream file(name);
@@ -67,7 +69,23 @@ RunOptions from_values(const po::variables_map& values) {
   options.mpi_args = text("mpi-args");
   options.timeout_seconds = values["timeout"].as<double>();
   options.stop_seconds = values["stop-timeout"].as<double>();
+  options.cpus = number("cpus");
+  options.units = number("units");
+  options.spool = text("spool");
   return options;
+}
+
+void check_loaders(const RunOptions& options) {
+  if (options.cpus && (*options.cpus < 1 || *options.cpus > kMostLoaders)) {
+    throw UsageError("--cpus " + std::to_string(*options.cpus) + ": must be from 1 to " +
+                     std::to_string(kMostLoaders) + " loader processes");
+  }
+  if (options.units && *options.units < 1)
+    throw UsageError("--units " + std::to_string(*options.units) + ": must be 1 or more samples");
+  if (options.units && !options.cpus)
+    throw UsageError("--units is for --cpus: loader processes prepare these samples");
+  if (!options.spool.empty() && !options.units)
+    throw UsageError("--spool is for --units: the samples that are prepared go there");
 }
 
 void check_values(const RunOptions& options) {
@@ -86,6 +104,7 @@ void check_values(const RunOptions& options) {
   if (options.no_prefix && options.tag_output) {
     throw UsageError("--no-prefix and --tag-output exclude each other");
   }
+  check_loaders(options);
   if (options.max_restarts < 0) throw UsageError("--max-restarts must be at least 0");
   if (options.program.empty()) {
     throw UsageError("no program given; usage: kolo run -np N [options] program [arguments]");
@@ -104,6 +123,13 @@ po::options_description run_option_table() {
       "instead of -np: a rank for each of N GPUs, on as many hosts as have them");
   add("gpus-per-host", po::value<long>()->value_name("G"),
       "what --gpus fills a host with (default: 8, or the GPUs that Slurm gave)");
+  add("cpus", po::value<long>()->value_name("C"),
+      "start C loader processes of the program besides its ranks, on hosts that the ranks leave "
+      "over if there are any; see docs/delivery.md");
+  add("units", po::value<long>()->value_name("N"),
+      "loader processes prepare N samples of each loader before the ranks are started");
+  add("spool", po::value<std::string>()->value_name("DIR"),
+      "what does not fit into half of the memory goes into a file there");
   add("host,H", po::value<std::string>()->value_name("HOST:SLOTS,..."),
       "hosts to run on, and how many ranks each takes (1 where not given); default: the hosts of "
       "the batch job (Slurm, PBS, LSF), else this one");

@@ -30,6 +30,9 @@ struct RunOptions {
   std::string mpi_args;
   double timeout_seconds = 0;
   double stop_seconds = 0;
+  std::optional<long> cpus;  // loader processes
+  std::optional<long> units;
+  std::string spool;
   std::vector<std::string> program;  // with its arguments
 };
 

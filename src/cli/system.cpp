@@ -25,24 +25,6 @@ int check(int value, const char* what) {
   return value;
 }
 
-Fd& Fd::operator=(Fd&& other) noexcept {
-  if (this != &other) {
-    reset();
-    fd_ = other.release();
-  }
-  return *this;
-}
-
-int Fd::release() {
-  return std::exchange(fd_, -1);
-}
-
-void Fd::reset() {
-  // close() must not be tried again, whatever it says: the descriptor is gone after the first call.
-  if (fd_ >= 0) ::close(fd_);
-  fd_ = -1;
-}
-
 Pipe make_pipe() {
   std::array<int, 2> ends{};
   check(::pipe2(ends.data(), O_CLOEXEC), "pipe2");

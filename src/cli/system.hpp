@@ -12,31 +12,12 @@
 #include <vector>
 
 #include "cli/environment.hpp"
+#include "core/fd.hpp"
 
 namespace kolo::cli {
 
 // Returns the value, or throws std::system_error with errno when it is -1.
 int check(int value, const char* what);
-
-// Owns a file descriptor and closes it.
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(other.release()) {}
-  Fd& operator=(Fd&& other) noexcept;
-  Fd(const Fd&) = delete;
-  Fd& operator=(const Fd&) = delete;
-  ~Fd() { reset(); }
-
-  int get() const { return fd_; }
-  bool is_open() const { return fd_ >= 0; }
-  int release();
-  void reset();
-
- private:
-  int fd_ = -1;
-};
 
 struct Pipe {
   Fd read, write;
@@ -133,9 +114,6 @@ std::optional<std::string> read_file(const std::string& name);
 
 std::string own_directory();  // the folder of this executable
 std::string host_name();
-// The same for all processes of a computer (or of a container with a network of its own) since it
-// has started, and another one elsewhere; empty: not known.
-std::string machine_id();
 // IPv4 addresses: those that a name stands for (none: it is not known), and those of this host's
 // interfaces.
 std::vector<std::string> addresses_of_name(const std::string& name);

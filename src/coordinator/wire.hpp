@@ -1,11 +1,7 @@
 // The messages of the control plane and their bytes. docs/protocol.md tells the protocol.
 //
 //   message   = record*                         one report or one list of decisions
-//   record    = kind:u8 body
-//   number    = LEB128, 7 bits a byte, low first, at most 10 bytes
-//   text      = length:number byte{length}
-//   numbers   = count:number number{count}
-//   real      = 8 bytes, IEEE 754, little endian
+//   record    = kind:u8 body                    number, text, numbers, real: see core/byte_codec.hpp
 //
 // Reports, from a rank to the coordinator:
 //   announce  = 1 name:text descriptor flags:u8 (1 absent, 2 transient, 4 again)

@@ -6,7 +6,9 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 
 namespace kolo {
 
@@ -24,6 +26,13 @@ std::string boot_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
   return std::getline(file, id) ? id : "";
+}
+
+std::string machine_id() {
+  std::error_code error;
+  const std::string network = std::filesystem::read_symlink("/proc/self/ns/net", error);
+  const std::string boot = boot_id();
+  return error || boot.empty() ? std::string() : boot + "/" + network;
 }
 
 std::vector<int> usable_cores(int process) {

@@ -15,6 +15,10 @@ std::string program_name();
 // not tell.
 std::string boot_id();
 
+// The same for all processes of a computer (or of a container with a network of its own) since it
+// has started, and another one elsewhere; empty: not known. No blanks, no commas.
+std::string machine_id();
+
 // The cores that the calling thread, or another process, may use, rising; none if they are not
 // known.
 std::vector<int> usable_cores(int process = 0);

@@ -22,7 +22,8 @@ constexpr std::string_view kOthers[] = {
     "KOLO_MODULES",  "KOLO_LAUNCHER",      "KOLO_SRUN_MPI",     "KOLO_MAX_RESTARTS",
     "KOLO_DOCTOR",   "KOLO_INTERACTIVE",   "KOLO_ROOT",         "KOLO_TORCH",
     "KOLO_MPI",      "KOLO_WERROR",        "KOLO_MNIST_MIRROR", "KOLO_RANK_PROCESS",
-    "KOLO_HOSTS",    "KOLO_PYTHON",        "KOLO_CUDA"};
+    "KOLO_HOSTS",    "KOLO_PYTHON",        "KOLO_CUDA",         "KOLO_LOADER",
+    "KOLO_LOADERS",  "KOLO_LOADER_TOKEN"};
 
 bool begins_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "data/batch_reader.hpp"
+#include "data/batch_source.hpp"
 #include "data/device_copy.hpp"
 #include "data/prefetcher.hpp"
 #include "kolo/error.h"
@@ -13,48 +15,21 @@
 namespace kolo {
 namespace {
 
-// Loads the batches of one epoch. Each worker has a copy.
-class BatchReader {
+class DatasetSource : public data::BatchSource {
  public:
-  BatchReader(data::Dataset dataset, std::vector<data::Transform> transforms, std::uint64_t seed,
-              std::uint64_t epoch)
-      : dataset_(std::move(dataset)),
-        transforms_(std::move(transforms)),
-        seed_(seed),
-        epoch_(epoch) {}
+  explicit DatasetSource(data::Dataset dataset) : dataset_(std::move(dataset)) {}
 
-  data::Batch read(c10::ArrayRef<std::size_t> indices) const {
-    try {
-      data::Batch batch = dataset_.get_batch(indices);
-      for (std::size_t i = 0; i < transforms_.size(); ++i)
-        transforms_[i](batch, data::BatchInfo(seed_, i, epoch_, indices));
-      return batch;
-    } catch (const std::exception& error) {
-      std::throw_with_nested(DataError("DataLoader: " + culprit(indices) + " of epoch " +
-                                       std::to_string(epoch_) +
-                                       " cannot be loaded: " + error.what()));
-    }
+  std::size_t size() const override { return dataset_.size(); }
+
+  Read reader(const std::vector<data::Transform>& transforms, std::uint64_t seed) const override {
+    return [reader =
+                data::BatchReader(dataset_, transforms, seed)](const data::BatchRequest& request) {
+      return reader.read(request.epoch, request.indices);
+    };
   }
 
  private:
-  // Which sample the dataset cannot give; all of the batch if each of them can be had alone.
-  std::string culprit(c10::ArrayRef<std::size_t> indices) const {
-    for (const std::size_t index : indices) {
-      try {
-        dataset_.get_batch(index);
-      } catch (...) {
-        return "sample " + std::to_string(index);
-      }
-    }
-    std::string all = indices.size() == 1 ? "the batch of sample" : "the batch of samples";
-    for (const std::size_t index : indices) all += " " + std::to_string(index);
-    return all;
-  }
-
   data::Dataset dataset_;
-  std::vector<data::Transform> transforms_;
-  std::uint64_t seed_;
-  std::uint64_t epoch_;
 };
 
 // Calls a function that copies a batch to a device.
@@ -85,39 +60,40 @@ DataLoaderOptions checked(DataLoaderOptions options) {
 
 class DataLoader::State {
  public:
-  State(data::Dataset dataset, DistributedSampler sampler, const DataLoaderOptions& options)
-      : dataset_(std::move(dataset)), sampler_(std::move(sampler)), options_(checked(options)) {
-    if (sampler_.dataset_size() == dataset_.size()) return;
+  State(std::shared_ptr<data::BatchSource> source, DistributedSampler sampler,
+        const DataLoaderOptions& options)
+      : source_(std::move(source)), sampler_(std::move(sampler)), options_(checked(options)) {
+    if (sampler_.dataset_size() == source_->size()) return;
     throw InvalidArgumentError("DataLoader: the sampler is for " +
                                std::to_string(sampler_.dataset_size()) +
-                               " samples, and the dataset has " + std::to_string(dataset_.size()));
+                               " samples, and the dataset has " + std::to_string(source_->size()));
   }
+  ~State() { end_prefetching(); }
 
   void add(data::Transform transform) { transforms_.push_back(std::move(transform)); }
 
   void begin() {
-    prefetcher_.reset();  // before what its threads read
+    end_prefetching();  // before what its threads read
     sampler_.reset();
+    first_ = sampler_.position();
     indices_ = sampler_.rest();
     next_ = 0;
-    const BatchReader reader(dataset_, transforms_, options_.seed(), sampler_.epoch());
-    const auto load = [this, reader](std::size_t number) { return reader.read(batch(number)); };
     if (options_.workers() == 0) {
-      load_ = load;
+      load_ = make_load();
       return;
     }
     const auto workers = static_cast<std::size_t>(options_.workers());
     const std::size_t ahead = workers * static_cast<std::size_t>(options_.prefetch());
     std::vector<data::Prefetcher::Load> loads;
     for (std::size_t i = 0; i < workers; ++i) {
-      if (!is_on_device()) {
-        loads.emplace_back(load);
-      } else {
-        loads.emplace_back([load, copy = data::DeviceCopy(*options_.device())](std::size_t number) {
+      data::Prefetcher::Load load = make_load();
+      if (is_on_device()) {
+        load = [load, copy = data::DeviceCopy(*options_.device())](std::size_t number) {
           const data::Batch batch = load(number);
           return copied([&] { return copy(batch); }, number);
-        });
+        };
       }
+      loads.push_back(std::move(load));
     }
     prefetcher_.emplace(std::move(loads), batches_of(indices_.size()), ahead, options_.ordered());
   }
@@ -145,6 +121,20 @@ class DataLoader::State {
   std::size_t batches() const { return batches_of(sampler_.size()); }
 
  private:
+  data::Prefetcher::Load make_load() const {
+    return [this, read = source_->reader(transforms_, options_.seed()),
+            epoch = sampler_.epoch()](std::size_t number) {
+      return read({epoch, first_ + number * batch_size(), batch(number)});
+    };
+  }
+
+  void end_prefetching() {
+    if (!prefetcher_) return;
+    source_->interrupt();
+    prefetcher_.reset();
+    source_->resume();
+  }
+
   std::size_t batch_size() const { return static_cast<std::size_t>(options_.batch_size()); }
 
   bool is_on_device() const { return options_.device() && !options_.device()->is_cpu(); }
@@ -160,21 +150,24 @@ class DataLoader::State {
   }
 
   // Constant after construction.
-  data::Dataset dataset_;
+  std::shared_ptr<data::BatchSource> source_;
   DistributedSampler sampler_;
   DataLoaderOptions options_;
 
   std::vector<data::Transform> transforms_;
   // State of the current epoch. The prefetcher comes last because its threads read `indices_`.
   std::vector<std::size_t> indices_;
-  std::size_t next_ = 0;  // the number of the batch that the program gets next
+  std::size_t first_ = 0;  // position of the first of them in the share
+  std::size_t next_ = 0;   // the number of the batch that the program gets next
   data::Prefetcher::Load load_;
   std::optional<data::Prefetcher> prefetcher_;
 };
 
 DataLoader::DataLoader(data::Dataset dataset, DistributedSampler sampler,
                        const DataLoaderOptions& options)
-    : state_(std::make_unique<State>(std::move(dataset), std::move(sampler), options)) {}
+    : DataLoader(std::make_unique<State>(std::make_shared<DatasetSource>(std::move(dataset)),
+                                         std::move(sampler), options)) {}
+DataLoader::DataLoader(std::unique_ptr<State> state) : state_(std::move(state)) {}
 DataLoader::~DataLoader() = default;
 DataLoader::DataLoader(DataLoader&&) noexcept = default;
 DataLoader& DataLoader::operator=(DataLoader&&) noexcept = default;
@@ -196,6 +189,12 @@ DataLoader::Iterator DataLoader::end() {
 
 std::size_t DataLoader::size() const {
   return state_->batches();
+}
+
+DataLoader detail::make_loader(std::shared_ptr<data::BatchSource> source,
+                               DistributedSampler sampler, const DataLoaderOptions& options) {
+  return DataLoader(
+      std::make_unique<DataLoader::State>(std::move(source), std::move(sampler), options));
 }
 
 DataLoader::Iterator::Iterator(State* state) : state_(state), batch_(state->next()) {}

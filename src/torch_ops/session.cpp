@@ -401,10 +401,10 @@ bool is_initialized() {
 }
 
 int rank() {
-  return session("rank")->topology().rank;
+  return session("rank")->rank();
 }
 int size() {
-  return session("size")->topology().size;
+  return session("size")->size();
 }
 int local_rank() {
   return session("local_rank")->topology().local_rank;

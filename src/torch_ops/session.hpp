@@ -3,12 +3,16 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <typeindex>
+#include <typeinfo>
 
 #include "coordinator/engine.hpp"
 #include "core/config.hpp"
+#include "core/loader_place.hpp"
 #include "core/thread_annotations.hpp"
 #include "core/topology.hpp"
 #include "kolo/process_set.h"
@@ -55,6 +59,19 @@ class Session {
   ClockReader* clock() const { return clock_.get(); }
   void set_clock(std::unique_ptr<ClockReader> clock) { clock_ = std::move(clock); }
   void end_timeline();
+  // This process's numbers for the program: in a loader process those that kolo run has given it.
+  int rank() const { return loader_ ? loader_->ranks + loader_->number : topology_.rank; }
+  int size() const { return loader_ ? loader_->ranks : topology_.size; }
+
+  // What a part of kolo above this folder keeps for the session; made by its first call.
+  template <typename Part>
+  std::shared_ptr<Part> part() KOLO_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    std::shared_ptr<void>& kept = parts_[std::type_index(typeid(Part))];
+    if (kept == nullptr) kept = std::make_shared<Part>();
+    return std::static_pointer_cast<Part>(kept);
+  }
+
   // In a forked child, which has none of the threads.
   void leave_to_parent() {
     if (metrics_ != nullptr) metrics_->close_in_child();
@@ -66,6 +83,7 @@ class Session {
 
   const Config config_;
   const Topology topology_;
+  const std::optional<LoaderPlace> loader_ = own_loader_place();
   const std::shared_ptr<Lifelines> lifelines_;  // null: alone on its node, or not connected
   const std::shared_ptr<shm::Node> node_;
   UnnamedNames unnamed_;
@@ -74,6 +92,7 @@ class Session {
   CudaDevice cuda_device_;
   Mutex mutex_;
   ProcessSet background_ KOLO_GUARDED_BY(mutex_);  // all ranks' own until it is made
+  std::map<std::type_index, std::shared_ptr<void>> parts_ KOLO_GUARDED_BY(mutex_);
   Engine engine_;
   std::unique_ptr<ClockReader> clock_;  // null: no timeline
   std::optional<timeline::Watcher> watcher_;

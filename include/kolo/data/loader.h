@@ -45,7 +45,20 @@ class BatchInfo {
 // batch's tensors, which may be the dataset's own, but replace them.
 using Transform = std::function<void(Batch& batch, const BatchInfo& info)>;
 
+class BatchSource;  // of kolo's own
+
 }  // namespace data
+
+class DataLoader;
+struct DataLoaderOptions;
+
+namespace detail {
+
+// A loader of batches that do not come from a dataset.
+DataLoader make_loader(std::shared_ptr<data::BatchSource> source, DistributedSampler sampler,
+                       const DataLoaderOptions& options);
+
+}  // namespace detail
 
 // How batches are loaded.
 struct DataLoaderOptions {
@@ -108,6 +121,10 @@ class DataLoader {
 
  private:
   class State;
+  friend DataLoader detail::make_loader(std::shared_ptr<data::BatchSource> source,
+                                        DistributedSampler sampler,
+                                        const DataLoaderOptions& options);
+  explicit DataLoader(std::unique_ptr<State> state);
 
   std::unique_ptr<State> state_;
 };

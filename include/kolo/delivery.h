@@ -1,0 +1,87 @@
+// Batches from loader processes, which load while the training ranks train.
+#pragma once
+
+#include <kolo/data/dataset.h>
+#include <kolo/data/loader.h>
+#include <torch/arg.h>
+
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace kolo {
+namespace delivery {
+
+// What a loader loads: the samples of a dataset, with these transforms applied to each batch.
+struct Source {
+  Source(data::Dataset samples, std::vector<data::Transform> changes = {})
+      : dataset(std::move(samples)), transforms(std::move(changes)) {}
+  // From anything that a Dataset can be made of.
+  template <class T,
+            std::enable_if_t<kolo::detail::IsLibTorchDataset<std::decay_t<T>>::value, int> = 0>
+  Source(T&& samples)  // NOLINT(bugprone-forwarding-reference-overload): no Source matches
+      : dataset(std::forward<T>(samples)) {}
+
+  data::Dataset dataset;                    // read by several threads, each with a copy
+  std::vector<data::Transform> transforms;  // applied in this order
+};
+
+// Makes a Source. Called in loader processes, or in the training rank if there are none.
+using Factory = std::function<Source()>;
+
+// How batches are made and delivered. All but the device must be the same in all processes.
+struct Options {
+  // Size of the batches, seed, order, device. workers() is the number of threads of each loader
+  // process (0 counts as 1), prefetch() the number of batches that each of these threads may be
+  // ahead of the ranks.
+  TORCH_ARG(DataLoaderOptions, loader);
+  // Whether the samples of an epoch come in random order: see DistributedSampler.
+  TORCH_ARG(bool, shuffle) = true;
+  // Seconds that a training rank waits for a batch before it gives up.
+  TORCH_ARG(double, timeout) = 300;
+};
+
+// Registers a loader under a name. Its factory is called when a batch is needed. Not collective:
+// every process of the program calls it. InvalidArgumentError if the name is taken or empty, or an
+// argument makes no sense.
+void register_loader(const std::string& name, Factory factory, const Options& options = {});
+
+// Removes a registered loader. Loader processes drop what they have prepared for this rank; the
+// name may be registered again. DataLoaders of it must not be used any more. InvalidArgumentError
+// for a name that is not registered.
+void unregister_loader(const std::string& name);
+
+// Returns a DataLoader of this rank's share, whose batches loader processes make. There are such
+// processes if the job was started with `kolo run --cpus C`; without them this process loads the
+// same batches itself, in options.loader().workers() threads:
+//
+//   kolo::init();
+//   auto loader = kolo::delivery::open(
+//       "train", [] { return kolo::data::HDF5Dataset("train.h5"); },
+//       kolo::delivery::Options().loader(kolo::DataLoaderOptions().batch_size(64).seed(1)));
+//   for (int epoch = 0; epoch < epochs; ++epoch) {
+//     for (const auto& batch : loader) { ... batch.data, batch.target ... }
+//   }
+//
+// Loader processes run the same program up to the first open(), which serves the training ranks
+// instead of returning, until the job ends. So open() comes right after init() and the calls of
+// register_loader(), and before the program makes files or a model.
+//
+// Each sample comes once an epoch, in the order of the seed, however many loader processes there
+// are and whichever of them die. A batch of a loader process on the same machine lies in memory
+// that both share; the tensors own it. If a batch cannot be had, iterating throws a DataError.
+// Not collective. NotInitializedError before kolo::init(); InvalidArgumentError for a name that is
+// not registered, here or in the loader processes, or is registered otherwise there.
+DataLoader open(const std::string& name);
+
+// Registers a loader and opens it.
+DataLoader open(const std::string& name, Factory factory, const Options& options = {});
+
+// Whether this process is a loader process: rank() is then size() or more, and only open() makes
+// sense. Not collective. Valid before init(), too.
+bool is_loader_process();
+
+}  // namespace delivery
+}  // namespace kolo

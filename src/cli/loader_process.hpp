@@ -1,0 +1,28 @@
+// A loader process and what stands around it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/loader_place.hpp"
+
+namespace kolo::cli {
+
+struct LoaderOptions {
+  LoaderPlace place;         // without descriptors and memory
+  bool is_one_host = false;  // all training ranks are on this host
+  std::vector<std::string> program;
+};
+
+// Starts the program, again if it dies, and returns when standard input ends or a signal asks for
+// it: 0, or 1 if the program cannot serve. The sockets that training ranks connect to stay open all
+// the while. Writes to standard output:
+//
+//   kolo-loader address PORT MACHINE NAME        at once; see delivery::Address
+//   kolo-loader ready                            when the program has prepared its samples
+//
+// What the program prints goes to standard error, each line with "[loader N] " before it. Throws
+// std::system_error.
+int run_loader(const LoaderOptions& options);
+
+}  // namespace kolo::cli

@@ -1,0 +1,179 @@
+#include "cli/loader_team.hpp"
+
+#include <poll.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <random>
+#include <sstream>
+#include <stdexcept>
+#include <utility>
+
+#include "core/clock.hpp"
+#include "core/loader_place.hpp"
+
+namespace kolo::cli {
+namespace {
+
+constexpr double kEndSeconds = 3.0;  // after its input was closed, then a loader is killed
+
+// 128 bits that nobody can guess.
+std::string make_token() {
+  std::random_device random;
+  std::ostringstream text;
+  text << std::hex;
+  for (int i = 0; i < 4; ++i) text << random() << '-';
+  return text.str();
+}
+
+bool is_own(const std::string& host, const LaunchRequest& launch) {
+  return host == "localhost" || is_this_host(host, launch.own_host);
+}
+
+// A launcher for one process on another host.
+LaunchPlan plan_on(const std::string& host, LaunchRequest launch) {
+  launch.size = 1;
+  launch.hosts = {{host, 1, true}};
+  LaunchPlan plan = plan_launcher(launch);
+  plan.command.insert(plan.command.end(), launch.mpi_args.begin(), launch.mpi_args.end());
+  return plan;
+}
+
+bool has_ended(pid_t pid) {
+  const pid_t ended = ::waitpid(pid, nullptr, WNOHANG);
+  return ended == pid || (ended == -1 && errno == ECHILD);  // supervise() may have waited for it
+}
+
+}  // namespace
+
+std::vector<std::string> loader_hosts(const std::vector<Host>& hosts, int ranks, int count) {
+  std::vector<std::string> of_ranks;
+  std::vector<std::string> left_over;
+  for (const Host& host : hosts) {
+    (ranks > 0 ? of_ranks : left_over).push_back(host.name);
+    ranks -= host.slots;
+  }
+  const std::vector<std::string>& from = left_over.empty() ? of_ranks : left_over;
+  std::vector<std::string> chosen;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+    chosen.push_back(from.empty() ? "localhost" : from[i % from.size()]);
+  return chosen;
+}
+
+LoaderTeam::LoaderTeam(const LoaderRequest& request, const LaunchRequest& launch)
+    : token_(make_token()) {
+  become_reaper();
+  for (const std::string& host : loader_hosts(launch.hosts, launch.size, request.count))
+    start(request, launch, host);
+}
+
+void LoaderTeam::start(const LoaderRequest& request, const LaunchRequest& launch,
+                       const std::string& host) {
+  LaunchRequest with_token = launch;
+  with_token.extra.emplace_back(kLoaderTokenVariable, token_);
+  LaunchPlan plan;
+  plan.set = with_token.extra;
+  if (!is_own(host, launch)) plan = plan_on(host, with_token);
+  std::vector<std::string> words = {own_directory() + "/kolo-loader"};
+  if (is_local_job(launch) && is_own(host, launch)) words.emplace_back("--one-host");
+  words.insert(words.end(),
+               {"--number", std::to_string(loaders_.size()), "--count",
+                std::to_string(request.count), "--ranks", std::to_string(launch.size), "--units",
+                std::to_string(request.units), "--spool", request.spool, "--"});
+  words.insert(words.end(), launch.program.begin(), launch.program.end());
+  plan.command.insert(plan.command.end(), words.begin(), words.end());
+
+  Pipe input = make_pipe();
+  Pipe output = make_pipe();
+  ChildSpec spec;
+  spec.command = plan.command;
+  spec.set = plan.set;
+  spec.unset = plan.unset;
+  spec.standard_input = input.read.get();
+  spec.standard_output = output.write.get();
+  spec.own_group = true;  // Ctrl-C ends the job first
+  spec.death_signal = SIGTERM;
+  Loader loader;
+  loader.host = is_local_job(launch) ? "127.0.0.1" : is_own(host, launch) ? launch.own_host : host;
+  loader.pid = spawn(spec);
+  loader.input = std::move(input.write);
+  loader.output = std::move(output.read);
+  loaders_.push_back(std::move(loader));
+}
+
+LoaderTeam::~LoaderTeam() {
+  for (Loader& loader : loaders_) {
+    loader.input.reset();
+    loader.output.reset();
+  }
+  const Clock::time_point end = Clock::now() + seconds(kEndSeconds);
+  for (const Loader& loader : loaders_) {
+    while (!has_ended(loader.pid)) {
+      const Fd watch = watch_process(loader.pid);
+      pollfd polled{watch.get(), POLLIN, 0};
+      const double left = to_seconds(end - Clock::now());
+      if (left <= 0) {
+        ::kill(loader.pid, SIGKILL);
+        while (::waitpid(loader.pid, nullptr, 0) == -1 && errno == EINTR) {
+        }
+        break;
+      }
+      (void)::poll(&polled, 1, std::min(20, static_cast<int>(left * 1000) + 1));
+    }
+  }
+}
+
+// "kolo-loader address PORT MACHINE NAME" or "kolo-loader ready"; other lines are a launcher's.
+void LoaderTeam::on_line(Loader& loader, const std::string& line) {
+  std::istringstream words(line);
+  std::string mark;
+  std::string what;
+  if (!(words >> mark >> what) || mark != "kolo-loader") return;
+  std::string port;
+  std::string machine;
+  std::string name;
+  if (what == "ready") {
+    loader.is_ready = true;
+  } else if (what == "address" && words >> port >> machine >> name) {
+    loader.address = loader.host + ":" + port + "," + machine + "," + name;
+  }
+}
+
+void LoaderTeam::read(Loader& loader) {
+  const auto sink = [&](std::string_view text, LineEnd) { on_line(loader, std::string(text)); };
+  if (const std::optional<std::string> bytes = read_some(loader.output.get())) {
+    loader.lines.feed(*bytes, sink);
+    return;
+  }
+  const auto number = &loader - loaders_.data();
+  throw std::runtime_error("loader " + std::to_string(number) + " on host " + loader.host +
+                           " has ended before its samples were prepared; what it said is above");
+}
+
+void LoaderTeam::wait_until_ready() {
+  for (;;) {
+    std::vector<pollfd> polled;
+    std::vector<Loader*> waiting;
+    for (Loader& loader : loaders_) {
+      if (loader.is_ready) continue;
+      polled.push_back({loader.output.get(), POLLIN, 0});
+      waiting.push_back(&loader);
+    }
+    if (polled.empty()) return;
+    if (::poll(polled.data(), polled.size(), -1) == -1 && errno != EINTR) check(-1, "poll");
+    for (std::size_t i = 0; i < polled.size(); ++i) {
+      if (polled[i].revents != 0) read(*waiting[i]);
+    }
+  }
+}
+
+Variables LoaderTeam::variables() const {
+  std::string addresses;
+  for (const Loader& loader : loaders_)
+    addresses += (addresses.empty() ? "" : " ") + loader.address;
+  return {{kLoadersVariable, addresses}, {kLoaderTokenVariable, token_}};
+}
+
+}  // namespace kolo::cli

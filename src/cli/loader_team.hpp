@@ -1,0 +1,65 @@
+// The loader processes of a job: `kolo run --cpus`.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/environment.hpp"
+#include "cli/hosts.hpp"
+#include "cli/launch_plan.hpp"
+#include "cli/line_splitter.hpp"
+#include "cli/system.hpp"
+
+namespace kolo::cli {
+
+struct LoaderRequest {
+  int count = 0;            // loader processes; 0: none
+  std::uint64_t units = 0;  // samples that they prepare
+  std::string spool;        // folder; empty: none
+};
+
+// The host of each loader process: those that the ranks leave over, one after the other, or if
+// there are none, those of the ranks. `hosts` have slots, which `ranks` ranks fill in their order;
+// none: this host, which gives "localhost".
+std::vector<std::string> loader_hosts(const std::vector<Host>& hosts, int ranks, int count);
+
+// Owns the loader processes. Used by one thread.
+class LoaderTeam {
+ public:
+  // Starts them, on other hosts by the launcher, for the ranks that `launch` describes. Throws
+  // std::system_error.
+  LoaderTeam(const LoaderRequest& request, const LaunchRequest& launch);
+  // Ends them.
+  ~LoaderTeam();
+  LoaderTeam(const LoaderTeam&) = delete;
+  LoaderTeam& operator=(const LoaderTeam&) = delete;
+
+  // Waits until all have prepared their samples. Throws std::runtime_error if one cannot.
+  void wait_until_ready();
+
+  // What training ranks get into their environment.
+  Variables variables() const;
+
+ private:
+  struct Loader {
+    std::string host;
+    pid_t pid = -1;
+    Fd input;  // closed: it ends
+    Fd output;
+    LineSplitter lines{4096};
+    std::string address;
+    bool is_ready = false;
+  };
+
+  void start(const LoaderRequest& request, const LaunchRequest& launch, const std::string& host);
+  void read(Loader& loader);
+  static void on_line(Loader& loader, const std::string& line);
+
+  std::string token_;
+  std::vector<Loader> loaders_;
+};
+
+}  // namespace kolo::cli

@@ -1,0 +1,44 @@
+// Batches of a dataset with the transforms applied.
+#pragma once
+
+#include <c10/util/ArrayRef.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kolo/data/dataset.h"
+#include "kolo/data/loader.h"
+
+namespace kolo::data {
+
+// Applies the transforms to a batch of these samples. `first` is the number of the first one among
+// all that the batch gets.
+void apply(const std::vector<Transform>& transforms, std::size_t first, std::uint64_t seed,
+           std::uint64_t epoch, c10::ArrayRef<std::size_t> indices, Batch& batch);
+
+// Of the exception under way: throws a DataError that says that the sample or samples cannot be
+// loaded, and nests the exception.
+[[noreturn]] void throw_not_loaded(const std::string& samples, std::uint64_t epoch);
+// "the batch of samples 3 4 5".
+std::string name_all(c10::ArrayRef<std::size_t> indices);
+
+// A value; each worker has a copy.
+class BatchReader {
+ public:
+  BatchReader(Dataset dataset, std::vector<Transform> transforms, std::uint64_t seed);
+
+  // Throws a DataError that names the sample, if the dataset cannot give it, or the batch's
+  // samples.
+  Batch read(std::uint64_t epoch, c10::ArrayRef<std::size_t> indices) const;
+
+ private:
+  std::string culprit(c10::ArrayRef<std::size_t> indices) const;
+
+  Dataset dataset_;
+  std::vector<Transform> transforms_;
+  std::uint64_t seed_;
+};
+
+}  // namespace kolo::data

@@ -1,0 +1,72 @@
+// A training rank's connection to one loader process.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "core/thread_annotations.hpp"
+#include "delivery/connection.hpp"
+#include "delivery/message.hpp"
+#include "delivery/parcel.hpp"
+
+namespace kolo::delivery {
+
+// What a link reports, from a thread of its own.
+class LinkEvents {
+ public:
+  virtual ~LinkEvents() = default;
+  virtual void on_up(std::size_t link, const Welcome& welcome) = 0;
+  // The answer to a request: a batch, or why it could not be loaded.
+  virtual void on_batch(std::size_t link, std::uint64_t id, Parcel parcel) = 0;
+  virtual void on_error(std::size_t link, std::uint64_t id, const std::string& message) = 0;
+  // Requests without an answer are lost. is_final: the link will not come up again.
+  virtual void on_down(std::size_t link, const std::string& why, bool is_final) = 0;
+};
+
+// Connects, and connects again when the connection is lost: a loader process that has died may be
+// started again. Gives up when nobody listens at the address any more.
+class Link {
+ public:
+  struct Options {
+    std::size_t number = 0;  // of the loader process
+    Address address;
+    std::string machine;  // this process's
+    Hello hello;
+  };
+  // `events` outlives the link.
+  Link(const Options& options, LinkEvents& events);
+  // Ends the connection; no more events come.
+  ~Link();
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  // Any thread may call. Throws ConnectionLost if the link is down; the event follows or has come.
+  void send(std::uint64_t id, const Request& request);
+  void send(const Withdraw& withdraw);
+
+ private:
+  class Session;
+
+  void run();
+  void talk(const std::shared_ptr<Session>& session);
+  std::shared_ptr<Session> session() KOLO_EXCLUDES(mutex_);
+  // False: it is time to stop.
+  bool set_session(std::shared_ptr<Session> session) KOLO_EXCLUDES(mutex_);
+  bool pause() KOLO_EXCLUDES(mutex_);
+
+  // Constant after construction.
+  const Options options_;
+  LinkEvents& events_;
+
+  Mutex mutex_;
+  CondVar stopped_;
+  std::shared_ptr<Session> session_ KOLO_GUARDED_BY(mutex_);  // null: not connected
+  bool stops_ KOLO_GUARDED_BY(mutex_) = false;
+
+  std::thread thread_;  // of the owner's thread
+};
+
+}  // namespace kolo::delivery

@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Loader processes: the batches are those of a job without them, each sample comes once, and loaders that die, stop or never
+# come are noticed.
+set -euo pipefail
+# shellcheck source=job.sh
+. "$(dirname "$0")/job.sh"
+job=$bin/../tests/bin/delivery_job
+
+# loaders [NUMBER]: the processes of loaders that kolo run started, or of one of them.
+loaders() {
+  local process
+  for process in /proc/[0-9]*; do
+    [[ $(readlink "$process/exe" 2>/dev/null) == "$(readlink -f "$job")" ]] || continue
+    ! tr '\0' '\n' <"$process/environ" 2>/dev/null | grep -q "^KOLO_LOADER=number=${1:-}" || echo "${process#/proc/}"
+  done
+}
+
+# wait_for COUNT: until so many loaders run.
+wait_for() {
+  local i
+  for ((i = 0; i < 300; ++i)); do
+    [[ $(loaders | wc -l) -lt $1 ]] || return 0
+    sleep 0.1
+  done
+  return 1
+}
+mkdir "$work/spool" "$work/made"
+
+kolo_run -np 2 "$job" --workers 2
+alone=$(grep epoch "$work/out")
+check "without loaders: two epochs of 960 samples" is "$code $(grep -c '960 samples, digest' <<<"$alone")" "0 2"
+
+for cpus in 1 3; do
+  kolo_run -np 2 --cpus $cpus "$job"
+  check "$cpus loaders: the same batches" is "$code $(grep epoch "$work/out")" "0 $alone"
+done
+export MADE=$work/made
+kolo_run -np 2 --cpus 2 --units 200 --spool "$work/spool" "$job"
+check "2 loaders with 200 samples prepared: the same batches" is "$code $(grep epoch "$work/out")" "0 $alone"
+check "the factory was called in loaders alone" is "$(cat "$work/made"/* | fold -w 1 | sort | tr -d '\n')" 23
+unset MADE
+check "no loader is left" is "$(loaders)" ""
+
+# The others do what is left, and the one that died is started again.
+slow=(--load-ms 5 --epochs 3)
+kolo_run -np 2 "$job" "${slow[@]}"
+alone=$(grep epoch "$work/out")
+for what in KILL STOP; do
+  code=0
+  timeout 120 "$bin/kolo" run --allow-run-as-root -np 2 --cpus 2 --units 8 --spool "$work/spool" "$job" "${slow[@]}" \
+    >"$work/out" 2>"$work/err" &
+  runner=$!
+  check "SIG$what: loaders are there" wait_for 2
+  victim=$(loaders 1)
+  for ((i = 0; i < 300; ++i)); do
+    ! grep -q 'epoch 0' "$work/out" || break
+    sleep 0.05
+  done
+  kill "-$what" "$victim" || true
+  wait "$runner" || code=$?
+  check "SIG$what to a loader in mid-epoch: the same batches" is "$code $(grep epoch "$work/out")" "0 $alone"
+  if [[ $what == KILL ]]; then
+    check "SIGKILL: it is said" grep -q '^\[loader 1\] kolo: .*was killed by signal 9 (SIGKILL); it is started again$' "$work/err"
+  fi
+  check "SIG$what: no loader is left" is "$(loaders)" ""
+done
+
+kolo_run -np 2 --cpus 1 "$job" --fail-at 500
+check "a sample that cannot be loaded: the job ends" is "$code" 1
+check "a sample that cannot be loaded is named" \
+  grep -q 'delivery_job: DataLoader: sample 500 of epoch 0 cannot be loaded: sample 500 is damaged' "$work/err"
+
+kolo_run -np 1 --cpus 1 --units 960 "$job" --fail-at 7
+check "a sample that cannot be prepared: no rank is started" is "$code $(cat "$work/out")" "1 "
+check "a sample that cannot be prepared is named" \
+  grep -q '^\[loader 0\] delivery_job: DataLoader: sample 7 of epoch 0 cannot be loaded: sample 7 is damaged' "$work/err"
+check "and kolo run says that it ended" grep -q 'loader 0 on host 127.0.0.1 has ended before its samples were prepared' "$work/err"
+
+kolo_run -np 1 --cpus 2 "$job" --nothing
+check "a program that opens no loader: the job ends" is "$code" 1
+check "and it is said" grep -q 'serves no training rank: it did not call kolo::delivery::open()' "$work/err"
+
+kolo_run -np 1 --cpus 1 "$job" --other-seed
+check "options that differ are named" \
+  grep -q "'train' has batch_size 8, seed 6, .* in this rank, and batch_size 8, seed 5, .* in the loader processes" "$work/err"
+kolo_run -np 1 --cpus 1 "$job" --unregistered
+check "a loader that was not registered in time is named" \
+  grep -q "the loader processes serve no loader named 'valid'" "$work/err"
+kolo_run -np 2 --cpus 2 --units 64 "$job" --again --epochs 1
+check "a loader that is registered again delivers again" is "$code $(grep -c '960 samples' "$work/out")" "0 1"
+
+# Breaking off in mid-epoch takes no longer than a batch.
+kolo_run -np 2 --cpus 2 "$job" --stop-after 10 --load-ms 20 --epochs 1
+check "an epoch that is broken off: the job ends" is "$code" 0
+
+for options in "--units 5" "--cpus 0" "--cpus 1 --units 0" "--cpus 1 --spool $work"; do
+  # shellcheck disable=SC2086
+  kolo_run -np 1 $options "$job"
+  check "kolo run $options: refused" is "$code $(cat "$work/out")" "2 "
+done
+kolo_run -np 1 --cpus 1 --units 5 --spool "$work/nowhere" "$job"
+check "a spool that is not there is named" grep -q "the spool of a loader in '$work/nowhere'" "$work/err"
+check "at the end no loader is left" is "$(loaders)" ""
+finish
