@@ -1,7 +1,7 @@
 // The messages of the control plane and their bytes. docs/protocol.md tells the protocol.
 //
 //   message   = record*                         one report or one list of decisions
-//   record    = kind:u8 body                    number, text, numbers, real: see core/byte_codec.hpp
+//   record    = kind:u8 body        number, text, numbers and real: see core/byte_codec.hpp
 //
 // Reports, from a rank to the coordinator:
 //   announce  = 1 name:text descriptor flags:u8 (1 absent, 2 transient, 4 again)

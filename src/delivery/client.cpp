@@ -72,9 +72,10 @@ Parcel Client::load(const Request& request, std::uint64_t batch,
     }
     if (is_cancelled) throw DataError(finished("delivery: the loading was cancelled"));
     const Clock::time_point now = Clock::now();
-    if (are_all_gone())
+    if (are_all_gone()) {
       throw DataError(finished("delivery: no loader process is left to load " + described(request) +
                                why_down()));
+    }
     if (now >= end) {
       throw DataError(finished("delivery: " + described(request) + " has not come within " +
                                std::to_string(static_cast<long>(options_.timeout_seconds)) + " s" +

@@ -222,9 +222,10 @@ void register_loader(const std::string& name, Factory factory, const Options& op
   if (name.empty()) throw InvalidArgumentError("delivery: a loader needs a name");
   if (factory == nullptr)
     throw InvalidArgumentError("delivery: the loader '" + name + "' has no factory");
-  if (options.loader().batch_size() < 1)
+  if (options.loader().batch_size() < 1) {
     throw InvalidArgumentError("delivery: the loader '" + name +
                                "' needs a batch_size of 1 or more");
+  }
   if (!(options.timeout() > 0))
     throw InvalidArgumentError("delivery: the loader '" + name + "' needs a timeout above 0");
   registry("delivery::register_loader")->add(name, {std::move(factory), options});

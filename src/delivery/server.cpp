@@ -28,6 +28,7 @@ Welcome welcome_of(const std::vector<Served>& served, unsigned workers) {
 
 std::vector<BatchPlan> plans_of(const std::vector<Served>& served) {
   std::vector<BatchPlan> plans;
+  plans.reserve(served.size());
   for (const Served& one : served) plans.push_back(one.plan);
   return plans;
 }

@@ -28,7 +28,7 @@ Status Slots::take(std::size_t bytes, Taken& taken) {
   if (is_new) {
     // Sizes of powers of two, so that batches of slightly different sizes fit into one slot.
     shm::Segment memory;
-    const Status made =
+    Status made =
         shm::Segment::create("kolo-batch", std::bit_ceil(std::max(bytes, kLeastBytes)), memory);
     if (!made.is_ok()) return made;
     best->memory = std::move(memory);

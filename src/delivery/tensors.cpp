@@ -50,9 +50,10 @@ Parcel to_parcel(const data::Batch& batch) {
 }
 
 data::Batch to_batch(const Parcel& parcel) {
-  if (parcel.arrays.empty() || parcel.arrays.size() > 2)
+  if (parcel.arrays.empty() || parcel.arrays.size() > 2) {
     throw DataError("a loader process sent a batch of " + std::to_string(parcel.arrays.size()) +
                     " arrays, where it has 1 or 2");
+  }
   data::Batch batch;
   batch.data = to_tensor(parcel.arrays[0], parcel.owner);
   if (parcel.arrays.size() == 2) batch.target = to_tensor(parcel.arrays[1], parcel.owner);

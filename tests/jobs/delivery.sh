@@ -11,7 +11,7 @@ loaders() {
   local process
   for process in /proc/[0-9]*; do
     [[ $(readlink "$process/exe" 2>/dev/null) == "$(readlink -f "$job")" ]] || continue
-    ! tr '\0' '\n' <"$process/environ" 2>/dev/null | grep -q "^KOLO_LOADER=number=${1:-}" || echo "${process#/proc/}"
+    [[ -z $(tr '\0' '\n' <"$process/environ" 2>/dev/null | sed -n "/^KOLO_LOADER=number=${1:-}/p") ]] || echo "${process#/proc/}"
   done
 }
 
