@@ -41,20 +41,20 @@ Pattern values_of(int round) {
                         std::system_category().message(errno));
 }
 
-cli::Fd open_file(const std::string& path, int flags) {
-  cli::Fd file(::open(path.c_str(), flags | O_CLOEXEC, 0666));
+Fd open_file(const std::string& path, int flags) {
+  Fd file(::open(path.c_str(), flags | O_CLOEXEC, 0666));
   if (file.get() < 0) fail("open", path);
   return file;
 }
 
-void sync(const cli::Fd& file, const std::string& path) {
+void sync(const Fd& file, const std::string& path) {
   if (::fsync(file.get()) != 0) fail("sync", path);
 }
 
 // So that reading it means reading the disk, as far as this machine knows. Each rank does it, for
 // its own machine.
 void drop_from_cache(const std::string& path) {
-  const cli::Fd file = open_file(path, O_RDONLY);
+  const Fd file = open_file(path, O_RDONLY);
   sync(file, path);
   const int error = ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
   if (error != 0) {
@@ -110,7 +110,7 @@ struct FileKind {
 };
 
 void write_plainly(const Tensors& tensors, const std::string& path) {
-  const cli::Fd file = open_file(path, O_CREAT | O_TRUNC | O_WRONLY);
+  const Fd file = open_file(path, O_CREAT | O_TRUNC | O_WRONLY);
   for (const Tensors::Item& item : tensors.items()) {
     const auto* at = reinterpret_cast<const char*>(item.data());
     for (std::size_t left = item.elements * sizeof(float); left > 0;) {
@@ -124,7 +124,7 @@ void write_plainly(const Tensors& tensors, const std::string& path) {
 }
 
 void read_plainly(const Tensors& tensors, const std::string& path) {
-  const cli::Fd file = open_file(path, O_RDONLY);
+  const Fd file = open_file(path, O_RDONLY);
   for (const Tensors::Item& item : tensors.items()) {
     auto* at = reinterpret_cast<char*>(item.data());
     for (std::size_t left = item.elements * sizeof(float); left > 0;) {

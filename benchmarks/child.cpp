@@ -31,17 +31,17 @@ constexpr std::size_t kLastLines = 8;
 constexpr int kEndMilliseconds = 1000;
 
 struct Sockets {
-  cli::Fd ours, childs;
+  Fd ours, childs;
 };
 
 Sockets make_sockets() {
   std::array<int, 2> ends{};
   cli::check(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), "socketpair");
-  return {cli::Fd(ends[0]), cli::Fd(ends[1])};
+  return {Fd(ends[0]), Fd(ends[1])};
 }
 
 struct Listener {
-  cli::Fd socket;
+  Fd socket;
   std::string address;  // in Linux's abstract space: no file, and gone with the socket
 };
 
@@ -52,7 +52,7 @@ Listener listen_somewhere() {
   if (count != static_cast<ssize_t>(sizeof random)) cli::check(-1, "getrandom");
   std::ostringstream address;
   address << "kolo-bench-" << std::hex << random[0] << random[1];
-  Listener listener{cli::Fd(cli::check(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket")),
+  Listener listener{Fd(cli::check(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket")),
                     address.str()};
   sockaddr_un at{};
   at.sun_family = AF_UNIX;
@@ -90,7 +90,7 @@ Child::Child(std::string name, std::vector<std::string> command, double deadline
     socket_ = std::move(sockets.ours);
     return;
   }
-  const cli::Fd nothing(cli::check(::open("/dev/null", O_RDONLY | O_CLOEXEC), "/dev/null"));
+  const Fd nothing(cli::check(::open("/dev/null", O_RDONLY | O_CLOEXEC), "/dev/null"));
   const Listener listener = listen_somewhere();
   spec.command.push_back(listener.address);
   spec.standard_input = nothing.get();
@@ -113,7 +113,7 @@ void Child::start(const cli::ChildSpec& spec) {
   ended_ = cli::watch_process(pid_);
 }
 
-void Child::accept_from(const cli::Fd& listener) {
+void Child::accept_from(const Fd& listener) {
   const Clock::time_point deadline = Clock::now() + deadline_;
   while (!socket_.is_open()) {
     const double left = to_seconds(deadline - Clock::now());
@@ -123,7 +123,7 @@ void Child::accept_from(const cli::Fd& listener) {
     if (ready < 0 && errno != EINTR) cli::check(-1, "poll");
     if (fds[1].revents != 0) fail(how_it_ended());
     if (fds[0].revents == 0) continue;
-    cli::Fd peer(cli::check(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC), "accept"));
+    Fd peer(cli::check(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC), "accept"));
     ucred who{};
     socklen_t length = sizeof who;
     cli::check(::getsockopt(peer.get(), SOL_SOCKET, SO_PEERCRED, &who, &length), "SO_PEERCRED");

@@ -51,7 +51,7 @@ class Child {
 
  private:
   void start(const cli::ChildSpec& spec);
-  void accept_from(const cli::Fd& listener);
+  void accept_from(const Fd& listener);
   std::string answer_to(const std::string& line);
   void send(const std::string& line);
   std::optional<std::string> take_line();
@@ -63,9 +63,9 @@ class Child {
 
   const std::string name_;
   const Clock::duration deadline_;
-  cli::Fd socket_;
-  cli::Fd errors_;  // a file without a name
-  cli::Fd ended_;   // readable when the child has ended
+  Fd socket_;
+  Fd errors_;       // a file without a name
+  Fd ended_;        // readable when the child has ended
   pid_t pid_ = -1;  // until it is known how it ended
   std::string received_;
 };

@@ -187,7 +187,7 @@ class PlainReads final : public Contender {
   }
 
   const Work work_;
-  const cli::Fd file_;
+  const Fd file_;
   std::vector<std::size_t> order_;
   Seen seen_;
 };

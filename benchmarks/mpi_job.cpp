@@ -49,7 +49,7 @@ class Connection {
   }
 
  private:
-  const cli::Fd socket_;
+  const Fd socket_;
 };
 
 std::string start(Group& group) {

@@ -22,7 +22,7 @@ class SharedMemory {
 
  private:
   const std::size_t bytes_;
-  const cli::Fd file_;
+  const Fd file_;
   void* data_ = nullptr;  // mapped until the destructor
 };
 

@@ -34,12 +34,13 @@ using Factory = std::function<Source()>;
 // How batches are made and delivered. All but the device must be the same in all processes.
 struct Options {
   // Size of the batches, seed, order, device. workers() is the number of threads of each loader
-  // process (0 counts as 1), prefetch() the number of batches that each of these threads may be
-  // ahead of the ranks.
+  // process (0 counts as 1; of several loaders the largest number holds), prefetch() the number of
+  // batches that each of these threads may be ahead of the ranks.
   TORCH_ARG(DataLoaderOptions, loader);
   // Whether the samples of an epoch come in random order: see DistributedSampler.
   TORCH_ARG(bool, shuffle) = true;
-  // Seconds that a training rank waits for a batch before it gives up.
+  // Seconds from the request for a batch until the rank gives up. The first loader that a rank
+  // opens sets it for all.
   TORCH_ARG(double, timeout) = 300;
 };
 
@@ -48,9 +49,9 @@ struct Options {
 // argument makes no sense.
 void register_loader(const std::string& name, Factory factory, const Options& options = {});
 
-// Removes a registered loader. Loader processes drop what they have prepared for this rank; the
-// name may be registered again. DataLoaders of it must not be used any more. InvalidArgumentError
-// for a name that is not registered.
+// Removes a registered loader. Loader processes drop what they have prepared of it. The name may be
+// registered again, with the same factory: loader processes keep theirs. DataLoaders of it must not
+// be used any more. InvalidArgumentError for a name that is not registered.
 void unregister_loader(const std::string& name);
 
 // Returns a DataLoader of this rank's share, whose batches loader processes make. There are such
@@ -69,11 +70,12 @@ void unregister_loader(const std::string& name);
 // instead of returning, until the job ends. So open() comes right after init() and the calls of
 // register_loader(), and before the program makes files or a model.
 //
-// Each sample comes once an epoch, in the order of the seed, however many loader processes there
-// are and whichever of them die. A batch of a loader process on the same machine lies in memory
-// that both share; the tensors own it. If a batch cannot be had, iterating throws a DataError.
-// Not collective. NotInitializedError before kolo::init(); InvalidArgumentError for a name that is
-// not registered, here or in the loader processes, or is registered otherwise there.
+// The samples come in the order of a DistributedSampler, each as often as there, however many
+// loader processes there are and whichever of them die; DataLoader::sampler() saves and sets the
+// position. A batch of a loader process on the same machine lies in memory that both share; the
+// tensors own it. If a batch cannot be had, iterating throws a DataError. Not collective.
+// NotInitializedError before kolo::init(); InvalidArgumentError for a name that is not registered,
+// here or in the loader processes, or is registered otherwise there.
 DataLoader open(const std::string& name);
 
 // Registers a loader and opens it.

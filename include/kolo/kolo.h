@@ -16,6 +16,7 @@
 #include <kolo/data/order.h>
 #include <kolo/data/random.h>
 #include <kolo/data/sampler.h>
+#include <kolo/data/shared_memory.h>
 #include <kolo/data/transforms.h>
 #include <kolo/data_parallel.h>
 #include <kolo/delivery.h>

@@ -40,6 +40,8 @@ struct Metrics {
   TimeHistogram negotiation;  // from its (last tensor's) submission until all ranks have agreed
   TimeHistogram collective;   // from its start to its end
   TimeHistogram wait;         // of the program's threads, for an operation
+  // Of the program's threads, for a batch of a DataLoader.
+  TimeHistogram data_wait;
 };
 
 // Not collective; any thread. The numbers are read one by one while others may count on. Throws

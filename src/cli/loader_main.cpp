@@ -1,7 +1,7 @@
 // kolo-loader: what kolo run starts for each loader process, around the user's program.
 //
-//   kolo-loader [--one-host] --number I --count C --ranks G --units N --spool DIR -- PROGRAM
-//   ARGS...
+//   kolo-loader [--one-host] [--by-launcher] --number I --count C --ranks G --units N --spool DIR
+//   -- PROGRAM ARGS...
 //
 // See loader_process.hpp. --spool "" is none.
 #include <csignal>
@@ -31,6 +31,8 @@ LoaderOptions parse(const std::vector<std::string>& words) {
   for (; i < words.size() && words[i] != "--"; ++i) {
     if (words[i] == "--one-host") {
       options.is_one_host = true;
+    } else if (words[i] == "--by-launcher") {
+      options.is_by_launcher = true;
     } else if (words[i] == "--number") {
       options.place.number = static_cast<int>(parse_number(next()));
     } else if (words[i] == "--count") {

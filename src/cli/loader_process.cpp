@@ -20,6 +20,7 @@
 #include "cli/packet.hpp"
 #include "cli/system.hpp"
 #include "core/clock.hpp"
+#include "core/control_group.hpp"
 #include "core/file.hpp"
 #include "core/host.hpp"
 #include "core/listen.hpp"
@@ -27,31 +28,22 @@
 namespace kolo::cli {
 namespace {
 
-constexpr double kGraceSeconds = 1.0;  // after SIGTERM, then the program is killed
 // A program that dies again and again is not started any more.
 constexpr int kMostStarts = 20;
 constexpr double kSecondsBetweenStarts = 0.5;
 constexpr std::uint64_t kLeastMemory = std::uint64_t{64} << 20U;
 
-// Half of what this host has left, shared by the loader processes, which may all be here.
+// Half of what this host or the job's control group has left, shared by the loader processes, which
+// may all be here.
 std::uint64_t memory_for_prepared(int loaders) {
-  std::ifstream file("/proc/meminfo");
-  std::string line;
-  while (std::getline(file, line)) {
-    std::istringstream words(line);
-    std::string key;
-    std::uint64_t kilobytes = 0;
-    if (words >> key >> kilobytes && key == "MemAvailable:")
-      return std::max(kLeastMemory, (kilobytes << 10U) / 2 / static_cast<std::uint64_t>(loaders));
-  }
-  return kLeastMemory;
+  std::uint64_t bytes = available_memory();
+  const std::int64_t limit = memory_limit();
+  if (limit >= 0) bytes = std::min(bytes, static_cast<std::uint64_t>(limit));
+  return std::max(kLeastMemory, bytes / 2 / static_cast<std::uint64_t>(loaders));
 }
 
-// A launcher's variables would make MPI_Init() look for ranks that there are not. A loader process
-// that mpirun has started has those of a job of its own.
+// A launcher's variables would make MPI_Init() look for ranks that there are not.
 std::vector<std::string> variables_of_launchers() {
-  const Lookup environment = system_environment();
-  if (environment("OMPI_COMM_WORLD_SIZE") == "1" || environment("PMI_SIZE") == "1") return {};
   std::vector<std::string> names;
   for (const auto& [name, value] : system_variables()) {
     for (const char* start : {"OMPI_COMM_", "PMIX_", "PMI_", "SLURM_"}) {
@@ -91,7 +83,8 @@ class LoaderProcess {
   void say(const std::string& text) { show("kolo: " + text); }
   static void report(const std::string& line);
   void on_child(int status);
-  void tell_to_end();
+  void end_program();
+  void on_signal(const ReceivedSignal& signal);
   void reap();
 
   const LoaderOptions& options_;
@@ -99,7 +92,10 @@ class LoaderProcess {
   std::vector<Fd> listeners_;
   int port_ = 0;
   std::string name_;
-  SignalQueue signals_{{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGCHLD}};
+  // SIGUSR1 and SIGUSR2 are the ranks', which save their state; kolo run suspends ranks by a
+  // signal.
+  SignalQueue signals_{
+      {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, kSuspendSignal, SIGCHLD}};
   Fd ready_;
   Stream output_;
   Stream error_;
@@ -107,7 +103,6 @@ class LoaderProcess {
   int starts_ = 0;
   bool is_told_ = false;
   bool is_ready_ = false;
-  std::optional<Clock::time_point> kill_at_;
   std::optional<Clock::time_point> start_at_;
   std::optional<int> code_;  // of this process: it is time to end
 };
@@ -142,7 +137,8 @@ void LoaderProcess::start() {
   const Fd nothing(check(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open(/dev/null)"));
   ChildSpec spec;
   spec.command = options_.program;
-  spec.unset = variables_of_launchers();
+  // Where mpirun has started this process, its variables are those of a job of one rank.
+  if (!options_.is_by_launcher) spec.unset = variables_of_launchers();
   spec.unset.insert(spec.unset.end(), {"KOLO_TIMELINE", "KOLO_METRICS_PORT"});  // the ranks' own
   spec.set = {{kLoaderVariable, to_text(place)},
               {"RANK", std::to_string(place.ranks + place.number)},
@@ -173,16 +169,23 @@ void LoaderProcess::read(Stream& stream) {
   }
 }
 
-void LoaderProcess::tell_to_end() {
+// The program has no state that would be lost.
+void LoaderProcess::end_program() {
   is_told_ = true;
   start_at_.reset();
-  if (pid_ < 0) {
+  if (pid_ > 0) {
+    ::kill(-pid_, SIGKILL);
+  } else {
     code_ = 0;
-    return;
   }
-  ::kill(-pid_, SIGTERM);
-  ::kill(-pid_, SIGCONT);
-  if (!kill_at_) kill_at_ = Clock::now() + seconds(kGraceSeconds);
+}
+
+// A batch system sends signals to all processes of a job so that the ranks save their state; they
+// need data until they have. The end is told by whoever started this process.
+void LoaderProcess::on_signal(const ReceivedSignal& signal) {
+  const bool is_end = signal.number == SIGTERM || signal.number == SIGINT ||
+                      signal.number == SIGHUP || signal.number == SIGQUIT;
+  if (is_end && signal.sender == ::getppid()) end_program();
 }
 
 void LoaderProcess::reap() {
@@ -226,10 +229,8 @@ void LoaderProcess::on_child(int status) {
 }
 
 int LoaderProcess::poll_timeout() const {
-  std::optional<Clock::time_point> first = kill_at_;
-  if (start_at_ && (!first || *start_at_ < *first)) first = start_at_;
-  if (!first) return -1;
-  return std::max(0, static_cast<int>(to_seconds(*first - Clock::now()) * 1000) + 1);
+  if (!start_at_) return -1;
+  return std::max(0, static_cast<int>(to_seconds(*start_at_ - Clock::now()) * 1000) + 1);
 }
 
 void LoaderProcess::step() {
@@ -249,23 +250,18 @@ void LoaderProcess::step() {
   if (fds[3].revents != 0) read(output_);
   if (fds[4].revents != 0) read(error_);
   if (fds[0].revents != 0) {
-    while (const auto signal = signals_.next()) {
-      if (signal->number != SIGCHLD) tell_to_end();
-    }
+    while (const auto signal = signals_.next()) on_signal(*signal);
     reap();
   }
   // kolo run holds the other end until the job has ended.
-  if (fds[1].revents != 0 && !read_some(STDIN_FILENO)) tell_to_end();
-  const Clock::time_point now = Clock::now();
-  if (kill_at_ && now >= *kill_at_) {
-    kill_at_.reset();
-    if (pid_ > 0) ::kill(-pid_, SIGKILL);
-  }
-  if (start_at_ && now >= *start_at_) start();
+  if (fds[1].revents != 0 && !read_some(STDIN_FILENO)) end_program();
+  if (start_at_ && Clock::now() >= *start_at_) start();
 }
 
 int LoaderProcess::run() {
-  report("address " + std::to_string(port_) + " " + machine_id() + " " + name_);
+  const std::string machine = machine_id();
+  report("address " + std::to_string(port_) + " " + (machine.empty() ? "-" : machine) + " " +
+         name_);
   start();
   while (!code_) step();
   return *code_;

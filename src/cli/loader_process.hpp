@@ -9,8 +9,9 @@
 namespace kolo::cli {
 
 struct LoaderOptions {
-  LoaderPlace place;         // without descriptors and memory
-  bool is_one_host = false;  // all training ranks are on this host
+  LoaderPlace place;            // without descriptors and memory
+  bool is_one_host = false;     // all training ranks are on this host
+  bool is_by_launcher = false;  // mpirun has started this process, on another host than kolo run's
   std::vector<std::string> program;
 };
 

@@ -6,18 +6,23 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <iostream>
 #include <random>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
 
+#include "cli/failure.hpp"
+#include "cli/supervise.hpp"
 #include "core/clock.hpp"
 #include "core/loader_place.hpp"
 
 namespace kolo::cli {
 namespace {
 
-constexpr double kEndSeconds = 3.0;  // after its input was closed, then a loader is killed
+constexpr double kReportSeconds = 60.0;
+constexpr int kPollMilliseconds = 500;  // so that deadlines are noticed
+constexpr double kEndSeconds = 3.0;     // after its input was closed, then a loader is killed
 
 // 128 bits that nobody can guess.
 std::string make_token() {
@@ -35,6 +40,7 @@ bool is_own(const std::string& host, const LaunchRequest& launch) {
 // A launcher for one process on another host.
 LaunchPlan plan_on(const std::string& host, LaunchRequest launch) {
   launch.size = 1;
+  launch.bind_to = "none";
   launch.hosts = {{host, 1, true}};
   LaunchPlan plan = plan_launcher(launch);
   plan.command.insert(plan.command.end(), launch.mpi_args.begin(), launch.mpi_args.end());
@@ -77,7 +83,8 @@ void LoaderTeam::start(const LoaderRequest& request, const LaunchRequest& launch
   plan.set = with_token.extra;
   if (!is_own(host, launch)) plan = plan_on(host, with_token);
   std::vector<std::string> words = {own_directory() + "/kolo-loader"};
-  if (is_local_job(launch) && is_own(host, launch)) words.emplace_back("--one-host");
+  if (is_local_job(launch)) words.emplace_back("--one-host");
+  if (!is_own(host, launch)) words.emplace_back("--by-launcher");
   words.insert(words.end(),
                {"--number", std::to_string(loaders_.size()), "--count",
                 std::to_string(request.count), "--ranks", std::to_string(launch.size), "--units",
@@ -96,7 +103,11 @@ void LoaderTeam::start(const LoaderRequest& request, const LaunchRequest& launch
   spec.own_group = true;  // Ctrl-C ends the job first
   spec.death_signal = SIGTERM;
   Loader loader;
-  loader.host = is_local_job(launch) ? "127.0.0.1" : is_own(host, launch) ? launch.own_host : host;
+  if (is_local_job(launch)) {
+    loader.host = "127.0.0.1";
+  } else {
+    loader.host = host == "localhost" ? launch.own_host : host;
+  }
   loader.pid = spawn(spec);
   loader.input = std::move(input.write);
   loader.output = std::move(output.read);
@@ -107,6 +118,7 @@ LoaderTeam::~LoaderTeam() {
   for (Loader& loader : loaders_) {
     loader.input.reset();
     loader.output.reset();
+    if (!has_ended(loader.pid)) ::kill(loader.pid, SIGTERM);  // Open MPI 5 hands no end of input on
   }
   const Clock::time_point end = Clock::now() + seconds(kEndSeconds);
   for (const Loader& loader : loaders_) {
@@ -127,14 +139,16 @@ LoaderTeam::~LoaderTeam() {
 
 // "kolo-loader address PORT MACHINE NAME" or "kolo-loader ready"; other lines are a launcher's.
 void LoaderTeam::on_line(Loader& loader, const std::string& line) {
-  std::istringstream words(line);
-  std::string mark;
+  const std::string mark = "kolo-loader ";
+  const std::size_t begin = line.find(mark);  // launchers may put their own before it
+  if (begin == std::string::npos) return;
+  std::istringstream words(line.substr(begin + mark.size()));
   std::string what;
-  if (!(words >> mark >> what) || mark != "kolo-loader") return;
+  words >> what;
   std::string port;
   std::string machine;
   std::string name;
-  if (what == "ready") {
+  if (what == "ready" && !loader.address.empty()) {
     loader.is_ready = true;
   } else if (what == "address" && words >> port >> machine >> name) {
     loader.address = loader.host + ":" + port + "," + machine + "," + name;
@@ -152,19 +166,53 @@ void LoaderTeam::read(Loader& loader) {
                            " has ended before its samples were prepared; what it said is above");
 }
 
-void LoaderTeam::wait_until_ready() {
+std::string LoaderTeam::missing() const {
+  std::string names;
+  for (std::size_t i = 0; i < loaders_.size(); ++i) {
+    if (loaders_[i].is_ready) continue;
+    names += (names.empty() ? "" : ", ") + std::to_string(i) + " on host " + loaders_[i].host;
+  }
+  return names;
+}
+
+std::optional<int> LoaderTeam::stopped_by(SignalQueue& signals,
+                                          std::optional<Clock::time_point> deadline) const {
+  if (const std::optional<ReceivedSignal> signal = signals.next()) {
+    std::cerr << "kolo run: received " << signal_name(signal->number)
+              << " before the ranks were started; the job was ended\n";
+    return 128 + signal->number;
+  }
+  if (!deadline || Clock::now() < *deadline) return std::nullopt;
+  std::cerr << "kolo run: the time limit of --timeout has passed while loaders prepared their "
+               "samples: "
+            << missing() << "; the job was ended\n";
+  return kTimeoutExitCode;
+}
+
+std::optional<int> LoaderTeam::wait_until_ready(const LoaderWait& wait) {
+  SignalQueue signals({SIGTERM, SIGINT, SIGHUP, SIGQUIT});
+  Clock::time_point report_at = Clock::now() + seconds(kReportSeconds);
   for (;;) {
-    std::vector<pollfd> polled;
+    std::vector<pollfd> polled = {{signals.fd(), POLLIN, 0},
+                                  {wait.leader != nullptr ? wait.leader->fd() : -1, POLLIN, 0}};
+    const std::size_t others = polled.size();
     std::vector<Loader*> waiting;
     for (Loader& loader : loaders_) {
       if (loader.is_ready) continue;
       polled.push_back({loader.output.get(), POLLIN, 0});
       waiting.push_back(&loader);
     }
-    if (polled.empty()) return;
-    if (::poll(polled.data(), polled.size(), -1) == -1 && errno != EINTR) check(-1, "poll");
-    for (std::size_t i = 0; i < polled.size(); ++i) {
-      if (polled[i].revents != 0) read(*waiting[i]);
+    if (waiting.empty()) return std::nullopt;
+    const int ready = ::poll(polled.data(), polled.size(), kPollMilliseconds);
+    if (ready == -1 && errno != EINTR) check(-1, "poll");
+    if (const std::optional<int> code = stopped_by(signals, wait.deadline)) return code;
+    if (ready > 0 && polled[1].revents != 0) wait.leader->greet();
+    for (std::size_t i = 0; ready > 0 && i < waiting.size(); ++i) {
+      if (polled[others + i].revents != 0) read(*waiting[i]);
+    }
+    if (Clock::now() >= report_at) {
+      std::cerr << "kolo run: waits for loaders to prepare their samples: " << missing() << "\n";
+      report_at += seconds(kReportSeconds);
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,9 @@
 #include "cli/hosts.hpp"
 #include "cli/launch_plan.hpp"
 #include "cli/line_splitter.hpp"
+#include "cli/step_tasks.hpp"
 #include "cli/system.hpp"
+#include "core/clock.hpp"
 
 namespace kolo::cli {
 
@@ -19,6 +22,11 @@ struct LoaderRequest {
   int count = 0;            // loader processes; 0: none
   std::uint64_t units = 0;  // samples that they prepare
   std::string spool;        // folder; empty: none
+};
+
+struct LoaderWait {
+  std::optional<Clock::time_point> deadline;
+  StepLeader* leader = nullptr;  // of the other tasks of a step of Slurm, if there are any
 };
 
 // The host of each loader process: those that the ranks leave over, one after the other, or if
@@ -37,8 +45,10 @@ class LoaderTeam {
   LoaderTeam(const LoaderTeam&) = delete;
   LoaderTeam& operator=(const LoaderTeam&) = delete;
 
-  // Waits until all have prepared their samples. Throws std::runtime_error if one cannot.
-  void wait_until_ready();
+  // Waits until all have prepared their samples; reports which have not every minute. Otherwise
+  // returns kolo run's exit code, because a signal or the deadline ended the job, which is
+  // reported. Throws std::runtime_error if a loader process cannot prepare.
+  std::optional<int> wait_until_ready(const LoaderWait& wait);
 
   // What training ranks get into their environment.
   Variables variables() const;
@@ -56,6 +66,9 @@ class LoaderTeam {
 
   void start(const LoaderRequest& request, const LaunchRequest& launch, const std::string& host);
   void read(Loader& loader);
+  std::string missing() const;
+  std::optional<int> stopped_by(SignalQueue& signals,
+                                std::optional<Clock::time_point> deadline) const;
   static void on_line(Loader& loader, const std::string& line);
 
   std::string token_;

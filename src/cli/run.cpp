@@ -21,6 +21,7 @@
 #include "cli/system.hpp"
 #include "cli/usage_error.hpp"
 #include "core/clock.hpp"
+#include "core/loader_place.hpp"
 #include "core/standard_streams.hpp"
 #include "kolo/stop.h"
 
@@ -168,7 +169,10 @@ void check_hosts(const RunOptions& options, const Lookup& environment,
                           {addresses_of_name, own_addresses});
 }
 
-void tell_plan(const LaunchRequest& request, const LaunchPlan& plan) {
+void tell_plan(const LaunchRequest& request, LaunchPlan plan) {
+  for (auto& [name, value] : plan.set) {
+    if (name == kLoaderTokenVariable) value = "...";  // logs may be for everybody to read
+  }
   std::cerr << "kolo run: " << shell_line(plan) << "\n";
   if (plan.oversubscribed) {
     std::cerr << "kolo run: " << request.size << " ranks share " << request.own_cores
@@ -237,7 +241,10 @@ int run_job(const RunOptions& options, const Lookup& environment, StepLeader* le
     std::optional<LoaderTeam> loaders;  // outlives supervise()
     if (options.cpus) loaders.emplace(loader_request(options), request);
     if (loaders) {
-      loaders->wait_until_ready();
+      std::optional<Clock::time_point> deadline;
+      if (options.timeout_seconds > 0) deadline = begin + seconds(options.timeout_seconds);
+      if (const std::optional<int> code = loaders->wait_until_ready({deadline, leader}))
+        return code_after({*code, true, ""}, lost_output);
       append(with_loaders.extra, loaders->variables());
     }
     LaunchPlan plan = plan_start(options, environment, with_loaders, restarts);

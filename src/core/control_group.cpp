@@ -1,6 +1,7 @@
 #include "core/control_group.hpp"
 
 #include <sys/stat.h>
+#include <limits>
 
 #include <charconv>
 #include <fstream>
@@ -169,6 +170,18 @@ std::int64_t memory_limit(const std::string& root) {
     if (limit > 0 && limit < kNone && (least == -1 || limit < least)) least = limit;
   }
   return least;
+}
+
+std::uint64_t available_memory(const std::string& root) {
+  std::ifstream file(root + "/proc/meminfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    std::istringstream words(line);
+    std::string key;
+    std::uint64_t kilobytes = 0;
+    if (words >> key >> kilobytes && key == "MemAvailable:") return kilobytes << 10U;
+  }
+  return std::numeric_limits<std::uint64_t>::max();
 }
 
 }  // namespace kolo

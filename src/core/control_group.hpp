@@ -25,4 +25,8 @@ std::optional<double> least_cores(const std::vector<CpuQuota>& quotas);
 // The least limit of memory among the same groups, in bytes; -1: there is no limit.
 std::int64_t memory_limit(const std::string& root = "");
 
+// Bytes of memory that this machine can give without swapping (MemAvailable of /proc/meminfo); the
+// largest number if it is not known.
+std::uint64_t available_memory(const std::string& root = "");
+
 }  // namespace kolo

@@ -93,7 +93,7 @@ std::optional<LoaderPlace> own_loader_place() {
   std::optional<LoaderPlace> place = to_loader_place(text);
   if (!place) {
     throw InvalidArgumentError(std::string("the environment variable ") + kLoaderVariable + "='" +
-                               text + "' is none that kolo run sets; unset it");
+                               text + "' was not set by kolo run; unset it");
   }
   return place;
 }

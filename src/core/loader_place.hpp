@@ -31,7 +31,7 @@ struct LoaderPlace {
   bool operator==(const LoaderPlace&) const = default;
 };
 std::string to_text(const LoaderPlace& place);
-// std::nullopt: the text is none.
+// std::nullopt: malformed text.
 std::optional<LoaderPlace> to_loader_place(const std::string& text);
 
 // This process's, if it is a loader process. Throws InvalidArgumentError for a variable that cannot

@@ -10,6 +10,7 @@
 #include "data/batch_source.hpp"
 #include "data/device_copy.hpp"
 #include "data/prefetcher.hpp"
+#include "data/wait_for_data.hpp"
 #include "kolo/error.h"
 
 namespace kolo {
@@ -101,7 +102,11 @@ class DataLoader::State {
   std::optional<data::Batch> next() {
     if (next_ == batches_of(indices_.size())) return std::nullopt;
     try {
-      std::optional<data::Batch> loaded = prefetcher_ ? prefetcher_->next() : load_(next_);
+      std::optional<data::Batch> loaded;
+      {
+        const data::WaitForData wait;
+        loaded = prefetcher_ ? prefetcher_->next() : load_(next_);
+      }
       if (prefetcher_) data::use_in_current_stream(*loaded);
       if (options_.device())
         loaded = copied([&] { return data::to_device(*loaded, *options_.device()); }, next_);
@@ -119,6 +124,7 @@ class DataLoader::State {
   }
 
   std::size_t batches() const { return batches_of(sampler_.size()); }
+  const DistributedSampler& sampler() const { return sampler_; }
 
  private:
   data::Prefetcher::Load make_load() const {
@@ -195,6 +201,10 @@ DataLoader detail::make_loader(std::shared_ptr<data::BatchSource> source,
                                DistributedSampler sampler, const DataLoaderOptions& options) {
   return DataLoader(
       std::make_unique<DataLoader::State>(std::move(source), std::move(sampler), options));
+}
+
+DistributedSampler DataLoader::sampler() const {
+  return state_->sampler();
 }
 
 DataLoader::Iterator::Iterator(State* state) : state_(state), batch_(state->next()) {}

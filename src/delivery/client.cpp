@@ -1,6 +1,7 @@
 #include "delivery/client.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "core/log.hpp"
@@ -13,8 +14,40 @@ namespace {
 // A loader that is lost again and again should not fill the log.
 constexpr double kSecondsBetweenWarnings = 30;
 
+// Time that a thread may wait. While the process is suspended nothing can come, so that time does
+// not count.
+class Budget {
+ public:
+  explicit Budget(double seconds_at_most) : left_(seconds(seconds_at_most)) {}
+
+  // Call often: time since the last call counts for two seconds at most.
+  bool is_spent() {
+    const Clock::time_point now = Clock::now();
+    left_ -= std::min<Clock::duration>(now - last_, 2 * kSlice);
+    last_ = now;
+    return left_ <= Clock::duration::zero();
+  }
+  // When to ask again.
+  Clock::time_point next() const { return last_ + std::min<Clock::duration>(left_, kSlice); }
+
+ private:
+  static constexpr std::chrono::seconds kSlice{1};
+
+  Clock::duration left_;
+  Clock::time_point last_ = Clock::now();
+};
+
 std::string name_of(const Address& address) {
   return address.host + ":" + std::to_string(address.port);
+}
+
+std::string text_of(const Welcome& welcome) {
+  std::string text;
+  for (const LoaderInfo& loader : welcome.loaders) {
+    text += (text.empty() ? "'" : ", '") + loader.name + "' with " +
+            std::to_string(loader.samples) + " samples (" + loader.settings + ")";
+  }
+  return text.empty() ? "nothing" : text;
 }
 
 std::string described(const Request& request) {
@@ -34,28 +67,29 @@ Client::Client(const ClientOptions& options) : options_(options), states_(option
 }
 
 Client::~Client() {
+  for (const std::unique_ptr<Link>& link : links_) link->stop();
   links_.clear();  // so that no events come any more
 }
 
 Welcome Client::wait_for_welcome() {
-  const Clock::time_point end = Clock::now() + seconds(options_.timeout_seconds);
+  Budget budget(options_.timeout_seconds);
   const MutexLock lock(mutex_);
-  while (!is_welcome_) {
+  while (!welcome_ || !have_all_reported()) {
     if (are_all_gone()) throw DataError("delivery: no loader process is left" + why_down());
-    if (Clock::now() >= end) {
+    if (budget.is_spent()) {
       throw DataError("delivery: no loader process has answered within " +
                       std::to_string(static_cast<long>(options_.timeout_seconds)) + " s" +
                       why_down());
     }
-    changed_.wait_until(mutex_, end);
+    changed_.wait_until(mutex_, budget.next());
   }
-  return welcome_;
+  if (!difference_.empty()) throw DataError(difference_);
+  return *welcome_;
 }
 
 Parcel Client::load(const Request& request, std::uint64_t batch,
                     const std::atomic<bool>& is_cancelled) {
-  const Clock::time_point begin = Clock::now();
-  const Clock::time_point end = begin + seconds(options_.timeout_seconds);
+  Budget budget(options_.timeout_seconds);
   const std::size_t home = home_of(batch, options_.hello.rank, links_.size());
   const MutexLock lock(mutex_);
   const std::uint64_t id = next_id_++;
@@ -64,7 +98,7 @@ Parcel Client::load(const Request& request, std::uint64_t batch,
     pending_.erase(id);
     return result;
   };
-  Clock::time_point takeover = begin;
+  Clock::time_point takeover = Clock::now();
   for (;;) {
     if (pending.is_answered) {
       if (pending.has_failed) throw DataError(finished(std::move(pending.error)));
@@ -76,7 +110,7 @@ Parcel Client::load(const Request& request, std::uint64_t batch,
       throw DataError(finished("delivery: no loader process is left to load " + described(request) +
                                why_down()));
     }
-    if (now >= end) {
+    if (budget.is_spent()) {
       throw DataError(finished("delivery: " + described(request) + " has not come within " +
                                std::to_string(static_cast<long>(options_.timeout_seconds)) + " s" +
                                asked(pending) + why_down()));
@@ -87,7 +121,8 @@ Parcel Client::load(const Request& request, std::uint64_t batch,
         pending.sent.empty() || now >= takeover ? choose(pending, home) : links_.size();
     if (link == links_.size()) {
       const bool can_take_over = now < takeover;
-      changed_.wait_until(mutex_, can_take_over ? std::min(takeover, end) : end);
+      changed_.wait_until(mutex_,
+                          can_take_over ? std::min(takeover, budget.next()) : budget.next());
       continue;
     }
     takeover = now + takeover_after();
@@ -109,6 +144,11 @@ Parcel Client::load(const Request& request, std::uint64_t batch,
 // A loader that is merely slow should not be asked to do everything twice.
 Clock::duration Client::takeover_after() const {
   return std::max(seconds(options_.takeover_seconds), 4 * slowest_);
+}
+
+bool Client::have_all_reported() const {
+  return std::all_of(states_.begin(), states_.end(),
+                     [](const LinkState& s) { return s.has_reported; });
 }
 
 bool Client::is_under_way(const Sent& sent) const {
@@ -171,11 +211,21 @@ void Client::withdraw(const std::string& loader) {
 void Client::on_up(std::size_t link, const Welcome& welcome) {
   const MutexLock lock(mutex_);
   LinkState& state = states_[link];
-  state.is_up = true;
-  state.unanswered = 0;
-  ++state.connection;
-  if (!is_welcome_) welcome_ = welcome;
-  is_welcome_ = true;
+  state.has_reported = true;
+  if (!welcome_) welcome_ = welcome;
+  if (welcome.loaders != welcome_->loaders) {
+    difference_ = "delivery: loader process " + std::to_string(link) + " (" +
+                  name_of(options_.loaders[link]) + ") serves " + text_of(welcome) +
+                  ", and another one serves " + text_of(*welcome_) +
+                  "; they must have the same data and options";
+    log::error(difference_ + ". Nothing is loaded by it");
+    state.is_gone = true;
+    state.why = "it serves other data";
+  } else {
+    state.is_up = true;
+    state.unanswered = 0;
+    ++state.connection;
+  }
   changed_.notify_all();
 }
 
@@ -215,14 +265,17 @@ void Client::on_down(std::size_t link, const std::string& why, bool is_final) {
   const MutexLock lock(mutex_);
   LinkState& state = states_[link];
   const Clock::time_point now = Clock::now();
-  if (state.is_up && now >= state.silent_until) {
+  const bool is_new = state.connection != state.told_of;
+  if (is_new && now >= state.silent_until) {
     state.silent_until = now + seconds(kSecondsBetweenWarnings);
-    log::warning("delivery: loader " + std::to_string(link) + " (" +
+    state.told_of = state.connection;
+    log::warning("delivery: loader process " + std::to_string(link) + " (" +
                  name_of(options_.loaders[link]) + ") is lost (" + why +
                  "); others load what it had not delivered, or it does when it is back");
   }
+  state.has_reported = true;
   state.is_up = false;
-  state.is_gone = is_final;
+  state.is_gone = state.is_gone || is_final;
   state.why = why;
   changed_.notify_all();
 }

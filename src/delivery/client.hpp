@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,7 +37,8 @@ class Client : private LinkEvents {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // Waits until a loader process has said what it serves. Throws DataError if none does.
+  // Waits until all loader processes that can be reached have said what they serve. Throws
+  // DataError if none does, or if they do not serve the same.
   Welcome wait_for_welcome() KOLO_EXCLUDES(mutex_);
 
   std::size_t loaders() const { return links_.size(); }
@@ -54,10 +56,12 @@ class Client : private LinkEvents {
  private:
   struct LinkState {
     bool is_up = false;
+    bool has_reported = false;       // was up, or could not be reached
     bool is_gone = false;            // for good
     std::uint64_t connection = 0;    // counts them
     std::size_t unanswered = 0;      // requests
     std::string why;                 // it is down
+    std::uint64_t told_of = 0;       // the connection whose loss was logged last
     Clock::time_point silent_until;  // no warning before
   };
   struct Sent {
@@ -85,6 +89,7 @@ class Client : private LinkEvents {
   bool is_under_way(const Sent& sent) const KOLO_REQUIRES(mutex_);
   // The link to ask next: not one that was asked already; links_.size(): none is up.
   std::size_t choose(const Pending& pending, std::size_t home) const KOLO_REQUIRES(mutex_);
+  bool have_all_reported() const KOLO_REQUIRES(mutex_);
   bool are_all_gone() const KOLO_REQUIRES(mutex_);
   std::string why_down() const KOLO_REQUIRES(mutex_);
   std::string asked(const Pending& pending) const KOLO_REQUIRES(mutex_);
@@ -98,8 +103,8 @@ class Client : private LinkEvents {
   std::map<std::uint64_t, Pending> pending_ KOLO_GUARDED_BY(mutex_);
   std::uint64_t next_id_ KOLO_GUARDED_BY(mutex_) = 1;
   Clock::duration slowest_ KOLO_GUARDED_BY(mutex_) = {};  // of the recent answers
-  Welcome welcome_ KOLO_GUARDED_BY(mutex_);
-  bool is_welcome_ KOLO_GUARDED_BY(mutex_) = false;
+  std::optional<Welcome> welcome_ KOLO_GUARDED_BY(mutex_);
+  std::string difference_ KOLO_GUARDED_BY(mutex_);  // between what loader processes serve
 
   std::vector<std::unique_ptr<Link>> links_;  // constant after construction
 };

@@ -30,8 +30,8 @@ std::string reason(int error) {
   throw ConnectionLost(text);
 }
 
-// A peer whose host is gone sends nothing that says so.
-void notice_dead_hosts(int socket) {
+// A peer whose host is gone sends nothing that says so. Small messages go at once.
+void set_up_tcp(int socket) {
   const int on = 1;
   const int idle_seconds = 15;
   const int probes = 4;
@@ -45,6 +45,13 @@ void notice_dead_hosts(int socket) {
   set(IPPROTO_TCP, TCP_KEEPCNT, probes);
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, unacknowledged_milliseconds);
   set(IPPROTO_TCP, TCP_NODELAY, on);
+}
+
+void set_limit(int socket, int option, double seconds) {
+  timeval limit{};
+  limit.tv_sec = static_cast<time_t>(seconds);
+  if (::setsockopt(socket, SOL_SOCKET, option, &limit, sizeof limit) != 0)
+    fail("setsockopt", errno);
 }
 
 // Returns 0, or the error by which the connection failed.
@@ -101,7 +108,7 @@ Fd connect_over_network(const Address& to, Clock::time_point deadline) {
   for (const addrinfo* one = found;; one = one->ai_next) {
     try {
       Fd socket = connected(one->ai_family, one->ai_addr, one->ai_addrlen, deadline, what);
-      notice_dead_hosts(socket.get());
+      set_up_tcp(socket.get());
       return socket;
     } catch (const ConnectionLost&) {
       if (one->ai_next == nullptr) throw;
@@ -171,6 +178,16 @@ Connection Connection::connect(const Address& address, const std::string& machin
   return Connection(connect_over_network(address, deadline));
 }
 
+Connection Connection::accepted(Fd socket) {
+  Connection connection(std::move(socket));
+  if (!connection.is_local()) set_up_tcp(connection.socket_.get());
+  return connection;
+}
+
+void Connection::limit_sending(double seconds) const {
+  set_limit(socket_.get(), SO_SNDTIMEO, seconds);
+}
+
 bool Connection::is_local() const {
   int domain = 0;
   socklen_t size = sizeof domain;
@@ -234,7 +251,7 @@ Frame Connection::receive(std::uint32_t most_body) const {
   std::array<std::byte, kHeadBytes> head{};
   receive_all(head, &frame.descriptor);
   const std::optional<FrameHead> decoded = decode_head(head);
-  if (!decoded || decoded->body > most_body) throw ConnectionLost("the peer sent no frame of kolo");
+  if (!decoded || decoded->body > most_body) throw ConnectionLost("malformed frame");
   frame.head = *decoded;
   frame.body.resize(frame.head.body);
   receive_all(frame.body, nullptr);
@@ -246,10 +263,7 @@ void Connection::receive_payload(std::span<std::byte> to) const {
 }
 
 void Connection::limit_receiving(double seconds) const {
-  timeval limit{};
-  limit.tv_sec = static_cast<time_t>(seconds);
-  if (::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0)
-    fail("setsockopt", errno);
+  set_limit(socket_.get(), SO_RCVTIMEO, seconds);
 }
 
 void Connection::close_both() const noexcept {

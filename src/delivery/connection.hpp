@@ -55,6 +55,9 @@ class Connection {
   static Connection connect(const Address& address, const std::string& machine,
                             Clock::time_point deadline);
 
+  // Of a socket that a listener has accepted.
+  static Connection accepted(Fd socket);
+
   // Whether the peer is on this machine, so that file descriptors can be sent.
   bool is_local() const;
 
@@ -66,8 +69,10 @@ class Connection {
   // `most_body` bytes is refused.
   Frame receive(std::uint32_t most_body = kMostBodyBytes) const;
   void receive_payload(std::span<std::byte> to) const;
-  // From now on a wait for bytes that takes longer than this fails. 0: none does.
+  // From now on a wait for bytes, or for the peer to take some, fails if it takes longer than these
+  // seconds. 0: it does not.
   void limit_receiving(double seconds) const;
+  void limit_sending(double seconds) const;
 
   // Ends every wait of both peers. The socket stays open until the destructor.
   void close_both() const noexcept;

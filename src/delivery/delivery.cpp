@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "core/loader_place.hpp"
 #include "core/thread_annotations.hpp"
 #include "data/batch_reader.hpp"
+#include "data/shard.hpp"
 #include "delivery/client.hpp"
 #include "delivery/remote_source.hpp"
 #include "delivery/server.hpp"
@@ -110,6 +112,28 @@ DistributedSampler sampler_of(std::size_t samples, const Options& options, int r
 
 // --- loader processes ---
 
+// The order of all ranks' samples in an epoch: as DistributedSampler's, and made once for all
+// ranks.
+class EpochOrder {
+ public:
+  EpochOrder(std::size_t samples, const Options& options)
+      : order_(options.shuffle() ? data::SampleOrder::shuffled(samples)
+                                 : data::SampleOrder::sequential(samples)),
+        seed_(options.loader().seed()) {}
+
+  const std::vector<std::size_t>& of_epoch(std::uint64_t epoch) {
+    if (epoch_ != epoch) made_ = order_.of_epoch(seed_, epoch);
+    epoch_ = epoch;
+    return made_;
+  }
+
+ private:
+  data::SampleOrder order_;
+  std::uint64_t seed_;
+  std::optional<std::uint64_t> epoch_;
+  std::vector<std::size_t> made_;  // of that epoch
+};
+
 Served served(const std::string& name, const Registered& loader, const LoaderPlace& place) {
   const Source source = loader.factory();
   const Options& options = loader.options;
@@ -119,11 +143,10 @@ Served served(const std::string& name, const Registered& loader, const LoaderPla
   made.plan.loader = name;
   made.plan.batch_size = static_cast<std::size_t>(options.loader().batch_size());
   made.plan.drop_last = options.loader().drop_last();
-  made.plan.share = [samples = source.dataset.size(), options, ranks = place.ranks](
-                        std::uint32_t rank, std::uint64_t epoch) {
-    DistributedSampler sampler = sampler_of(samples, options, ranks, static_cast<int>(rank));
-    sampler.set_epoch(epoch);
-    return sampler.rest();
+  made.plan.share = [order = EpochOrder(source.dataset.size(), options),
+                     ranks = static_cast<std::size_t>(place.ranks)](std::uint32_t rank,
+                                                                    std::uint64_t epoch) mutable {
+    return data::share_of(order.of_epoch(epoch), {ranks, rank, false});
   };
   made.make_reader = [source, seed = options.loader().seed()]() -> LoadParcel {
     return [reader = data::BatchReader(source.dataset, source.transforms, seed)](
@@ -153,10 +176,14 @@ Served served(const std::string& name, const Registered& loader, const LoaderPla
   for (const int listener : place.listeners) listeners.emplace_back(listener);
   Server server(options, std::move(all), std::move(listeners));
   server.wait_until_prepared();
+  // Those of the training ranks, who need data until they have saved their state. kolo-loader ends
+  // this process by SIGKILL.
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2})
+    (void)std::signal(number, SIG_IGN);
   const char ready = '\n';
   if (place.ready >= 0 && ::write(place.ready, &ready, 1) != 1)
     throw InternalError("delivery: kolo run does not listen to its loader process any more");
-  for (;;) ::pause();  // kolo run ends this process by a signal
+  for (;;) ::pause();
 }
 
 // --- training ranks ---
@@ -222,9 +249,11 @@ void register_loader(const std::string& name, Factory factory, const Options& op
   if (name.empty()) throw InvalidArgumentError("delivery: a loader needs a name");
   if (factory == nullptr)
     throw InvalidArgumentError("delivery: the loader '" + name + "' has no factory");
-  if (options.loader().batch_size() < 1) {
-    throw InvalidArgumentError("delivery: the loader '" + name +
-                               "' needs a batch_size of 1 or more");
+  const DataLoaderOptions& loader = options.loader();
+  if (loader.batch_size() < 1 || loader.workers() < 0 || loader.prefetch() < 1) {
+    throw InvalidArgumentError(
+        "delivery: the loader '" + name +
+        "' needs a batch_size of 1 or more, workers of 0 or more, and a prefetch of 1 or more");
   }
   if (!(options.timeout() > 0))
     throw InvalidArgumentError("delivery: the loader '" + name + "' needs a timeout above 0");

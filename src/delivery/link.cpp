@@ -13,6 +13,8 @@ namespace kolo::delivery {
 namespace {
 
 constexpr double kConnectSeconds = 10;
+// A loader process that reads nothing for so long is stopped.
+constexpr double kSendSeconds = 5;
 constexpr auto kPause = std::chrono::milliseconds(200);
 // So often in a row a connection is refused before the link gives up: whoever listens for a loader
 // process stays while the process is started again.
@@ -41,21 +43,28 @@ class Releases {
 class Link::Session {
  public:
   explicit Session(Connection connection)
-      : connection_(std::move(connection)), releases_(std::make_shared<Releases>()) {}
+      : connection_(std::move(connection)), releases_(std::make_shared<Releases>()) {
+    connection_.limit_sending(kSendSeconds);
+  }
 
   const Connection& connection() const { return connection_; }
 
   void send(FrameKind kind, std::uint64_t id, const Bytes& body) {
     const MutexLock lock(sending_);
-    const std::vector<std::uint32_t> released = releases_->take();
-    if (!released.empty()) connection_.send(FrameKind::kRelease, 0, encode(Release{released}));
-    connection_.send(kind, id, body);
+    try {
+      const std::vector<std::uint32_t> released = releases_->take();
+      if (!released.empty()) connection_.send(FrameKind::kRelease, 0, encode(Release{released}));
+      connection_.send(kind, id, body);
+    } catch (...) {  // half of a frame may be sent
+      connection_.close_both();
+      throw;
+    }
   }
 
   // Of the link's thread: the batch that a frame announces.
   Parcel receive_batch(Frame frame) {
     const std::optional<BatchPlaces> places = decode<BatchPlaces>(frame.body);
-    if (!places) throw ConnectionLost("the loader sent a batch that is none");
+    if (!places) throw ConnectionLost("malformed batch frame");
     if (places->slot > 0) return parcel_in_slot(*places, std::move(frame.descriptor));
     if (places->size != frame.head.payload) throw ConnectionLost("the loader sent half a batch");
     const auto size = static_cast<std::size_t>(places->size);
@@ -71,6 +80,7 @@ class Link::Session {
       auto segment = std::make_shared<shm::Segment>();
       const Status adopted = shm::Segment::adopt(descriptor.release(), *segment);
       if (!adopted.is_ok()) throw ConnectionLost(adopted.message());
+      segment->close_descriptor();
       memory = std::move(segment);
     }
     if (memory == nullptr || places.size > memory->size())
@@ -91,6 +101,11 @@ Link::Link(const Options& options, LinkEvents& events)
     : options_(options), events_(events), thread_([this] { run(); }) {}
 
 Link::~Link() {
+  stop();
+  thread_.join();
+}
+
+void Link::stop() {
   std::shared_ptr<Session> ending;
   {
     const MutexLock lock(mutex_);
@@ -99,7 +114,6 @@ Link::~Link() {
   }
   stopped_.notify_all();
   if (ending != nullptr) ending->connection().close_both();
-  thread_.join();
 }
 
 std::shared_ptr<Link::Session> Link::session() {
@@ -130,7 +144,6 @@ void Link::send(const Withdraw& withdraw) {
 }
 
 void Link::talk(const std::shared_ptr<Session>& session) {
-  session->send(FrameKind::kHello, 0, encode(options_.hello));
   for (;;) {
     Frame frame = session->connection().receive();
     if (frame.head.kind == FrameKind::kBatch) {
@@ -138,14 +151,14 @@ void Link::talk(const std::shared_ptr<Session>& session) {
       events_.on_batch(options_.number, id, session->receive_batch(std::move(frame)));
     } else if (frame.head.kind == FrameKind::kError) {
       const std::optional<Failure> failure = decode<Failure>(frame.body);
-      if (!failure) throw ConnectionLost("the loader sent an error that is none");
+      if (!failure) throw ConnectionLost("malformed error frame");
       events_.on_error(options_.number, frame.head.id, failure->message);
     } else if (frame.head.kind == FrameKind::kWelcome) {
       const std::optional<Welcome> welcome = decode<Welcome>(frame.body);
       if (!welcome) throw ConnectionLost("the loader is of another version of kolo");
       events_.on_up(options_.number, *welcome);
     } else {
-      throw ConnectionLost("the loader sent what no loader sends");
+      throw ConnectionLost("unexpected frame");
     }
   }
 }
@@ -158,6 +171,7 @@ void Link::run() {
       const auto session = std::make_shared<Session>(Connection::connect(
           options_.address, options_.machine, Clock::now() + seconds(kConnectSeconds)));
       refusals = 0;
+      session->send(FrameKind::kHello, 0, encode(options_.hello));
       if (set_session(session)) talk(session);
     } catch (const ConnectionRefused& refused) {
       ++refusals;

@@ -38,8 +38,10 @@ class Link {
   };
   // `events` outlives the link.
   Link(const Options& options, LinkEvents& events);
-  // Ends the connection; no more events come.
+  // Ends the connection; no more events come. May wait for a connection that is being made.
   ~Link();
+  // The destructor will not have to wait for as long. Any thread.
+  void stop() KOLO_EXCLUDES(mutex_);
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 

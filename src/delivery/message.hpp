@@ -56,7 +56,7 @@ inline constexpr std::uint64_t kMostPayloadBytes = std::uint64_t{1} << 40U;
 using Bytes = std::vector<std::byte>;
 
 Bytes encode(const FrameHead& head);
-// std::nullopt: no head, or one whose lengths are beyond what is allowed.
+// std::nullopt: malformed, or lengths beyond what is allowed.
 std::optional<FrameHead> decode_head(std::span<const std::byte, kHeadBytes> bytes);
 
 struct Hello {
@@ -129,7 +129,8 @@ Bytes encode(const Failure& failure);
 template <typename Message>
 std::optional<Message> decode(std::span<const std::byte> body);
 
-// Bytes of an array; std::nullopt if its shape is none, or they are more than a payload may have.
+// Bytes of an array; std::nullopt for an invalid shape, or if they are more than a payload may
+// have.
 std::optional<std::uint64_t> bytes_of(const ArrayPlace& array);
 
 }  // namespace kolo::delivery

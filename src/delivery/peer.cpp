@@ -11,7 +11,7 @@
 namespace kolo::delivery {
 namespace {
 
-// A process that is none of the job's may connect; it gets little of our memory and time.
+// A process that does not belong to the job may connect; it gets little memory and time.
 constexpr std::uint32_t kMostHelloBytes = 1024;
 constexpr double kHelloSeconds = 10;
 
@@ -42,10 +42,9 @@ void Peer::send(std::uint64_t id, Parcel parcel) {
   outgoing.kind = FrameKind::kBatch;
   outgoing.id = id;
   outgoing.places = place(parcel);
-  if (is_local_) {
-    Slots::Taken slot;
-    const Status taken = slots_.take(static_cast<std::size_t>(outgoing.places.size), slot);
-    if (!taken.is_ok()) return send_error(id, "memory for a batch: " + taken.message());
+  Slots::Taken slot;
+  // Without shared memory the batch goes through the socket.
+  if (is_local_ && slots_.take(static_cast<std::size_t>(outgoing.places.size), slot).is_ok()) {
     copy_to(parcel, outgoing.places, slot.memory);
     outgoing.places.slot = slot.number;
     outgoing.descriptor = slot.descriptor;
@@ -88,6 +87,7 @@ void Peer::send_all() {
       if (outgoing->kind == FrameKind::kBatch && outgoing->places.slot == 0)
         payload = payload_of(outgoing->parcel, outgoing->places);
       connection_.send(outgoing->kind, outgoing->id, outgoing->body, payload, outgoing->descriptor);
+      if (outgoing->descriptor >= 0) slots_.sent(outgoing->places.slot, outgoing->descriptor);
     } catch (const ConnectionLost&) {
       close();
     }

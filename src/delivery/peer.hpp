@@ -26,7 +26,7 @@ class Peer {
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
-  // Waits for the rank's hello. False: it is none of this job's. Called once, first.
+  // Waits for the rank's hello. False: it does not belong to this job. Called once, first.
   bool shake_hands(const std::string& token, const Welcome& welcome);
   std::uint32_t rank() const { return rank_; }
 

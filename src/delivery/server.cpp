@@ -12,12 +12,15 @@
 #include "core/log.hpp"
 #include "delivery/connection.hpp"
 #include "delivery/peer.hpp"
+#include "kolo/error.h"
 
 namespace kolo::delivery {
 namespace {
 
 // What a rank asks for at once is bounded by its loaders' threads, far below this.
 constexpr std::size_t kMostJobsOfRank = 4096;
+constexpr std::size_t kMostPeers = 65536;
+constexpr int kPauseMilliseconds = 100;
 
 Welcome welcome_of(const std::vector<Served>& served, unsigned workers) {
   Welcome welcome;
@@ -86,6 +89,13 @@ void Server::wait_until_prepared() {
   if (failed_ != nullptr) std::rethrow_exception(failed_);
 }
 
+std::size_t Server::waiting_requests() {
+  const MutexLock lock(mutex_);
+  std::size_t count = 0;
+  for (const auto& [rank, queue] : jobs_) count += queue.size();
+  return count;
+}
+
 // --- peers ---
 
 void Server::accept_peers() {
@@ -114,9 +124,17 @@ void Server::accept_peers() {
     for (std::size_t i = 1; i < polled.size(); ++i) {
       if (polled[i].revents == 0) continue;
       Fd socket(::accept4(polled[i].fd, nullptr, nullptr, SOCK_CLOEXEC));
-      if (!socket.is_open()) continue;  // it has gone away
-      auto peer = std::make_shared<Peer>(Connection(std::move(socket)));
-      peers.emplace_back(peer, std::thread([this, peer] { listen_to(peer); }));
+      if (!socket.is_open()) {  // it has gone away, or there is no descriptor left
+        if (errno == EMFILE || errno == ENFILE) (void)::poll(nullptr, 0, kPauseMilliseconds);
+        continue;
+      }
+      if (peers.size() >= kMostPeers) continue;
+      try {
+        auto peer = std::make_shared<Peer>(Connection::accepted(std::move(socket)));
+        peers.emplace_back(peer, std::thread([this, peer] { listen_to(peer); }));
+      } catch (const std::exception& error) {  // no thread, say
+        log::warning(std::string("delivery: a connection is refused: ") + error.what());
+      }
     }
   }
   join_ended(true);
@@ -147,6 +165,8 @@ void Server::listen_to(const std::shared_ptr<Peer>& peer) {
     }
   } catch (const ConnectionLost& lost) {
     log::debug(std::string("delivery: a training rank is gone: ") + lost.what());
+  } catch (const std::exception& error) {  // no memory, say
+    log::warning(std::string("delivery: a connection is ended: ") + error.what());
   }
   peer->close();
   {
@@ -231,12 +251,21 @@ Server::Task Server::wait_for_task() {
   }
 }
 
+// False: it cannot be read back and has to be loaded.
+bool Server::take_prepared(Spool::Kept& prepared, Parcel& parcel) {
+  try {
+    parcel = prepared.take();
+    return true;
+  } catch (const FileError& error) {
+    log::warning(std::string("delivery: ") + error.what());
+    return false;
+  }
+}
+
 void Server::serve(const Readers& readers, Job job) {
   try {
     Parcel parcel;
-    if (job.prepared) {
-      parcel = job.prepared->take();
-    } else {
+    if (!job.prepared || !take_prepared(*job.prepared, parcel)) {
       const auto reader = readers.find(job.request.loader);
       if (reader == readers.end()) {
         job.peer->send_error(job.id, "no loader named '" + job.request.loader +
@@ -276,6 +305,7 @@ void Server::prepare(const Readers& readers, const PlannedBatch& planned) {
     if (error != nullptr) {
       waiting = take_waiting(preparation_.give_up(planned));
       preparation_.withdraw(planned.request.loader);  // the next batch would fail, too
+      if (is_prepared_) log::warning("delivery: preparing a batch: " + text_of(error));
       if (failed_ == nullptr) failed_ = error;
     } else if ((unneeded = preparation_.put(planned, std::move(*kept)))) {
       waiting = take_waiting(unneeded->wanted_as);

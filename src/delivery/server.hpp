@@ -55,6 +55,9 @@ class Server {
   // loading of one of them threw.
   void wait_until_prepared() KOLO_EXCLUDES(mutex_);
 
+  // Requests that no worker has begun to serve.
+  std::size_t waiting_requests() KOLO_EXCLUDES(mutex_);
+
  private:
   struct Job {
     std::shared_ptr<Peer> peer;
@@ -78,6 +81,7 @@ class Server {
   // Neither a job nor a batch to prepare: it is time to stop.
   Task wait_for_task() KOLO_EXCLUDES(mutex_);
   std::optional<Job> take_job() KOLO_REQUIRES(mutex_);
+  static bool take_prepared(Spool::Kept& prepared, Parcel& parcel);
   void serve(const Readers& readers, Job job);
   void prepare(const Readers& readers, const PlannedBatch& planned) KOLO_EXCLUDES(mutex_);
   std::optional<Job> take_waiting(std::optional<std::uint64_t> number) KOLO_REQUIRES(mutex_);

@@ -39,6 +39,13 @@ Status Slots::take(std::size_t bytes, Taken& taken) {
   return Status::ok();
 }
 
+void Slots::sent(std::uint32_t number, int descriptor) {
+  const MutexLock lock(mutex_);
+  shm::Segment& memory = slots_.at(number - 1).memory;
+  // The rank may have released the slot already, and a larger batch may have got new memory.
+  if (memory.descriptor() == descriptor) memory.close_descriptor();
+}
+
 void Slots::release(std::uint32_t number) {
   const MutexLock lock(mutex_);
   if (number >= 1 && number <= slots_.size()) slots_[number - 1].is_taken = false;

@@ -23,6 +23,8 @@ class Slots {
   };
   // Takes a slot of `bytes` or more.
   Status take(std::size_t bytes, Taken& taken) KOLO_EXCLUDES(mutex_);
+  // The rank has this descriptor of new memory now; it is not needed any more.
+  void sent(std::uint32_t number, int descriptor) KOLO_EXCLUDES(mutex_);
   // Ignores numbers that are not taken.
   void release(std::uint32_t number) KOLO_EXCLUDES(mutex_);
 

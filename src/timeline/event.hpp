@@ -101,6 +101,9 @@ struct OperationEvent {
   Name name;
 };
 
+// The scope in which a program waits for a batch of a DataLoader.
+inline constexpr const char* kDataWaitScope = "WAIT_FOR_BATCH";
+
 // A piece of a thread's time: a scope of the program's own, or that it waited.
 struct ScopeEvent {
   enum class Kind : std::uint8_t { kScope = 0, kWait = 1, kStep = 2 };

@@ -18,7 +18,8 @@ void for_each_number(Any& measures, const Visit& visit) {
   visit(measures.announced);
   visit(measures.stalls);
   visit(measures.step);
-  for (auto* times : {&measures.negotiation, &measures.collective, &measures.wait}) {
+  for (auto* times :
+       {&measures.negotiation, &measures.collective, &measures.wait, &measures.data_wait}) {
     for (auto& one : times->counts) visit(one);
     visit(times->sum);
   }
@@ -74,6 +75,7 @@ Measures Meters::copy() const {
   now.negotiation = negotiation_.copy();
   now.collective = collective_.copy();
   now.wait = wait_.copy();
+  now.data_wait = data_wait_.copy();
   return now;
 }
 

@@ -35,7 +35,8 @@ struct Measures {
   std::uint64_t step = 0;
   TimeCounts negotiation;  // of a bucket or a tensor alone: from its submission to the decision
   TimeCounts collective;   // likewise, from its start to its end
-  TimeCounts wait;         // of the program's threads
+  TimeCounts wait;         // of the program's threads, for operations
+  TimeCounts data_wait;    // and for batches of a DataLoader
 };
 
 // In a fixed order, for the way to rank 0.
@@ -64,6 +65,7 @@ class Meters {
 
   // --- any thread ---
   void waited(Nanoseconds time) { wait_.add(time); }
+  void waited_for_data(Nanoseconds time) { data_wait_.add(time); }
   Measures copy() const;
 
  private:
@@ -93,6 +95,7 @@ class Meters {
   Times negotiation_;
   Times collective_;
   Times wait_;
+  Times data_wait_;
 };
 
 }  // namespace kolo::timeline

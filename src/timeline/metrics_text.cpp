@@ -106,6 +106,8 @@ std::string metrics_text(const std::map<int, RankMeasures>& ranks, Clock::time_p
                  &Measures::collective);
   text.add_times("kolo_wait_seconds", "That the program's threads waited for an operation.",
                  &Measures::wait);
+  text.add_times("kolo_data_wait_seconds", "That the program waited for a batch of a DataLoader.",
+                 &Measures::data_wait);
   return text.take();
 }
 

@@ -94,6 +94,7 @@ struct Analysis {
       tensors;  // of at least half of the steps; what is ready last comes first
   std::vector<Speed> speeds;
   std::vector<ScopeTime> scopes;  // the longest first
+  double data_wait = 0;           // for batches of a DataLoader, a step
   // A step, on a rank. Nothing of barriers, and of what goes between two ranks.
   double collectives = 0;
   double small_collectives = 0;  // of less than kSmall bytes

@@ -51,6 +51,7 @@ class Adviser {
   std::vector<Finding> findings() {
     tell_of_long_steps();
     tell_of_stragglers();
+    tell_of_data();
     if (part(lost()) >= kLittle) {
       tell_of_uneven_ranks();
       tell_of_shared_cores();
@@ -150,6 +151,16 @@ class Adviser {
                periods_of(one, first),
            std::move(text));
     }
+  }
+
+  void tell_of_data() {
+    tell(
+        analysis_.data_wait,
+        "Ranks wait " + percent(part(analysis_.data_wait)) + " of the step for data",
+        "They wait " + time_text(analysis_.data_wait) +
+            " a step for a batch of a DataLoader, which loads more slowly than they train. Give it "
+            "more workers (DataLoaderOptions), start loader processes (kolo run --cpus), or make "
+            "samples cheaper to load (kolo data convert).");
   }
 
   // They wait, and not for the same one.

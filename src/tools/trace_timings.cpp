@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "timeline/event.hpp"
+
 namespace kolo::tools {
 namespace {
 
@@ -228,7 +230,10 @@ void find_scopes(const RunActivity& run, Analysis& analysis) {
         times[scope.name] += (scope.span.end - scope.span.begin) / all;
     }
   }
-  for (const auto& [name, time] : times) analysis.scopes.push_back({run.names.name(name), time});
+  for (const auto& [name, time] : times) {
+    analysis.scopes.push_back({run.names.name(name), time});
+    if (analysis.scopes.back().name == timeline::kDataWaitScope) analysis.data_wait = time;
+  }
   std::stable_sort(analysis.scopes.begin(), analysis.scopes.end(),
                    [](const ScopeTime& a, const ScopeTime& b) { return a.time > b.time; });
 }

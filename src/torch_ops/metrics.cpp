@@ -40,6 +40,7 @@ Metrics metrics() {
   metrics.negotiation = histogram_of(now.negotiation);
   metrics.collective = histogram_of(now.collective);
   metrics.wait = histogram_of(now.wait);
+  metrics.data_wait = histogram_of(now.data_wait);
   return metrics;
 }
 

@@ -148,5 +148,13 @@ TEST(MemoryLimit, IsThatOfVersion1) {
   EXPECT_EQ(system.memory(), 8192);
 }
 
+TEST(AvailableMemory, IsTheKernelsEstimate) {
+  const testing_support::TemporaryFolder folder;
+  EXPECT_EQ(available_memory(folder.path()), ~std::uint64_t{0}) << "not known";
+  std::filesystem::create_directories(folder / "proc");
+  std::ofstream(folder / "proc/meminfo") << "MemTotal:  2000 kB\nMemAvailable:  1000 kB\n";
+  EXPECT_EQ(available_memory(folder.path()), 1024'000U);
+}
+
 }  // namespace
 }  // namespace kolo

@@ -175,7 +175,7 @@ TEST(DataLoader, GoesOnBetweenAnyTwoBatches) {
         DataLoader loader(numbers(), broken, with_workers);
         std::size_t got = 0;
         for (auto at = loader.begin(); at != loader.end() && got + 1 < done; ++at) ++got;
-        EXPECT_EQ(broken.position(), done == second.size() ? kSize : done * 8);
+        EXPECT_EQ(loader.sampler().position(), done == second.size() ? kSize : done * 8);
         torch::serialize::OutputArchive saved;
         broken.save(saved);
         std::stringstream bytes;

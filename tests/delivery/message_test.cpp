@@ -32,7 +32,7 @@ TEST(DeliveryMessage, ComesOutAsItWentIn) {
   expect_kept(Failure{"no such sample"});
 }
 
-// Cut short, or with a byte more, it is none.
+// Cut short, or with a byte more, it is refused.
 template <typename Message>
 void expect_whole(const Message& message) {
   Bytes bytes = encode(message);
@@ -42,7 +42,7 @@ void expect_whole(const Message& message) {
   EXPECT_FALSE(decode<Message>(bytes));
 }
 
-TEST(DeliveryMessage, HalfOfOneIsNone) {
+TEST(DeliveryMessage, PartsOfMessagesAreRefused) {
   expect_whole(Hello{"secret", 7});
   expect_whole(Request{"train", 3, 128, {5, 0}});
   expect_whole(some_welcome());

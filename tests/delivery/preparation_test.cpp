@@ -90,7 +90,7 @@ TEST(Preparation, LeavesOutWhatDropLastLeavesOut) {
   EXPECT_THAT(one.fill(), ElementsAre(std::pair(0U, 0U), std::pair(0U, 2U), std::pair(0U, 0U)));
 }
 
-TEST(Preparation, ABatchThatIsBeingLoadedGoesToWhomAsks) {
+TEST(Preparation, ABatchThatIsBeingLoadedIsPromised) {
   Waiting one = waiting({0, 1, 1, 4}, plan(10, 1, 2));
   const auto first = one.preparation.next();
   const auto second = one.preparation.next();

@@ -41,8 +41,15 @@ check "the factory was called in loaders alone" is "$(cat "$work/made"/* | fold 
 unset MADE
 check "no loader is left" is "$(loaders)" ""
 
+# The timeline and the metrics say that loading is too slow.
+kolo_run -np 2 --cpus 1 --timeline "$work/timeline" "$job" --load-ms 8 --step-ms 4 --epochs 1
+check "slow loading: the job ends" is "$code" 0
+"$bin/kolo" trace report "$work/timeline" >"$work/report" 2>&1 || true
+check "slow loading: the report says how long ranks wait" \
+  grep -qE '^- Ranks wait [5-9][0-9] % of the step for data' "$work/report"
+
 # The others do what is left, and the one that died is started again.
-slow=(--load-ms 5 --epochs 3)
+slow=(--load-ms 5 --epochs 6)
 kolo_run -np 2 "$job" "${slow[@]}"
 alone=$(grep epoch "$work/out")
 for what in KILL STOP; do
@@ -56,7 +63,7 @@ for what in KILL STOP; do
     ! grep -q 'epoch 0' "$work/out" || break
     sleep 0.05
   done
-  kill "-$what" "$victim" || true
+  check "SIG$what: it is sent" kill "-$what" "$victim"
   wait "$runner" || code=$?
   check "SIG$what to a loader in mid-epoch: the same batches" is "$code $(grep epoch "$work/out")" "0 $alone"
   if [[ $what == KILL ]]; then
@@ -89,9 +96,29 @@ check "a loader that was not registered in time is named" \
 kolo_run -np 2 --cpus 2 --units 64 "$job" --again --epochs 1
 check "a loader that is registered again delivers again" is "$code $(grep -c '960 samples' "$work/out")" "0 1"
 
-# Breaking off in mid-epoch takes no longer than a batch.
-kolo_run -np 2 --cpus 2 "$job" --stop-after 10 --load-ms 20 --epochs 1
-check "an epoch that is broken off: the job ends" is "$code" 0
+# Breaking off in mid-epoch.
+kolo_run -np 2 "$job" --stop-after 10
+alone=$(grep epoch "$work/out")
+kolo_run -np 2 --cpus 2 --units 64 "$job" --stop-after 10
+check "an epoch that is broken off: the next one is whole" is "$code $(grep -c 'epoch 1: 960' "$work/out")" "0 1"
+check "an epoch that is broken off: the next one has the same batches" is "$(grep epoch "$work/out")" "$alone"
+
+kolo_run -np 2 "$job" --two --samples 952 --drop-last
+alone=$(grep epoch "$work/out")
+kolo_run -np 2 --cpus 2 --units 64 "$job" --two --samples 952 --drop-last
+check "two loaders that drop the last batch: the same batches" is "$code $(grep epoch "$work/out")" "0 $alone"
+
+# Preparing can be ended.
+code=0
+timeout 60 "$bin/kolo" run --allow-run-as-root -np 1 --cpus 1 --units 960 "$job" --load-ms 1000 >"$work/out" 2>"$work/err" &
+runner=$!
+check "SIGTERM while samples are prepared: loaders are there" wait_for 1
+kill "$runner"
+wait "$runner" || code=$?
+check "SIGTERM while samples are prepared ends the job" is "$code $(loaders)" "143 "
+kolo_run -np 1 --cpus 1 --units 960 --timeout 2 "$job" --load-ms 1000
+check "--timeout holds while samples are prepared" is "$code $(loaders)" "124 "
+check "and the loaders that are missing are named" grep -q 'loaders prepared their samples: 0 on host 127.0.0.1' "$work/err"
 
 for options in "--units 5" "--cpus 0" "--cpus 1 --units 0" "--cpus 1 --spool $work"; do
   # shellcheck disable=SC2086

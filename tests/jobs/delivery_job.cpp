@@ -23,9 +23,10 @@ namespace {
 
 struct Settings {
   std::map<std::string, std::int64_t> values = {
-      {"--samples", 960},    {"--epochs", 2},  {"--batch", 8},      {"--load-ms", 0},
-      {"--step-ms", 0},      {"--workers", 1}, {"--fail-at", -1},   {"--other-seed", 0},
-      {"--unregistered", 0}, {"--again", 0},   {"--stop-after", 0}, {"--nothing", 0}};
+      {"--samples", 960},    {"--epochs", 2},   {"--batch", 8},      {"--load-ms", 0},
+      {"--step-ms", 0},      {"--workers", 1},  {"--fail-at", -1},   {"--other-seed", 0},
+      {"--unregistered", 0}, {"--again", 0},    {"--stop-after", 0}, {"--nothing", 0},
+      {"--two", 0},          {"--drop-last", 0}};
   std::int64_t operator[](const std::string& name) const { return values.at(name); }
 };
 
@@ -84,10 +85,19 @@ int run(const Settings& settings) {
   const Options options = Options().loader(kolo::DataLoaderOptions()
                                                .batch_size(settings["--batch"])
                                                .workers(static_cast<int>(settings["--workers"]))
+                                               .drop_last(settings["--drop-last"] != 0)
                                                .seed(is_other ? 6 : 5));
   kolo::delivery::register_loader(
       "train", [settings] { return source(settings); }, options);
+  if (settings["--two"] != 0)
+    kolo::delivery::register_loader(
+        "valid", [settings] { return source(settings); }, options);
   kolo::DataLoader loader = kolo::delivery::open("train");
+  std::int64_t valid = 0;
+  if (settings["--two"] != 0) {
+    kolo::DataLoader other = kolo::delivery::open("valid");
+    for (const auto& batch : other) valid = digest(valid, batch);
+  }
   if (settings["--unregistered"] != 0)
     kolo::delivery::open(
         "valid", [settings] { return source(settings); }, options);
@@ -114,17 +124,20 @@ int run(const Settings& settings) {
       last = std::chrono::steady_clock::now();
       if (batches >= 20) total += std::chrono::duration<double>(last - now).count();
       ++batches;
+      kolo::mark_step();
       if (batches == settings["--stop-after"]) break;
     }
     if (batches == settings["--stop-after"]) continue;
     kolo::allreduce_(seen, kolo::AllreduceOptions(kolo::ReduceOp::Sum).name("seen"));
     const at::Tensor digests = kolo::allgather(torch::tensor({mine}), "digest");
-    const std::int64_t twice = (seen != 1).sum().item<std::int64_t>();
+    const bool may_miss = settings["--drop-last"] != 0;
+    const std::int64_t twice = (may_miss ? seen > 1 : seen != 1).sum().item<std::int64_t>();
     if (kolo::rank() == 0) {
       std::cout << "epoch " << epoch << ": " << seen.sum().item<std::int64_t>()
                 << " samples, digest";
       for (std::int64_t i = 0; i < digests.numel(); ++i)
         std::cout << " " << digests[i].item<std::int64_t>();
+      if (settings["--two"] != 0) std::cout << ", valid " << valid;
       std::cout << std::endl;
       if (twice > 0) std::cout << twice << " samples are missing or came twice" << std::endl;
     }

@@ -42,6 +42,7 @@ Meters& some_meters() {
     meters.ran_in(2000, 5'000'000);
     meters.waited(900);
     meters.waited(500'000'000'000);
+    meters.waited_for_data(3000);
     return true;
   }();
   static_cast<void>(filled);
@@ -65,6 +66,7 @@ TEST(Meters, Count) {
   EXPECT_EQ(now.wait.counts[0], 1U);
   EXPECT_EQ(now.wait.counts[TimeCounts::kBounds], 1U);
   EXPECT_EQ(now.wait.sum, 500'000'000'900U);
+  EXPECT_EQ(now.data_wait.sum, 3000U);
 }
 
 // Every number of the measures has its own place.
@@ -75,7 +77,7 @@ TEST(Measures, TravelAsNumbers) {
   ASSERT_TRUE(from_numbers(numbers, measures));
   EXPECT_EQ(to_numbers(measures), numbers);
   EXPECT_EQ(measures.operations[0], 100U);
-  EXPECT_EQ(measures.wait.sum, numbers.back());
+  EXPECT_EQ(measures.data_wait.sum, numbers.back());
   numbers.push_back(1);
   EXPECT_FALSE(from_numbers(numbers, measures));
   numbers.resize(numbers.size() - 2);

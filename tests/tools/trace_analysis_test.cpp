@@ -10,6 +10,7 @@
 
 #include "kolo/error.h"
 #include "temporary_folder.hpp"
+#include "timeline/event.hpp"
 #include "trace_fixture.hpp"
 
 namespace kolo::tools {
@@ -478,18 +479,21 @@ TEST_F(AnalysisTest, ManySizesArePutTogether) {
 }
 
 TEST_F(AnalysisTest, SumsScopes) {
-  RankTimeline timeline(0, {});
+  RankTimeline rank(0, {});
   for (int step = 1; step <= 5; ++step) {
     const double begin = 10.0 * step;
-    timeline.trace(step, "load", begin, begin + 1);
-    timeline.trace(step, "forward", begin + 1, begin + 4);
-    timeline.step(step, begin, begin + 10);
+    rank.trace(step, "load", begin, begin + 1);
+    rank.trace(step, "forward", begin + 1, begin + 4);
+    rank.trace(step, timeline::kDataWaitScope, begin + 4, begin + 4.5);
+    rank.step(step, begin, begin + 10);
   }
-  timeline.write(folder_.path());
+  rank.write(folder_.path());
   const Analysis analysis = this->analysis();
   ASSERT_THAT(analysis.scopes,
-              ElementsAre(Field(&ScopeTime::name, "forward"), Field(&ScopeTime::name, "load")));
+              ElementsAre(Field(&ScopeTime::name, "forward"), Field(&ScopeTime::name, "load"),
+                          Field(&ScopeTime::name, timeline::kDataWaitScope)));
   EXPECT_NEAR(analysis.scopes[0].time, 3000, kClose);
+  EXPECT_NEAR(analysis.data_wait, 500, kClose);
 }
 
 }  // namespace

@@ -76,6 +76,15 @@ TEST_F(FindingsTest, SaysThatNoCauseIsKnown) {
   EXPECT_THAT(titles(), ElementsAre("Ranks wait 30 % of the time"));
 }
 
+TEST_F(FindingsTest, TellsOfWaitsForData) {
+  split(90, 7, 2, 1);
+  analysis.data_wait = 31'000;
+  EXPECT_THAT(titles(), ElementsAre("Ranks wait 31 % of the step for data"));
+  EXPECT_THAT(findings()[0].text, HasSubstr("31.0 ms a step for a batch"));
+  analysis.data_wait = 3000;
+  EXPECT_THAT(titles(), ElementsAre("There is little to gain here"));
+}
+
 TEST_F(FindingsTest, NamesStragglers) {
   analysis.stragglers = {{1, {{3, 5, true}}, 3, 9000, 19'000, 10'000},
                          {0, {{2, 4, false}}, 3, 7000, 1, 1}};

@@ -118,6 +118,8 @@ class DataLoader {
 
   // Batches in a whole epoch.
   std::size_t size() const;
+  // A handle on the sampler, to save its position, load one, or set the epoch.
+  DistributedSampler sampler() const;
 
  private:
   class State;

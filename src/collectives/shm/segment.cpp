@@ -93,6 +93,10 @@ Status Segment::map() {
   return Status::ok();
 }
 
+void Segment::close_descriptor() {
+  if (descriptor_ >= 0) close(std::exchange(descriptor_, -1));
+}
+
 bool Segment::make_private() const {
   return mmap(data_, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED,
               descriptor_, 0) != MAP_FAILED;

@@ -27,6 +27,8 @@ class Segment {
   std::size_t size() const { return size_; }
   std::span<std::byte> bytes() const { return {data_, size_}; }
   int descriptor() const { return descriptor_; }
+  // The memory stays mapped, but can be handed to no further process.
+  void close_descriptor();
 
   // In a child after fork(): this process's view becomes a copy of its own, page by page as it
   // writes. Makes system calls alone.

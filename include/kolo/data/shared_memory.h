@@ -1,0 +1,47 @@
+// Samples in memory that the ranks of a node share.
+#pragma once
+
+#include <kolo/data/dataset.h>
+#include <torch/data/datasets/base.h>
+#include <torch/data/example.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+
+namespace kolo::data {
+
+// All samples of a dataset, once in the memory of each node. The lowest rank of a node reads them;
+// the others map what it has read:
+//
+//   kolo::data::SharedMemoryDataset train([] { return kolo::data::HDF5Dataset("train.h5"); });
+//
+// Copies share the memory, which is freed with the last of them on the node. Several threads may
+// call get_batch() at once.
+class SharedMemoryDataset
+    : public torch::data::datasets::BatchDataset<SharedMemoryDataset, torch::data::Example<>> {
+ public:
+  // Collective over all ranks. `make` is called on one rank of each node. Throws DataError, on all
+  // ranks, if it throws on one of them, if there are no samples, if samples differ in shape or
+  // dtype, or if they need more memory than a node has left. NotInitializedError before
+  // kolo::init().
+  explicit SharedMemoryDataset(const std::function<Dataset()>& make);
+
+  // The samples of these indices in their order: data [N, ...], target [N, ...] or undefined. They
+  // are copies. Throws InvalidArgumentError for an index that is not below size().
+  torch::data::Example<> get_batch(c10::ArrayRef<std::size_t> indices) override;
+
+  // The number of samples.
+  std::optional<std::size_t> size() const override;
+
+  // All samples [N, ...] and their targets, as they lie in the shared memory: a rank that writes to
+  // them changes them for all ranks of its node.
+  const torch::data::Example<>& all() const;
+
+ private:
+  struct State;
+  std::shared_ptr<const State> state_;
+};
+
+}  // namespace kolo::data
