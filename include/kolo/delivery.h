@@ -16,6 +16,7 @@ namespace delivery {
 
 // What a loader loads: the samples of a dataset, with these transforms applied to each batch.
 struct Source {
+  // The samples, and the transforms in their order.
   Source(data::Dataset samples, std::vector<data::Transform> changes = {})
       : dataset(std::move(samples)), transforms(std::move(changes)) {}
   // From anything that a Dataset can be made of.

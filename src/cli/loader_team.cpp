@@ -206,7 +206,7 @@ std::optional<int> LoaderTeam::wait_until_ready(const LoaderWait& wait) {
     const int ready = ::poll(polled.data(), polled.size(), kPollMilliseconds);
     if (ready == -1 && errno != EINTR) check(-1, "poll");
     if (const std::optional<int> code = stopped_by(signals, wait.deadline)) return code;
-    if (ready > 0 && polled[1].revents != 0) wait.leader->greet();
+    if (ready > 0 && wait.leader != nullptr && polled[1].revents != 0) wait.leader->greet();
     for (std::size_t i = 0; ready > 0 && i < waiting.size(); ++i) {
       if (polled[others + i].revents != 0) read(*waiting[i]);
     }

@@ -169,11 +169,12 @@ void check_hosts(const RunOptions& options, const Lookup& environment,
                           {addresses_of_name, own_addresses});
 }
 
-void tell_plan(const LaunchRequest& request, LaunchPlan plan) {
-  for (auto& [name, value] : plan.set) {
-    if (name == kLoaderTokenVariable) value = "...";  // logs may be for everybody to read
+void tell_plan(const LaunchRequest& request, const LaunchPlan& plan) {
+  LaunchPlan shown = plan;
+  for (auto& variable : shown.set) {
+    if (variable.first == kLoaderTokenVariable) variable.second = "...";  // anybody may read logs
   }
-  std::cerr << "kolo run: " << shell_line(plan) << "\n";
+  std::cerr << "kolo run: " << shell_line(shown) << "\n";
   if (plan.oversubscribed) {
     std::cerr << "kolo run: " << request.size << " ranks share " << request.own_cores
               << " cores; they are not bound\n";

@@ -9,9 +9,9 @@ job=$bin/../tests/bin/delivery_job
 # loaders [NUMBER]: the processes of loaders that kolo run started, or of one of them.
 loaders() {
   local process
-  for process in /proc/[0-9]*; do
-    [[ $(readlink "$process/exe" 2>/dev/null) == "$(readlink -f "$job")" ]] || continue
-    [[ -z $(tr '\0' '\n' <"$process/environ" 2>/dev/null | sed -n "/^KOLO_LOADER=number=${1:-}/p") ]] || echo "${process#/proc/}"
+  for process in $(pgrep -x delivery_job); do
+    [[ $(readlink "/proc/$process/exe" 2>/dev/null) == "$(readlink -f "$job")" ]] || continue
+    [[ -z $(tr '\0' '\n' 2>/dev/null <"/proc/$process/environ" | sed -n "/^KOLO_LOADER=number=${1:-}/p") ]] || echo "$process"
   done
 }
 
