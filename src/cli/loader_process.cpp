@@ -33,13 +33,9 @@ constexpr int kMostStarts = 20;
 constexpr double kSecondsBetweenStarts = 0.5;
 constexpr std::uint64_t kLeastMemory = std::uint64_t{64} << 20U;
 
-// Half of what this host or the job's control group has left, shared by the loader processes, which
-// may all be here.
+// Half of what is left here, shared by the loader processes, which may all be on this host.
 std::uint64_t memory_for_prepared(int loaders) {
-  std::uint64_t bytes = available_memory();
-  const std::int64_t limit = memory_limit();
-  if (limit >= 0) bytes = std::min(bytes, static_cast<std::uint64_t>(limit));
-  return std::max(kLeastMemory, bytes / 2 / static_cast<std::uint64_t>(loaders));
+  return std::max(kLeastMemory, available_memory() / 2 / static_cast<std::uint64_t>(loaders));
 }
 
 // A launcher's variables would make MPI_Init() look for ranks that there are not.

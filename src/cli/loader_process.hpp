@@ -15,9 +15,9 @@ struct LoaderOptions {
   std::vector<std::string> program;
 };
 
-// Starts the program, again if it dies, and returns when standard input ends or a signal asks for
-// it: 0, or 1 if the program cannot serve. The sockets that training ranks connect to stay open all
-// the while. Writes to standard output:
+// Starts the program, again if it dies, and returns when standard input ends or its parent sends
+// a signal that asks for it: 0, or 1 if the program cannot serve. The sockets that training ranks
+// connect to stay open all the while. Writes to standard output:
 //
 //   kolo-loader address PORT MACHINE NAME        at once; see delivery::Address
 //   kolo-loader ready                            when the program has prepared its samples

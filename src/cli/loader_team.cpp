@@ -47,6 +47,12 @@ LaunchPlan plan_on(const std::string& host, LaunchRequest launch) {
   return plan;
 }
 
+std::vector<int> signals_to_take() {
+  std::vector<int> all = {SIGTERM, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2};
+  if (!is_ignored(SIGHUP)) all.push_back(SIGHUP);
+  return all;
+}
+
 bool has_ended(pid_t pid) {
   const pid_t ended = ::waitpid(pid, nullptr, WNOHANG);
   return ended == pid || (ended == -1 && errno == ECHILD);  // supervise() may have waited for it
@@ -177,7 +183,8 @@ std::string LoaderTeam::missing() const {
 
 std::optional<int> LoaderTeam::stopped_by(SignalQueue& signals,
                                           std::optional<Clock::time_point> deadline) const {
-  if (const std::optional<ReceivedSignal> signal = signals.next()) {
+  const std::optional<ReceivedSignal> signal = signals.next();
+  if (signal && signal->number != SIGUSR2) {  // which asks the ranks for a dump
     std::cerr << "kolo run: received " << signal_name(signal->number)
               << " before the ranks were started; the job was ended\n";
     return 128 + signal->number;
@@ -190,7 +197,7 @@ std::optional<int> LoaderTeam::stopped_by(SignalQueue& signals,
 }
 
 std::optional<int> LoaderTeam::wait_until_ready(const LoaderWait& wait) {
-  SignalQueue signals({SIGTERM, SIGINT, SIGHUP, SIGQUIT});
+  SignalQueue signals(signals_to_take());
   Clock::time_point report_at = Clock::now() + seconds(kReportSeconds);
   for (;;) {
     std::vector<pollfd> polled = {{signals.fd(), POLLIN, 0},

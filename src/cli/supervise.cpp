@@ -27,11 +27,8 @@ constexpr double kStartSeconds = 5.0;
 
 std::vector<int> signals_to_take() {
   std::vector<int> all = {SIGTERM, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGCHLD};
-  struct sigaction now {};
-  check(::sigaction(SIGHUP, nullptr, &now), "sigaction");
-  if (now.sa_handler != SIG_IGN) all.push_back(SIGHUP);  // nohup means what it says
-  check(::sigaction(SIGTSTP, nullptr, &now), "sigaction");
-  if (now.sa_handler != SIG_IGN) all.push_back(SIGTSTP);  // as a shell without job control wants it
+  if (!is_ignored(SIGHUP)) all.push_back(SIGHUP);    // nohup means what it says
+  if (!is_ignored(SIGTSTP)) all.push_back(SIGTSTP);  // as a shell without job control wants it
   return all;
 }
 

@@ -25,6 +25,12 @@ int check(int value, const char* what) {
   return value;
 }
 
+bool is_ignored(int number) {
+  struct sigaction now {};
+  check(::sigaction(number, nullptr, &now), "sigaction");
+  return now.sa_handler == SIG_IGN;
+}
+
 Pipe make_pipe() {
   std::array<int, 2> ends{};
   check(::pipe2(ends.data(), O_CLOEXEC), "pipe2");

@@ -58,6 +58,9 @@ class OutputQueue {
 
 void change_signal_mask(int how, const sigset_t& set);  // as pthread_sigmask()
 
+// Whether the signal was ignored when this process was started, as nohup does it with SIGHUP.
+bool is_ignored(int number);
+
 // Stops this process as Ctrl-Z does, though SIGTSTP is blocked. Returns when it is continued; at
 // once in an orphaned process group, which the kernel does not stop.
 void stop_this_process();

@@ -134,6 +134,37 @@ double quota_of(const Group& group) {
   return length > 0 && time > 0 ? static_cast<double>(time) / static_cast<double>(length) : 0;
 }
 
+// The number after a key in a file of lines "KEY NUMBER"; -1: it is not there.
+std::int64_t value_in(const std::string& path, const std::string& key) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name;
+    std::int64_t value = -1;
+    if (words >> name >> value && name == key) return value;
+  }
+  return -1;
+}
+
+// -1: there is no limit.
+std::int64_t memory_limit_of(const Group& group) {
+  constexpr std::int64_t kNone = std::int64_t{1} << 60;  // version 1 writes nearly 2^63 for "none"
+  const char* const file =
+      group.version == Version::kSecond ? "/memory.max" : "/memory.limit_in_bytes";
+  const std::int64_t limit = number(first_line(group.folder + file));  // -1 for "max"
+  return limit > 0 && limit < kNone ? limit : -1;
+}
+
+// Without what the kernel would give back: files that it keeps and that nobody has used lately.
+std::int64_t memory_in_use(const Group& group) {
+  const bool is_second = group.version == Version::kSecond;
+  const std::int64_t all =
+      number(first_line(group.folder + (is_second ? "/memory.current" : "/memory.usage_in_bytes")));
+  const std::int64_t kept =
+      value_in(group.folder + "/memory.stat", is_second ? "inactive_file" : "total_inactive_file");
+  return std::max<std::int64_t>(0, all - std::max<std::int64_t>(0, kept));
+}
+
 // Each control group has an inode of its own, whatever part of the tree is mounted where.
 std::string identity(const std::string& folder) {
   struct stat info {};
@@ -161,27 +192,25 @@ std::optional<double> least_cores(const std::vector<CpuQuota>& quotas) {
 }
 
 std::int64_t memory_limit(const std::string& root) {
-  constexpr std::int64_t kNone = std::int64_t{1} << 60;  // version 1 writes nearly 2^63 for "none"
   std::int64_t least = -1;
   for (const Group& group : groups_of("memory", root)) {
-    const char* const file =
-        group.version == Version::kSecond ? "/memory.max" : "/memory.limit_in_bytes";
-    const std::int64_t limit = number(first_line(group.folder + file));  // -1 for "max"
-    if (limit > 0 && limit < kNone && (least == -1 || limit < least)) least = limit;
+    const std::int64_t limit = memory_limit_of(group);
+    if (limit != -1 && (least == -1 || limit < least)) least = limit;
   }
   return least;
 }
 
 std::uint64_t available_memory(const std::string& root) {
-  std::ifstream file(root + "/proc/meminfo");
-  std::string line;
-  while (std::getline(file, line)) {
-    std::istringstream words(line);
-    std::string key;
-    std::uint64_t kilobytes = 0;
-    if (words >> key >> kilobytes && key == "MemAvailable:") return kilobytes << 10U;
+  const std::int64_t kilobytes = value_in(root + "/proc/meminfo", "MemAvailable:");
+  std::uint64_t least = kilobytes < 0 ? std::numeric_limits<std::uint64_t>::max()
+                                      : static_cast<std::uint64_t>(kilobytes) << 10U;
+  for (const Group& group : groups_of("memory", root)) {
+    const std::int64_t limit = memory_limit_of(group);
+    if (limit == -1) continue;
+    const std::int64_t left = std::max<std::int64_t>(0, limit - memory_in_use(group));
+    least = std::min(least, static_cast<std::uint64_t>(left));
   }
-  return std::numeric_limits<std::uint64_t>::max();
+  return least;
 }
 
 }  // namespace kolo

@@ -25,8 +25,9 @@ std::optional<double> least_cores(const std::vector<CpuQuota>& quotas);
 // The least limit of memory among the same groups, in bytes; -1: there is no limit.
 std::int64_t memory_limit(const std::string& root = "");
 
-// Bytes of memory that this machine can give without swapping (MemAvailable of /proc/meminfo); the
-// largest number if it is not known.
+// Bytes of memory that this process can still get: what this machine can give without swapping
+// (MemAvailable of /proc/meminfo), and what the same groups leave, whose page cache counts as free.
+// The largest number if nothing is known.
 std::uint64_t available_memory(const std::string& root = "");
 
 }  // namespace kolo

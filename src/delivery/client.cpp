@@ -73,9 +73,16 @@ Client::~Client() {
 
 Welcome Client::wait_for_welcome() {
   Budget budget(options_.timeout_seconds);
+  std::optional<Budget> for_others;  // when one has answered
   const MutexLock lock(mutex_);
   while (!welcome_ || !have_all_reported()) {
     if (are_all_gone()) throw DataError("delivery: no loader process is left" + why_down());
+    if (welcome_ && !for_others) for_others.emplace(options_.patience_seconds);
+    if (for_others && for_others->is_spent()) {
+      log::warning("delivery: training goes on with the loader processes that have answered" +
+                   why_down());
+      break;
+    }
     if (budget.is_spent()) {
       throw DataError("delivery: no loader process has answered within " +
                       std::to_string(static_cast<long>(options_.timeout_seconds)) + " s" +
@@ -83,6 +90,7 @@ Welcome Client::wait_for_welcome() {
     }
     changed_.wait_until(mutex_, budget.next());
   }
+  is_open_ = true;
   if (!difference_.empty()) throw DataError(difference_);
   return *welcome_;
 }
@@ -143,7 +151,8 @@ Parcel Client::load(const Request& request, std::uint64_t batch,
 
 // A loader that is merely slow should not be asked to do everything twice.
 Clock::duration Client::takeover_after() const {
-  return std::max(seconds(options_.takeover_seconds), 4 * slowest_);
+  const Clock::duration most = seconds(options_.timeout_seconds / 2);
+  return std::min(most, std::max(seconds(options_.takeover_seconds), 4 * slowest_));
 }
 
 bool Client::have_all_reported() const {
@@ -214,15 +223,18 @@ void Client::on_up(std::size_t link, const Welcome& welcome) {
   state.has_reported = true;
   if (!welcome_) welcome_ = welcome;
   if (welcome.loaders != welcome_->loaders) {
-    difference_ = "delivery: loader process " + std::to_string(link) + " (" +
-                  name_of(options_.loaders[link]) + ") serves " + text_of(welcome) +
-                  ", and another one serves " + text_of(*welcome_) +
-                  "; they must have the same data and options";
-    log::error(difference_ + ". Nothing is loaded by it");
+    const std::string difference = "delivery: loader process " + std::to_string(link) + " (" +
+                                   name_of(options_.loaders[link]) + ") serves " +
+                                   text_of(welcome) + ", and another one serves " +
+                                   text_of(*welcome_) +
+                                   "; they must have the same data and options";
+    if (!is_open_) difference_ = difference;
+    log::error(difference + ". It is not asked for batches");
     state.is_gone = true;
     state.why = "it serves other data";
   } else {
     state.is_up = true;
+    state.is_gone = false;
     state.unanswered = 0;
     ++state.connection;
   }

@@ -25,6 +25,7 @@ struct ClientOptions {
   double timeout_seconds = 300;  // for a batch
   // Then another loader process is asked, too; later if batches take long to load.
   double takeover_seconds = 5;
+  double patience_seconds = 10;  // for other loader processes when the first one has answered
 };
 
 // Asks loader processes for batches. A request that its loader process does not answer, because it
@@ -37,7 +38,7 @@ class Client : private LinkEvents {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  // Waits until all loader processes that can be reached have said what they serve. Throws
+  // Waits until loader processes have said what they serve; for the last ones not for long. Throws
   // DataError if none does, or if they do not serve the same.
   Welcome wait_for_welcome() KOLO_EXCLUDES(mutex_);
 
@@ -50,7 +51,7 @@ class Client : private LinkEvents {
       KOLO_EXCLUDES(mutex_);
   void wake() KOLO_EXCLUDES(mutex_);
 
-  // Tells all loader processes that this rank asks for no more batches of a loader.
+  // Tells all loader processes that nobody asks for more batches of a loader.
   void withdraw(const std::string& loader) KOLO_EXCLUDES(mutex_);
 
  private:
@@ -105,6 +106,7 @@ class Client : private LinkEvents {
   Clock::duration slowest_ KOLO_GUARDED_BY(mutex_) = {};  // of the recent answers
   std::optional<Welcome> welcome_ KOLO_GUARDED_BY(mutex_);
   std::string difference_ KOLO_GUARDED_BY(mutex_);  // between what loader processes serve
+  bool is_open_ KOLO_GUARDED_BY(mutex_) = false;    // wait_for_welcome() has returned
 
   std::vector<std::unique_ptr<Link>> links_;  // constant after construction
 };

@@ -103,7 +103,9 @@ struct SharedMemoryDataset::State {
 SharedMemoryDataset::SharedMemoryDataset(const std::function<Dataset()>& make) {
   const std::shared_ptr<Session> running = session("data::SharedMemoryDataset");
   const auto own = static_cast<std::size_t>(running->topology().rank);
-  const std::vector<std::string> machines = gather(machine_id());
+  const std::string id = machine_id();
+  const std::vector<std::string> machines =
+      gather(id.empty() ? "unknown, of rank " + std::to_string(own) : id);
   const auto leader = static_cast<std::size_t>(
       std::find(machines.begin(), machines.end(), machines[own]) - machines.begin());
   const auto followers =
@@ -116,6 +118,8 @@ SharedMemoryDataset::SharedMemoryDataset(const std::function<Dataset()>& make) {
     } catch (const std::exception& error) {
       problem = error.what();
       if (problem.empty()) problem = "an exception without a message";
+    } catch (...) {
+      problem = "an exception that is no std::exception";
     }
   };
   if (leader == own) attempt([&] { memory.emplace(load(make())); });

@@ -32,6 +32,7 @@ class System {
   std::vector<CpuQuota> quotas() const { return cpu_quotas(folder_.path()); }
   std::optional<double> cores() const { return least_cores(quotas()); }
   std::int64_t memory() const { return memory_limit(folder_.path()); }
+  std::uint64_t available() const { return available_memory(folder_.path()); }
 
  private:
   const testing_support::TemporaryFolder folder_;
@@ -154,6 +155,24 @@ TEST(AvailableMemory, IsTheKernelsEstimate) {
   std::filesystem::create_directories(folder / "proc");
   std::ofstream(folder / "proc/meminfo") << "MemTotal:  2000 kB\nMemAvailable:  1000 kB\n";
   EXPECT_EQ(available_memory(folder.path()), 1024'000U);
+}
+
+TEST(AvailableMemory, IsWhatControlGroupsLeave) {
+  const System second("0::/slurm/job_4/step_0\n", kSecond);
+  second.write("/sys/fs/cgroup/slurm/job_4/memory.max", "4096");
+  EXPECT_EQ(second.available(), 4096U) << "nothing is used";
+  second.write("/sys/fs/cgroup/slurm/job_4/memory.current", "3000");
+  EXPECT_EQ(second.available(), 1096U);
+  second.write("/sys/fs/cgroup/slurm/job_4/memory.stat", "anon 1\ninactive_file 1000");
+  EXPECT_EQ(second.available(), 2096U);
+  second.write("/sys/fs/cgroup/slurm/job_4/memory.current", "9000");
+  EXPECT_EQ(second.available(), 0U);
+
+  const System first("4:cpu,cpuacct:/x\n3:memory:/job\n0::/\n", kFirst);
+  first.write("/sys/fs/cgroup/memory/job/memory.limit_in_bytes", "8192");
+  first.write("/sys/fs/cgroup/memory/job/memory.usage_in_bytes", "5000");
+  first.write("/sys/fs/cgroup/memory/job/memory.stat", "total_inactive_file 808");
+  EXPECT_EQ(first.available(), 4000U);
 }
 
 }  // namespace

@@ -347,6 +347,19 @@ TEST(Delivery, ALoaderThatReadsNothing) {
   greeting.join();
 }
 
+// A loader process that is being started again takes connections and says nothing.
+TEST(Delivery, ASilentLoaderHoldsNobodyUp) {
+  int port = 0;
+  const Fd network = listen_on_network(true, port);
+  Loader second;
+  ClientOptions options = options_of({&second});
+  options.loaders.insert(options.loaders.begin(), {"127.0.0.1", port, "elsewhere", "nobody"});
+  options.patience_seconds = 0.2;
+  Client client(options);
+  EXPECT_EQ(client.wait_for_welcome().loaders.size(), 1U);
+  EXPECT_EQ(load_all(client, 50), 0);
+}
+
 TEST(Delivery, LoadersWithOtherDataAreRefused) {
   Loader first;
   Loader second({}, {}, "t", kSamples + 1);

@@ -6,12 +6,14 @@ set -euo pipefail
 . "$(dirname "$0")/job.sh"
 job=$bin/../tests/bin/delivery_job
 
+export DELIVERY_TEST=$work  # in the environment of this test's processes alone
+
 # loaders [NUMBER]: the processes of loaders that kolo run started, or of one of them.
 loaders() {
-  local process
+  local process variables
   for process in $(pgrep -x delivery_job); do
-    [[ $(readlink "/proc/$process/exe" 2>/dev/null) == "$(readlink -f "$job")" ]] || continue
-    [[ -z $(tr '\0' '\n' 2>/dev/null <"/proc/$process/environ" | sed -n "/^KOLO_LOADER=number=${1:-}/p") ]] || echo "$process"
+    variables=$(tr '\0' '\n' 2>/dev/null <"/proc/$process/environ" | sed -nE "/^(KOLO_LOADER=number=${1:-}|DELIVERY_TEST=)/p") || continue
+    [[ $variables != *KOLO_LOADER=* || $variables != *"DELIVERY_TEST=$work"* ]] || echo "$process"
   done
 }
 
@@ -49,21 +51,27 @@ check "slow loading: the report says how long ranks wait" \
   grep -qE '^- Ranks wait [5-9][0-9] % of the step for data' "$work/report"
 
 # The others do what is left, and the one that died is started again.
-slow=(--load-ms 5 --epochs 6)
+slow=(--load-ms 5 --epochs 12)
 kolo_run -np 2 "$job" "${slow[@]}"
 alone=$(grep epoch "$work/out")
-for what in KILL STOP; do
+for what in KILL STOP TERM USR1; do
   code=0
   timeout 120 "$bin/kolo" run --allow-run-as-root -np 2 --cpus 2 --units 8 --spool "$work/spool" "$job" "${slow[@]}" \
     >"$work/out" 2>"$work/err" &
   runner=$!
   check "SIG$what: loaders are there" wait_for 2
   victim=$(loaders 1)
-  for ((i = 0; i < 300; ++i)); do
+  for ((i = 0; i < 1200; ++i)); do
     ! grep -q 'epoch 0' "$work/out" || break
     sleep 0.05
   done
   check "SIG$what: it is sent" kill "-$what" "$victim"
+  if [[ $what == TERM || $what == USR1 ]]; then
+    # A batch system sends them to kolo-loader, too.
+    kill "-$what" "$(ps -o ppid= -p "$victim" | tr -d ' ')"
+    sleep 0.5
+    check "SIG$what, which batch systems send: the loader goes on" test -d "/proc/$victim"
+  fi
   wait "$runner" || code=$?
   check "SIG$what to a loader in mid-epoch: the same batches" is "$code $(grep epoch "$work/out")" "0 $alone"
   if [[ $what == KILL ]]; then
@@ -127,5 +135,16 @@ for options in "--units 5" "--cpus 0" "--cpus 1 --units 0" "--cpus 1 --spool $wo
 done
 kolo_run -np 1 --cpus 1 --units 5 --spool "$work/nowhere" "$job"
 check "a spool that is not there is named" grep -q "the spool of a loader in '$work/nowhere'" "$work/err"
+# Nothing stays behind when kolo run is killed.
+"$bin/kolo" run --allow-run-as-root -np 1 --cpus 2 "$job" --step-ms 100 >"$work/out" 2>"$work/err" &
+runner=$!
+check "SIGKILL to kolo run: loaders are there" wait_for 2
+kill -KILL "$runner"
+wait "$runner" 2>/dev/null || true
+for ((i = 0; i < 100; ++i)); do
+  [[ -n $(loaders) ]] || break
+  sleep 0.1
+done
+check "SIGKILL to kolo run ends the loaders" is "$(loaders)" ""
 check "at the end no loader is left" is "$(loaders)" ""
 finish
