@@ -74,6 +74,16 @@ std::vector<std::string> loader_hosts(const std::vector<Host>& hosts, int ranks,
   return chosen;
 }
 
+std::vector<Host> hosts_of_ranks(const std::vector<Host>& hosts, int ranks) {
+  std::vector<Host> filled;
+  for (const Host& host : hosts) {
+    if (ranks <= 0) break;
+    filled.push_back(host);
+    ranks -= host.slots;
+  }
+  return filled;
+}
+
 LoaderTeam::LoaderTeam(const LoaderRequest& request, const LaunchRequest& launch)
     : token_(make_token()) {
   become_reaper();

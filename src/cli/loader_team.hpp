@@ -34,6 +34,10 @@ struct LoaderWait {
 // none: this host, which gives "localhost".
 std::vector<std::string> loader_hosts(const std::vector<Host>& hosts, int ranks, int count);
 
+// The hosts that the ranks fill. A launcher that knows only these goes on when it loses another
+// one.
+std::vector<Host> hosts_of_ranks(const std::vector<Host>& hosts, int ranks);
+
 // Owns the loader processes. Used by one thread.
 class LoaderTeam {
  public:

@@ -247,6 +247,7 @@ int run_job(const RunOptions& options, const Lookup& environment, StepLeader* le
       if (const std::optional<int> code = loaders->wait_until_ready({deadline, leader}))
         return code_after({*code, true, ""}, lost_output);
       append(with_loaders.extra, loaders->variables());
+      with_loaders.hosts = hosts_of_ranks(request.hosts, request.size);
     }
     LaunchPlan plan = plan_start(options, environment, with_loaders, restarts);
     if (options.verbose) tell_plan(request, plan);

@@ -21,5 +21,14 @@ TEST(LoaderHosts, AreThoseOfTheRanksOtherwise) {
   EXPECT_THAT(loader_hosts({}, 4, 2), ElementsAre("localhost", "localhost"));
 }
 
+TEST(HostsOfRanks, AreThoseThatTheyFill) {
+  const std::vector<Host> hosts = {{"gpu1", 8}, {"gpu2", 8}, {"cpu1", 2}};
+  EXPECT_EQ(to_string(hosts_of_ranks(hosts, 16)), "gpu1:8,gpu2:8");
+  EXPECT_EQ(to_string(hosts_of_ranks(hosts, 9)), "gpu1:8,gpu2:8");
+  EXPECT_EQ(to_string(hosts_of_ranks(hosts, 8)), "gpu1:8");
+  EXPECT_EQ(to_string(hosts_of_ranks(hosts, 18)), to_string(hosts));
+  EXPECT_TRUE(hosts_of_ranks({}, 4).empty());
+}
+
 }  // namespace
 }  // namespace kolo::cli
