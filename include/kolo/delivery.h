@@ -1,4 +1,4 @@
-// Batches from loader processes, which load while the training ranks train.
+// Batches that loader processes load while the ranks train.
 #pragma once
 
 #include <kolo/data/dataset.h>
@@ -14,7 +14,7 @@
 namespace kolo {
 namespace delivery {
 
-// What a loader loads: the samples of a dataset, with these transforms applied to each batch.
+// A dataset, and the transforms that are applied to each of its batches.
 struct Source {
   // The samples, and the transforms in their order.
   Source(data::Dataset samples, std::vector<data::Transform> changes = {})
@@ -29,7 +29,7 @@ struct Source {
   std::vector<data::Transform> transforms;  // applied in this order
 };
 
-// Makes a Source. Called in loader processes, or in the training rank if there are none.
+// Makes a Source. Called in each loader process; in a job without any, in each rank.
 using Factory = std::function<Source()>;
 
 // How batches are made and delivered. All but the device must be the same in all processes.
@@ -71,12 +71,12 @@ void unregister_loader(const std::string& name);
 // instead of returning, until the job ends. So open() comes right after init() and the calls of
 // register_loader(), and before the program makes files or a model.
 //
-// The samples come in the order of a DistributedSampler, each as often as there, however many
-// loader processes there are and whichever of them die; DataLoader::sampler() saves and sets the
-// position. A batch of a loader process on the same machine lies in memory that both share; the
-// tensors own it. If a batch cannot be had, iterating throws a DataError. Not collective.
-// NotInitializedError before kolo::init(); InvalidArgumentError for a name that is not registered,
-// here or in the loader processes, or is registered otherwise there.
+// Samples come in the order of a DistributedSampler, whatever the number of loader processes and
+// whichever of them die. DataLoader::sampler() saves and sets the position. A batch of a loader
+// process on the same machine lies in memory that both share; the tensors own it. If a batch cannot
+// be had, iterating throws a DataError. Not collective. NotInitializedError before kolo::init();
+// InvalidArgumentError for a name that is not registered, here or in the loader processes, or is
+// registered otherwise there.
 DataLoader open(const std::string& name);
 
 // Registers a loader and opens it.

@@ -40,7 +40,7 @@ struct Metrics {
   TimeHistogram negotiation;  // from its (last tensor's) submission until all ranks have agreed
   TimeHistogram collective;   // from its start to its end
   TimeHistogram wait;         // of the program's threads, for an operation
-  // Of the program's threads, for a batch of a DataLoader.
+  // Time that the program's threads waited for a batch of a DataLoader.
   TimeHistogram data_wait;
 };
 

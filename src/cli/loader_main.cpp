@@ -3,7 +3,7 @@
 //   kolo-loader [--one-host] [--by-launcher] --number I --count C --ranks G --units N --spool DIR
 //   -- PROGRAM ARGS...
 //
-// See loader_process.hpp. --spool "" is none.
+// See loader_process.hpp. --spool "" disables the spool.
 #include <csignal>
 #include <iostream>
 #include <stdexcept>

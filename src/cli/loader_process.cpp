@@ -176,8 +176,8 @@ void LoaderProcess::end_program() {
   }
 }
 
-// A batch system sends signals to all processes of a job so that the ranks save their state; they
-// need data until they have. The end is told by whoever started this process.
+// A batch system signals all processes of a job so that the ranks save their state. The ranks need
+// data until then, so only a signal from the parent process ends the loader.
 void LoaderProcess::on_signal(const ReceivedSignal& signal) {
   const bool is_end = signal.number == SIGTERM || signal.number == SIGINT ||
                       signal.number == SIGHUP || signal.number == SIGQUIT;

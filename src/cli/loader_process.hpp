@@ -22,7 +22,7 @@ struct LoaderOptions {
 //   kolo-loader address PORT MACHINE NAME        at once; see delivery::Address
 //   kolo-loader ready                            when the program has prepared its samples
 //
-// What the program prints goes to standard error, each line with "[loader N] " before it. Throws
+// The program's output goes to standard error, with "[loader N] " before each line. Throws
 // std::system_error.
 int run_loader(const LoaderOptions& options);
 

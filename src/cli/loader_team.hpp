@@ -29,9 +29,9 @@ struct LoaderWait {
   StepLeader* leader = nullptr;  // of the other tasks of a step of Slurm, if there are any
 };
 
-// The host of each loader process: those that the ranks leave over, one after the other, or if
-// there are none, those of the ranks. `hosts` have slots, which `ranks` ranks fill in their order;
-// none: this host, which gives "localhost".
+// Returns the host of each loader process: the hosts without a rank in turn, or, if every host has
+// one, the ranks' hosts in turn. Ranks fill the slots of `hosts` in order. Without hosts, all
+// loader processes run on "localhost".
 std::vector<std::string> loader_hosts(const std::vector<Host>& hosts, int ranks, int count);
 
 // The hosts that the ranks fill. A launcher that knows only these goes on when it loses another
@@ -54,7 +54,7 @@ class LoaderTeam {
   // reported. Throws std::runtime_error if a loader process cannot prepare.
   std::optional<int> wait_until_ready(const LoaderWait& wait);
 
-  // What training ranks get into their environment.
+  // Environment variables for the ranks.
   Variables variables() const;
 
  private:

@@ -1,4 +1,5 @@
-// What kolo run tells a loader process, and training ranks of their loaders, by the environment.
+// Environment variables by which kolo run configures loader processes and tells ranks where they
+// listen.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +11,11 @@
 
 namespace kolo {
 
-// In a loader process this one is set; its value is a LoaderPlace.
+// Set in a loader process: a LoaderPlace.
 inline constexpr const char* kLoaderVariable = "KOLO_LOADER";
-// In training ranks: where the loaders listen, separated by blanks (delivery::Address).
+// Set in ranks: the addresses of the loader processes (delivery::Address), separated by blanks.
 inline constexpr const char* kLoadersVariable = "KOLO_LOADERS";
-// In both: what a training rank shows to a loader, so that no other process gets data.
+// Set in both: the token that a rank presents to a loader process.
 inline constexpr const char* kLoaderTokenVariable = "KOLO_LOADER_TOKEN";
 
 // Where a loader process stands, and what kolo run wants of it. Text form: "KEY=VALUE" for each

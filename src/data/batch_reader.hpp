@@ -18,8 +18,8 @@ namespace kolo::data {
 void apply(const std::vector<Transform>& transforms, std::size_t first, std::uint64_t seed,
            std::uint64_t epoch, c10::ArrayRef<std::size_t> indices, Batch& batch);
 
-// Of the exception under way: throws a DataError that says that the sample or samples cannot be
-// loaded, and nests the exception.
+// Call in a catch block. Throws a DataError that says which samples cannot be loaded, and nests the
+// current exception.
 [[noreturn]] void throw_not_loaded(const std::string& samples, std::uint64_t epoch);
 // "the batch of samples 3 4 5".
 std::string name_all(c10::ArrayRef<std::size_t> indices);

@@ -141,7 +141,7 @@ void detach(msghdr& message, Fd* to) {
   }
 }
 
-// What is left of the parts after `sent` bytes.
+// Removes the first `sent` bytes from the parts.
 void drop_front(std::vector<iovec>& parts, std::size_t& first, std::size_t sent) {
   while (first < parts.size() && sent >= parts[first].iov_len) sent -= parts[first++].iov_len;
   if (sent == 0) return;

@@ -55,7 +55,7 @@ class Connection {
   static Connection connect(const Address& address, const std::string& machine,
                             Clock::time_point deadline);
 
-  // Of a socket that a listener has accepted.
+  // Makes a connection of a socket that accept() returned.
   static Connection accepted(Fd socket);
 
   // Whether the peer is on this machine, so that file descriptors can be sent.

@@ -17,6 +17,8 @@ namespace kolo::data {
 //
 //   kolo::data::SharedMemoryDataset train([] { return kolo::data::HDF5Dataset("train.h5"); });
 //
+// Each loader process (kolo/delivery.h) counts as a node of its own and reads its own copy.
+//
 // Copies share the memory, which is freed with the last of them on the node. Several threads may
 // call get_batch() at once.
 class SharedMemoryDataset
