@@ -74,9 +74,11 @@ void unregister_loader(const std::string& name);
 // Samples come in the order of a DistributedSampler, whatever the number of loader processes and
 // whichever of them die. DataLoader::sampler() saves and sets the position. A batch of a loader
 // process on the same machine lies in memory that both share; the tensors own it. If a batch cannot
-// be had, iterating throws a DataError. Not collective. NotInitializedError before kolo::init();
-// InvalidArgumentError for a name that is not registered, here or in the loader processes, or is
-// registered otherwise there.
+// be loaded, iterating throws a DataError.
+//
+// Not collective. Throws NotInitializedError before kolo::init(), InvalidArgumentError for a name
+// that is not registered, or is registered with other options in the loader processes, and
+// DataError if no loader process answers, or if their data differ.
 DataLoader open(const std::string& name);
 
 // Registers a loader and opens it.
