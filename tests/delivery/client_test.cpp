@@ -380,17 +380,17 @@ TEST(Delivery, RanksAreServedInTurn) {
     const std::lock_guard<std::mutex> lock(mutex);
     order.push_back(samples[0]);
   });
-  Client greedy(options_of({&loader}, 0));
-  Client modest(options_of({&loader}, 1));
-  std::thread first([&] { EXPECT_EQ(load_all(greedy, 40, 0, 40), 0); });
+  Client greedy(options_of({&loader}, 1));
+  Client modest(options_of({&loader}, 0));
+  std::thread first([&] { EXPECT_EQ(load_all(greedy, 40, 1, 40), 0); });
   while (loader.loads() < 2) std::this_thread::sleep_for(1ms);
-  std::thread second([&] { EXPECT_EQ(load_all(modest, 5, 1, 5), 0); });
+  std::thread second([&] { EXPECT_EQ(load_all(modest, 5, 0, 5), 0); });
   while (loader.server().waiting_requests() < 43) std::this_thread::sleep_for(1ms);
   going_on.set_value();
   first.join();
   second.join();
   const auto last = std::find_if(order.rbegin(), order.rend(),
-                                 [](std::size_t sample) { return sample >= kSamples / 4; });
+                                 [](std::size_t sample) { return sample < kSamples / 4; });
   // Two were being loaded; then come 5 of either rank.
   EXPECT_LE(order.rend() - last, 14);
 }
