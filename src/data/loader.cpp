@@ -69,34 +69,22 @@ class DataLoader::State {
                                std::to_string(sampler_.dataset_size()) +
                                " samples, and the dataset has " + std::to_string(source_->size()));
   }
-  ~State() { end_prefetching(); }
+  ~State() { end_epoch(); }
 
-  void add(data::Transform transform) { transforms_.push_back(std::move(transform)); }
+  void add(data::Transform transform) {
+    transforms_.push_back(std::move(transform));
+    knows_all_transforms_ = false;
+  }
 
   void begin() {
-    end_prefetching();  // before what its threads read
+    end_epoch();  // before what its threads read
     sampler_.reset();
+    epoch_ = sampler_.epoch();
     first_ = sampler_.position();
     indices_ = sampler_.rest();
     next_ = 0;
-    if (options_.workers() == 0) {
-      load_ = make_load();
-      return;
-    }
-    const auto workers = static_cast<std::size_t>(options_.workers());
-    const std::size_t ahead = workers * static_cast<std::size_t>(options_.prefetch());
-    std::vector<data::Prefetcher::Load> loads;
-    for (std::size_t i = 0; i < workers; ++i) {
-      data::Prefetcher::Load load = make_load();
-      if (is_on_device()) {
-        load = [load, copy = data::DeviceCopy(*options_.device())](std::size_t number) {
-          const data::Batch batch = load(number);
-          return copied([&] { return copy(batch); }, number);
-        };
-      }
-      loads.push_back(std::move(load));
-    }
-    prefetcher_.emplace(std::move(loads), batches_of(indices_.size()), ahead, options_.ordered());
+    if (!knows_all_transforms_) make_workers();
+    if (prefetcher_) prefetcher_->begin(batches_of(indices_.size()));
   }
 
   std::optional<data::Batch> next() {
@@ -128,16 +116,41 @@ class DataLoader::State {
 
  private:
   data::Prefetcher::Load make_load() const {
-    return [this, read = source_->reader(transforms_, options_.seed()),
-            epoch = sampler_.epoch()](std::size_t number) {
-      return read({epoch, first_ + number * batch_size(), batch(number)});
+    return [this, read = source_->reader(transforms_, options_.seed())](std::size_t number) {
+      return read({epoch_, first_ + number * batch_size(), batch(number)});
     };
   }
 
-  void end_prefetching() {
+  // They are kept for all epochs, with what the dataset has opened and cached for each.
+  void make_workers() {
+    prefetcher_.reset();
+    if (options_.workers() == 0) {
+      load_ = make_load();
+    } else {
+      const auto workers = static_cast<std::size_t>(options_.workers());
+      const std::size_t ahead = workers * static_cast<std::size_t>(options_.prefetch());
+      std::vector<data::Prefetcher::Load> loads;
+      loads.reserve(workers);
+      for (std::size_t i = 0; i < workers; ++i) loads.push_back(make_worker());
+      prefetcher_.emplace(std::move(loads), ahead, options_.ordered());
+    }
+    knows_all_transforms_ = true;
+  }
+
+  data::Prefetcher::Load make_worker() const {
+    data::Prefetcher::Load load = make_load();
+    if (!is_on_device()) return load;
+    return [load = std::move(load),
+            copy = data::DeviceCopy(*options_.device())](std::size_t number) {
+      const data::Batch batch = load(number);
+      return copied([&] { return copy(batch); }, number);
+    };
+  }
+
+  void end_epoch() {
     if (!prefetcher_) return;
     source_->interrupt();
-    prefetcher_.reset();
+    prefetcher_->end();
     source_->resume();
   }
 
@@ -161,7 +174,9 @@ class DataLoader::State {
   DataLoaderOptions options_;
 
   std::vector<data::Transform> transforms_;
-  // State of the current epoch. The prefetcher comes last because its threads read `indices_`.
+  bool knows_all_transforms_ = false;  // whether the workers do
+  // State of the current epoch. The prefetcher comes last because its threads read the others.
+  std::uint64_t epoch_ = 0;
   std::vector<std::size_t> indices_;
   std::size_t first_ = 0;  // position of the first of them in the share
   std::size_t next_ = 0;   // the number of the batch that the program gets next

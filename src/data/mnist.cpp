@@ -1,5 +1,6 @@
 #include "kolo/data/mnist.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
@@ -88,13 +89,21 @@ MNIST::MNIST(const std::string& folder, Mode mode) : mode_(mode) {
   labels_ = to_tensor(labels, {count}, at::kLong);
 }
 
+std::int64_t MNIST::row(std::size_t index) const {
+  if (index < *size()) return static_cast<std::int64_t>(index);
+  throw InvalidArgumentError("MNIST: index " + std::to_string(index) + " of " +
+                             std::to_string(*size()) + " images");
+}
+
 torch::data::Example<> MNIST::get(std::size_t index) {
-  if (index >= *size()) {
-    throw InvalidArgumentError("MNIST: index " + std::to_string(index) + " of " +
-                               std::to_string(*size()) + " images");
-  }
-  const auto row = static_cast<std::int64_t>(index);
-  return {images_[row], labels_[row]};
+  return {images_[row(index)], labels_[row(index)]};
+}
+
+torch::data::Example<> MNIST::get_stacked_batch(c10::ArrayRef<std::size_t> indices) const {
+  const at::Tensor rows = at::empty({static_cast<std::int64_t>(indices.size())}, at::kLong);
+  std::transform(indices.begin(), indices.end(), rows.mutable_data_ptr<std::int64_t>(),
+                 [this](std::size_t index) { return row(index); });
+  return {images_.index_select(0, rows), labels_.index_select(0, rows)};
 }
 
 std::optional<std::size_t> MNIST::size() const {

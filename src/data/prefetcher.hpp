@@ -15,8 +15,9 @@
 
 namespace kolo::data {
 
-// Loads the batches number 0 to count - 1, each once, in several threads, and never more than
-// `ahead` of them beyond those that were taken. Used by one thread.
+// Loads the batches of an epoch, each once, in several threads, and never more than `ahead` of them
+// beyond those that were taken. The threads live as long as the object: starting them for each
+// epoch would take longer than an epoch of small batches. Used by one thread.
 class Prefetcher {
  public:
   // Makes the batch of this number. Each thread has one of its own.
@@ -24,15 +25,21 @@ class Prefetcher {
 
   // ordered: next() returns the batches by their numbers, otherwise as they are ready. `ahead` is
   // at least 1.
-  Prefetcher(std::vector<Load> loads, std::size_t count, std::size_t ahead, bool ordered);
-  // Waits for the batches that are being loaded; the others are not begun.
+  Prefetcher(std::vector<Load> loads, std::size_t ahead, bool ordered);
+  // As end().
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
+  // Starts to load the batches number 0 to count - 1. The epoch before must have ended.
+  void begin(std::size_t count);
+
   // Waits for the next batch; std::nullopt after the last one. Throws what its loading threw, in
   // the batch's turn; the following batches are loaded all the same.
   std::optional<Batch> next();
+
+  // Waits for the batches that are being loaded; the others are not begun. None is left.
+  void end();
 
  private:
   struct Result {
@@ -42,19 +49,23 @@ class Prefetcher {
 
   void stop();
   void run(const Load& load);
-  // std::nullopt: there are no more, or it is time to stop.
-  std::optional<std::size_t> wait_for_number();
+  // std::nullopt: it is time to stop.
+  std::optional<std::size_t> wait_for_number(std::unique_lock<std::mutex>& lock);
   bool can_begin() const { return begun_ < count_ && begun_ < taken_ + ahead_; }
+  bool has_next() const {
+    return !results_.empty() && (!ordered_ || results_.begin()->first == taken_);
+  }
 
-  const std::size_t count_;
   const std::size_t ahead_;
   const bool ordered_;
   std::mutex mutex_;
   std::condition_variable has_room_;
-  std::condition_variable has_result_;
+  std::condition_variable has_result_;  // or no batch is being loaded
   // Guarded by mutex_:
-  std::size_t begun_ = 0;  // batches that threads have begun to load
-  std::size_t taken_ = 0;  // batches that next() has returned
+  std::size_t count_ = 0;   // batches of the epoch
+  std::size_t begun_ = 0;   // batches that threads have begun to load
+  std::size_t loaded_ = 0;  // batches that were loaded, or could not be
+  std::size_t taken_ = 0;   // batches that next() has returned
   std::map<std::size_t, Result> results_;
   bool stops_ = false;
 

@@ -5,10 +5,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <mutex>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -286,6 +288,41 @@ TEST(DataLoader, ThreadsEndWithTheLoaderAndWithTheEpoch) {
     }
   }
   EXPECT_TRUE(has_threads(before)) << threads_of_process();
+}
+
+TEST(DataLoader, WorkersAreTheSameInAllEpochs) {
+  std::mutex mutex;
+  std::set<pid_t> threads;
+  data::Dataset noted(kSize, [&](std::size_t i) -> Batch {
+    const std::lock_guard<std::mutex> lock(mutex);
+    threads.insert(::gettid());
+    return {torch::tensor(static_cast<std::int64_t>(i)), {}};
+  });
+  DataLoader loader(noted, sampler(), DataLoaderOptions().batch_size(2).workers(2));
+  for (int epoch = 0; epoch < 5; ++epoch) {
+    for (const Batch& batch : loader) {
+      if (epoch == 2) break;  // the batches that are left are not loaded
+      EXPECT_LE(batch.data.size(0), 2);
+    }
+  }
+  EXPECT_LE(threads.size(), 2U);
+  EXPECT_EQ(threads.count(::gettid()), 0U);
+}
+
+TEST(DataLoader, TransformAddedBetweenEpochsIsAppliedFromTheNextOneOn) {
+  const auto add_thousand = [](Batch& batch, const BatchInfo& /*info*/) {
+    batch.data = batch.data + 1000;
+  };
+  for (const int workers : {0, 2}) {
+    DataLoader loader(numbers(8), sampler(8, false),
+                      DataLoaderOptions().batch_size(4).workers(workers));
+    const auto first_sample = [&] { return (*loader.begin()).data[0].item<std::int64_t>(); };
+    EXPECT_EQ(first_sample(), 0);
+    loader.transform(add_thousand);
+    EXPECT_EQ(first_sample(), 1000);
+    loader.transform(add_thousand);
+    EXPECT_EQ(first_sample(), 2000);
+  }
 }
 
 TEST(DataLoader, OptionsThatCannotBeAreRefused) {

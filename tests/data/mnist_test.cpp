@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "data/idx_bytes.hpp"
+#include "kolo/data/dataset.h"
 #include "kolo/error.h"
 
 namespace kolo::data {
@@ -95,6 +96,34 @@ TEST_F(MnistFiles, GetGivesImageAndLabel) {
   EXPECT_EQ(example.target.dim(), 0);
   EXPECT_EQ(example.target.item<std::int64_t>(), 2);
   EXPECT_THAT(message_of<InvalidArgumentError>([&] { dataset.get(2); }), HasSubstr("index 2 of 2"));
+}
+
+TEST_F(MnistFiles, BatchesAreStackedImagesAndLabels) {
+  write(folder_, kImages, make_images(3));
+  write(folder_, kLabels, make_labels({1, 2, 3}));
+  const MNIST mnist(folder_.path());
+  for (const Batch& batch : {mnist.get_stacked_batch({2, 0}), Dataset(mnist).get_batch({2, 0})}) {
+    EXPECT_TRUE(batch.data.equal(torch::stack({mnist.images()[2], mnist.images()[0]})));
+    EXPECT_TRUE(batch.target.equal(torch::tensor({3, 1}, torch::kInt64)));
+  }
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { mnist.get_stacked_batch({0, 3}); }),
+              HasSubstr("index 3 of 3"));
+}
+
+// A class that makes its samples in another way than the one that it inherits from.
+class Sevens : public MNIST {
+ public:
+  using MNIST::MNIST;
+  torch::data::Example<> get(std::size_t index) override {
+    return {MNIST::get(index).data, torch::tensor(7)};
+  }
+};
+
+TEST_F(MnistFiles, AClassOfOnesOwnMakesItsSamplesByItself) {
+  write(folder_, kImages, make_images(3));
+  write(folder_, kLabels, make_labels({1, 2, 3}));
+  const Batch batch = Dataset(Sevens(folder_.path())).get_batch({2, 0});
+  EXPECT_TRUE(batch.target.equal(torch::tensor({7, 7}, torch::kInt64))) << batch.target;
 }
 
 TEST_F(MnistFiles, WithTransformsInADataLoader) {

@@ -39,13 +39,32 @@ struct IsLibTorchDataset<T, std::void_t<decltype(to_batch(std::declval<T&>().get
 
 std::size_t known_size(std::optional<std::size_t> size);
 
+// Whether a dataset stacks the samples of a batch by itself, as kolo::data::MNIST does. A class that
+// inherits this does not count, because it may override how a sample is made.
+template <class T, class = void>
+struct StacksBatches : std::false_type {};
+template <class T>
+struct StacksBatches<T, std::void_t<decltype(&T::get_stacked_batch)>>
+    : std::is_same<decltype(&T::get_stacked_batch),
+                   data::Batch (T::*)(c10::ArrayRef<std::size_t>) const> {};
+
+template <class T>
+data::Batch batch_of(T& dataset, c10::ArrayRef<std::size_t> indices) {
+  if constexpr (StacksBatches<T>::value) {
+    return dataset.get_stacked_batch(indices);
+  } else {
+    return to_batch(dataset.get_batch(indices));
+  }
+}
+
 }  // namespace detail
 
 namespace data {
 
 // Any source of samples: two tensors, a function, or a dataset of LibTorch's kind, with or without
 // transforms, such as kolo::data::MNIST. A dataset of LibTorch's whose batches are no tensors yet
-// is stacked, so that map(torch::data::transforms::Stack<>()) may be left out.
+// is stacked, so that map(torch::data::transforms::Stack<>()) may be left out. A dataset that has
+// Batch get_stacked_batch(c10::ArrayRef<std::size_t>) const is asked for that instead.
 //
 // A value, copied with what it was made from: each worker thread of a loader reads from a copy of
 // its own. Tensors are shared between copies. Not collective.
@@ -66,7 +85,7 @@ class Dataset {
       : size_(kolo::detail::known_size(dataset.size())),
         get_batch_([held = std::decay_t<T>(std::forward<T>(dataset))](
                        c10::ArrayRef<std::size_t> indices) mutable {
-          return kolo::detail::to_batch(held.get_batch(indices));
+          return kolo::detail::batch_of(held, indices);
         }) {}
 
   // The number of samples.
