@@ -140,11 +140,11 @@ class DataLoader::State {
   data::Prefetcher::Load make_worker() const {
     data::Prefetcher::Load load = make_load();
     if (!is_on_device()) return load;
-    return [load = std::move(load),
-            copy = data::DeviceCopy(*options_.device())](std::size_t number) {
-      const data::Batch batch = load(number);
-      return copied([&] { return copy(batch); }, number);
-    };
+    return
+        [load = std::move(load), copy = data::DeviceCopy(*options_.device())](std::size_t number) {
+          const data::Batch batch = load(number);
+          return copied([&] { return copy(batch); }, number);
+        };
   }
 
   void end_epoch() {

@@ -106,7 +106,9 @@ TEST_F(MnistFiles, BatchesAreStackedImagesAndLabels) {
     EXPECT_TRUE(batch.data.equal(torch::stack({mnist.images()[2], mnist.images()[0]})));
     EXPECT_TRUE(batch.target.equal(torch::tensor({3, 1}, torch::kInt64)));
   }
-  EXPECT_THAT(message_of<InvalidArgumentError>([&] { mnist.get_stacked_batch({0, 3}); }),
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] {
+                mnist.get_stacked_batch({0, 3});
+              }),
               HasSubstr("index 3 of 3"));
 }
 

@@ -39,8 +39,8 @@ struct IsLibTorchDataset<T, std::void_t<decltype(to_batch(std::declval<T&>().get
 
 std::size_t known_size(std::optional<std::size_t> size);
 
-// Whether a dataset stacks the samples of a batch by itself, as kolo::data::MNIST does. A class that
-// inherits this does not count, because it may override how a sample is made.
+// Whether a dataset stacks the samples of a batch by itself, as kolo::data::MNIST does. A class
+// that inherits this does not count, because it may override how a sample is made.
 template <class T, class = void>
 struct StacksBatches : std::false_type {};
 template <class T>
