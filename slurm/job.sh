@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # What the batch scripts share: they source this and end with   job PROGRAM [ARGUMENTS]
+# or with   job OPTIONS PROGRAM [ARGUMENTS]   where options of kolo run, such as --cpus, have it start the ranks.
 # It loads the modules, starts the ranks, passes the request to stop on to them, and decides what their end means:
 #   0   the job is done
 #   75  it has saved its state, and is requeued (kolo::kRequeueExitCode)
@@ -13,6 +14,13 @@ restarts=${SLURM_RESTART_COUNT:-0}
 # A task of an array by its own name: the number of one of them means all.
 this=${SLURM_ARRAY_TASK_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
 this=${this:-$SLURM_JOB_ID}
+# The nodes of all components of a heterogeneous job. Variables of Slurm that have no number are the first one's.
+components=${SLURM_HET_SIZE:-1} nodes=$SLURM_JOB_NODELIST
+for ((i = 1; i < components; ++i)); do
+  declare -n nodes_of=SLURM_JOB_NODELIST_HET_GROUP_$i
+  nodes+=,$nodes_of
+done
+cpus_per_task=${SLURM_CPUS_PER_TASK:-${SLURM_CPUS_PER_TASK_HET_GROUP_0:-1}}
 # Ranks get what this shell has: sbatch --export=... would hold for each srun, too.
 export SLURM_EXPORT_ENV=ALL
 unset SRUN_EXPORT_ENV
@@ -43,7 +51,7 @@ load_modules() {
 
 # Who runs where, with what, and what is wrong with it.
 tell_ranks() {
-  [ "$KOLO_DOCTOR" = yes ] && command -v kolo > /dev/null || return 0
+  [ "$KOLO_DOCTOR" = yes ] && command -v kolo > /dev/null && ((components == 1)) || return 0
   case $KOLO_LAUNCHER in
     srun) timeout -k 5 120 srun --mpi="$KOLO_SRUN_MPI" kolo doctor --job --timeout 60 < /dev/null ;;
     mpirun) timeout -k 5 120 kolo doctor --job --timeout 60 < /dev/null ;;
@@ -56,7 +64,7 @@ no_step=209
 # Runs the program on all tasks of the job. Slurm 22.05 and newer hand --cpus-per-task to no srun.
 start() {
   local i
-  export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}
+  export SRUN_CPUS_PER_TASK=$cpus_per_task
   case $KOLO_LAUNCHER in
     srun)
       export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$SRUN_CPUS_PER_TASK}  # kolo run shares a task's CPUs among its ranks
@@ -99,31 +107,41 @@ preempted() {
   [[ $told > $begin ]]
 }
 
-# probe COUNT NODES: whether all of the nodes start a process within half a minute.
+# probe COMPONENT COUNT NODES: whether all of the nodes start a process within half a minute.
 probe() {
-  timeout -k 5 30 srun --overlap --nodes="$1" --ntasks="$1" --ntasks-per-node=1 --nodelist="$2" --gres=none --mem=0 --mpi=none true \
-    < /dev/null > /dev/null 2>&1
+  timeout -k 5 30 srun ${SLURM_HET_SIZE:+--het-group="$1"} --overlap --nodes="$2" --ntasks="$2" --ntasks-per-node=1 --nodelist="$3" \
+    --gres=none --mem=0 --mpi=none true < /dev/null > /dev/null 2>&1
 }
 
-# The nodes of the job that start no process. Many are first asked together, in one step.
-silent_nodes() {
+# silent_of COMPONENT COUNT NODES: those that start no process. Many are first asked together, in one step.
+silent_of() {
   local node
-  ((SLURM_JOB_NUM_NODES <= 16)) || ! probe "$SLURM_JOB_NUM_NODES" "$SLURM_JOB_NODELIST" || return 0
-  for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
-    { probe 1 "$node" || echo "$node"; } &
+  (($2 <= 16)) || ! probe "$@" || return 0
+  for node in $(scontrol show hostnames "$3"); do
+    { probe "$1" 1 "$node" || echo "$node"; } &
   done
   wait
 }
 
+# The nodes of the job that start no process.
+silent_nodes() {
+  local i
+  silent_of 0 "$SLURM_JOB_NUM_NODES" "$SLURM_JOB_NODELIST"
+  for ((i = 1; i < components; ++i)); do
+    local -n count_of=SLURM_JOB_NUM_NODES_HET_GROUP_$i list_of=SLURM_JOB_NODELIST_HET_GROUP_$i
+    silent_of "$i" "$count_of" "$list_of"
+  done
+}
+
 # The nodes of the job that Slurm shows in a state, a regular expression.
 nodes_in_state() {
-  scontrol show node "$SLURM_JOB_NODELIST" --oneliner | grep -P "\sState=$1" | grep -oP '^NodeName=\K\S+'
+  scontrol show node "$nodes" --oneliner | grep -P "\sState=$1" | grep -oP '^NodeName=\K\S+'
 }
 
 # The nodes of the job that were started anew since TIME.
 nodes_started_after() {
   local line
-  scontrol show node "$SLURM_JOB_NODELIST" --oneliner | while read -r line; do
+  scontrol show node "$nodes" --oneliner | while read -r line; do
     if [[ $(when_of BootTime "$line") > $1 || $(when_of SlurmdStartTime "$line") > $1 ]]; then
       grep -oP '^NodeName=\K\S+' <<< "$line"
     fi
@@ -136,7 +154,7 @@ lost_nodes() {
   local shown begin
   shown=$(scontrol show job "$this")
   begin=$(when_of StartTime "$shown")
-  [ -n "$begin" ] && probe 1 "$SLURMD_NODENAME" || return 1
+  [ -n "$begin" ] && probe 0 1 "$SLURMD_NODENAME" || return 1
   { nodes_started_after "$begin"; silent_nodes; } | sort -u
 }
 
@@ -252,17 +270,18 @@ judge() {
 
 job() {
   local process code
+  [[ ${1-} != --* ]] || KOLO_LAUNCHER=mpirun
   (($# > 0)) || { say "which program? sbatch [OPTIONS] ${0##*/} PROGRAM [ARGUMENTS]"; exit 2; }
   case $KOLO_LAUNCHER in srun | mpirun) ;; *) say "KOLO_LAUNCHER=$KOLO_LAUNCHER is neither srun nor mpirun"; exit 2 ;; esac
   # Each component is a job of its own, and srun would use the first alone.
-  ((${SLURM_HET_SIZE:-1} < 2)) || {
-    say "a heterogeneous job (of $SLURM_HET_SIZE components) cannot be started and requeued by job.sh. Ask for one component, or write a script with srun --het-group=0-$((SLURM_HET_SIZE - 1)) --mpi=$KOLO_SRUN_MPI PROGRAM"
+  ((components == 1)) || [[ " $* " == *" --cpus"[\ =]* && $1 == --* ]] || {
+    say "in a heterogeneous job (of $components components) job.sh starts ranks on the first component alone, and loader processes on the others: job --cpus C PROGRAM. For ranks on all of them write a script with srun --het-group=0-$((components - 1)) --mpi=$KOLO_SRUN_MPI PROGRAM"
     exit 2
   }
   # Slurm requeues by itself, too, when a node fails.
   ((restarts <= KOLO_MAX_RESTARTS)) || { say "restarted $restarts times, and KOLO_MAX_RESTARTS is $KOLO_MAX_RESTARTS: it ends"; exit 1; }
   load_modules || { say "a module of KOLO_MODULES=\"$KOLO_MODULES\" cannot be loaded"; exit 2; }
-  say "$SLURM_JOB_NODELIST, tasks a node: ${SLURM_TASKS_PER_NODE:-1}, CPUs a task: ${SLURM_CPUS_PER_TASK:-1}: $*"
+  say "$nodes, tasks a node: ${SLURM_TASKS_PER_NODE:-1}, CPUs a task: $cpus_per_task: $*"
   [ -z "$asked" ] || requeue "asked to stop before the ranks were started"
   (start "$@") &
   process=$! ranks=$!

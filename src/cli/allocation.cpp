@@ -9,7 +9,7 @@
 namespace kolo::cli {
 namespace {
 
-int number_of(const Lookup& environment, const char* name) {
+int number_of(const Lookup& environment, const std::string& name) {
   const std::optional<std::string> text = environment(name);
   const std::optional<long> value = text ? parse_integer(*text) : std::nullopt;
   return value && *value > 0 && *value < 1'000'000 ? static_cast<int>(*value) : 0;
@@ -20,19 +20,42 @@ constexpr const char* kInteractiveStep = "4294967290";
 
 // The components of a heterogeneous job are jobs of their own. A launcher starts its daemons by
 // srun, which reaches the first one alone.
-void check_step_of_components(const Lookup& environment, const std::vector<std::string>& hosts) {
+void check_step_of_components(const Lookup& environment, const std::vector<Host>& hosts) {
   const int components = number_of(environment, "SLURM_HET_SIZE");
   const std::optional<std::string> node_list = environment("SLURM_JOB_NODELIST_HET_GROUP_0");
   if (components < 2 || !node_list || hosts.size() < 2) return;
   const std::vector<std::string> first = slurm_hosts(*node_list);
-  const auto is_reached = [&](const std::string& host) {
-    return std::find(first.begin(), first.end(), host) != first.end();
+  const auto is_reached = [&](const Host& host) {
+    return std::find(first.begin(), first.end(), host.name) != first.end();
   };
   if (std::all_of(hosts.begin(), hosts.end(), is_reached)) return;
   throw UsageError(
       "this job of Slurm is heterogeneous, and mpirun reaches the hosts of its first component "
       "alone; have srun start the program itself, without kolo run: srun --het-group=0-" +
       std::to_string(components - 1) + " --mpi=pmix PROGRAM");
+}
+
+std::vector<Host> slurm_hosts_of(const std::string& node_list, const std::string& tasks) {
+  const std::vector<std::string> names = slurm_hosts(node_list);
+  const std::vector<int> counts = slurm_counts(tasks);
+  std::vector<Host> hosts;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    hosts.push_back({names[i], counts.size() == names.size() ? std::max(1, counts[i]) : 1});
+  return hosts;
+}
+
+std::vector<Component> other_components(const Lookup& environment) {
+  std::vector<Component> others;
+  for (int i = 1; i < number_of(environment, "SLURM_HET_SIZE"); ++i) {
+    const std::string end = "_HET_GROUP_" + std::to_string(i);
+    Component other;
+    other.number = i;
+    other.hosts = slurm_hosts_of(environment("SLURM_JOB_NODELIST" + end).value_or(""),
+                                 environment("SLURM_TASKS_PER_NODE" + end).value_or(""));
+    other.cpus_per_task = number_of(environment, "SLURM_CPUS_PER_TASK" + end);
+    others.push_back(std::move(other));
+  }
+  return others;
 }
 
 // A step may have fewer nodes than its job, or those of several components.
@@ -46,22 +69,21 @@ std::optional<Allocation> find_slurm(const Lookup& environment) {
   found.system = BatchSystem::kSlurm;
   found.in_step = step.has_value();
   const char* const counts_name = is_program ? "SLURM_STEP_TASKS_PER_NODE" : "SLURM_TASKS_PER_NODE";
-  const std::vector<std::string> names = slurm_hosts(*node_list);
-  const std::vector<int> counts = slurm_counts(environment(counts_name).value_or(""));
+  found.hosts = slurm_hosts_of(*node_list, environment(counts_name).value_or(""));
   if (is_program) {
-    check_step_of_components(environment, names);
+    check_step_of_components(environment, found.hosts);
   } else {
-    found.components = std::max(1, number_of(environment, "SLURM_HET_SIZE"));
-  }
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    found.hosts.push_back({names[i], counts.size() == names.size() ? std::max(1, counts[i]) : 1});
+    found.others = other_components(environment);
   }
   const std::vector<int> cpus = slurm_counts(environment("SLURM_JOB_CPUS_PER_NODE").value_or(""));
   if (!cpus.empty()) found.cpus_per_host = *std::min_element(cpus.begin(), cpus.end());
   found.cpus_per_rank = number_of(environment, "SLURM_CPUS_PER_TASK");
+  // The batch script of a heterogeneous job has this alone.
+  if (found.cpus_per_rank == 0 && !is_program)
+    found.cpus_per_rank = number_of(environment, "SLURM_CPUS_PER_TASK_HET_GROUP_0");
   found.gpus_per_host = number_of(environment, "SLURM_GPUS_ON_NODE");
   // --gpus: Slurm gives each node as many as it likes.
-  found.gpus_may_differ = names.size() > 1 && environment("SLURM_GPUS") &&
+  found.gpus_may_differ = found.hosts.size() > 1 && environment("SLURM_GPUS") &&
                           !environment("SLURM_GPUS_PER_NODE") &&
                           !environment("SLURM_GPUS_PER_TASK");
   return found;

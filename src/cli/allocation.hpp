@@ -15,15 +15,22 @@ namespace kolo::cli {
 enum class BatchSystem : std::uint8_t { kNone, kSlurm, kPbs, kLsf };
 const char* name_of(BatchSystem system);
 
+// A part of a heterogeneous job of Slurm.
+struct Component {
+  int number = 0;           // as srun --het-group counts them
+  std::vector<Host> hosts;  // with the tasks of each
+  int cpus_per_task = 0;    // 0: not known
+};
+
 struct Allocation {
   BatchSystem system = BatchSystem::kNone;
-  std::vector<Host> hosts;       // with the ranks (Slurm: tasks) that each is to take
-  int cpus_per_host = 0;         // CPUs given on the host that has fewest; 0: not told
-  int cpus_per_rank = 0;         // --cpus-per-task; 0: not told
-  int gpus_per_host = 0;         // 0: none, or not told
-  bool gpus_may_differ = false;  // a total was asked for, and gpus_per_host is this host's alone
-  bool in_step = false;          // started by srun, so that Slurm holds the step's CPUs for it
-  int components = 1;            // of a heterogeneous job of Slurm; the hosts are the first one's
+  std::vector<Host> hosts;        // with the ranks (Slurm: tasks) that each is to take
+  int cpus_per_host = 0;          // CPUs given on the host that has fewest; 0: not told
+  int cpus_per_rank = 0;          // --cpus-per-task; 0: not told
+  int gpus_per_host = 0;          // 0: none, or not told
+  bool gpus_may_differ = false;   // a total was asked for, and gpus_per_host is this host's alone
+  bool in_step = false;           // started by srun, so that Slurm holds the step's CPUs for it
+  std::vector<Component> others;  // of a heterogeneous job of Slurm; `hosts` are component 0's
 };
 
 // The whole file, or nothing where it cannot be read.

@@ -102,12 +102,13 @@ JobSize size_by_gpus(const SizeRequest& request, const Allocation& allocation,
 }
 
 void refuse_components(const Allocation& allocation) {
-  throw UsageError("this job of Slurm is heterogeneous, with " +
-                   std::to_string(allocation.components) +
+  const std::size_t others = allocation.others.size();
+  throw UsageError("this job of Slurm is heterogeneous, with " + std::to_string(others + 1) +
                    " components, and mpirun reaches the hosts of the first alone. To start ranks "
                    "on all of them: srun --het-group=0-" +
-                   std::to_string(allocation.components - 1) +
-                   " --mpi=pmix PROGRAM. On the first: kolo run -H " + to_string(allocation.hosts));
+                   std::to_string(others) + " --mpi=pmix PROGRAM. On the first: kolo run -H " +
+                   to_string(allocation.hosts) +
+                   ". Ranks on the first and loader processes on the others: kolo run --cpus C");
 }
 
 }  // namespace
@@ -115,7 +116,8 @@ void refuse_components(const Allocation& allocation) {
 JobSize choose_job_size(const SizeRequest& request, const Allocation& allocation) {
   const bool is_of_batch_job = request.hosts.empty() && !allocation.hosts.empty();
   std::vector<Host> hosts = is_of_batch_job ? allocation.hosts : request.hosts;
-  if (is_of_batch_job && allocation.components > 1) refuse_components(allocation);
+  if (is_of_batch_job && !allocation.others.empty() && !request.has_loaders)
+    refuse_components(allocation);
   if (is_of_batch_job) {
     for (Host& host : hosts) host.slots_given = false;  // they are of cores, say, and not of GPUs
   } else if (allocation.system == BatchSystem::kSlurm) {

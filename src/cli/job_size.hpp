@@ -16,6 +16,7 @@ struct SizeRequest {
   std::optional<long> gpus_per_host;  // --gpus-per-host
   std::vector<Host> hosts;  // -H or --hostfile; none: those of the batch job, or this host
   std::string own_host = {};
+  bool has_loaders = false;  // which run on the further components of a heterogeneous job
 };
 
 struct JobSize {

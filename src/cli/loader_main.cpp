@@ -1,7 +1,7 @@
 // kolo-loader: what kolo run starts for each loader process, around the user's program.
 //
-//   kolo-loader [--one-host] [--by-launcher] --number I --count C --ranks G --units N --spool DIR
-//   -- PROGRAM ARGS...
+//   kolo-loader [--one-host] --parent kolo-run|mpirun|srun --number I --count C --ranks G --units N
+//   --spool DIR -- PROGRAM ARGS...
 //
 // See loader_process.hpp. --spool "" disables the spool.
 #include <csignal>
@@ -17,11 +17,20 @@
 namespace {
 
 using kolo::cli::LoaderOptions;
+using kolo::cli::LoaderParent;
 
 long parse_number(const std::string& text) {
   const std::optional<long> value = kolo::cli::parse_integer(text);
   if (!value || *value < 0) throw std::invalid_argument("'" + text + "' is no number");
   return *value;
+}
+
+LoaderParent parse_parent(const std::string& text) {
+  for (const LoaderParent parent :
+       {LoaderParent::kKoloRun, LoaderParent::kMpirun, LoaderParent::kSrun}) {
+    if (text == kolo::cli::name_of(parent)) return parent;
+  }
+  throw std::invalid_argument("--parent '" + text + "' is not known");
 }
 
 LoaderOptions parse(const std::vector<std::string>& words) {
@@ -31,8 +40,8 @@ LoaderOptions parse(const std::vector<std::string>& words) {
   for (; i < words.size() && words[i] != "--"; ++i) {
     if (words[i] == "--one-host") {
       options.is_one_host = true;
-    } else if (words[i] == "--by-launcher") {
-      options.is_by_launcher = true;
+    } else if (words[i] == "--parent") {
+      options.parent = parse_parent(next());
     } else if (words[i] == "--number") {
       options.place.number = static_cast<int>(parse_number(next()));
     } else if (words[i] == "--count") {

@@ -134,7 +134,7 @@ void LoaderProcess::start() {
   ChildSpec spec;
   spec.command = options_.program;
   // Where mpirun has started this process, its variables are those of a job of one rank.
-  if (!options_.is_by_launcher) spec.unset = variables_of_launchers();
+  if (options_.parent != LoaderParent::kMpirun) spec.unset = variables_of_launchers();
   spec.unset.insert(spec.unset.end(), {"KOLO_TIMELINE", "KOLO_METRICS_PORT"});  // the ranks' own
   spec.set = {{kLoaderVariable, to_text(place)},
               {"RANK", std::to_string(place.ranks + place.number)},
@@ -177,11 +177,13 @@ void LoaderProcess::end_program() {
 }
 
 // A batch system signals all processes of a job so that the ranks save their state. The ranks need
-// data until then, so only a signal from the parent process ends the loader.
+// data until then, so only a signal from the parent process ends the loader, and none that Slurm
+// sends by way of srun: its parent is then Slurm's daemon of the step.
 void LoaderProcess::on_signal(const ReceivedSignal& signal) {
   const bool is_end = signal.number == SIGTERM || signal.number == SIGINT ||
                       signal.number == SIGHUP || signal.number == SIGQUIT;
-  if (is_end && signal.sender == ::getppid()) end_program();
+  const bool is_from_parent = signal.sender == ::getppid();
+  if (is_end && is_from_parent && options_.parent != LoaderParent::kSrun) end_program();
 }
 
 void LoaderProcess::reap() {
@@ -264,6 +266,18 @@ int LoaderProcess::run() {
 }
 
 }  // namespace
+
+const char* name_of(LoaderParent parent) {
+  switch (parent) {
+    case LoaderParent::kMpirun:
+      return "mpirun";
+    case LoaderParent::kSrun:
+      return "srun";
+    case LoaderParent::kKoloRun:
+      break;
+  }
+  return "kolo-run";
+}
 
 int run_loader(const LoaderOptions& options) {
   return LoaderProcess(options).run();

@@ -1,6 +1,7 @@
 // A loader process and what stands around it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,16 +9,22 @@
 
 namespace kolo::cli {
 
+// Who has started a kolo-loader: kolo run, or a launcher that it uses to reach another host.
+enum class LoaderParent : std::uint8_t { kKoloRun, kMpirun, kSrun };
+// The word for it on kolo-loader's command line.
+const char* name_of(LoaderParent parent);
+
 struct LoaderOptions {
-  LoaderPlace place;            // without descriptors and memory
-  bool is_one_host = false;     // all training ranks are on this host
-  bool is_by_launcher = false;  // mpirun has started this process, on another host than kolo run's
+  LoaderPlace place;         // without descriptors and memory
+  bool is_one_host = false;  // all training ranks are on this host
+  LoaderParent parent = LoaderParent::kKoloRun;
   std::vector<std::string> program;
 };
 
 // Starts the program, again if it dies, and returns when standard input ends or its parent sends
-// a signal that asks for it: 0, or 1 if the program cannot serve. The sockets that training ranks
-// connect to stay open all the while. Writes to standard output:
+// a signal that asks for it (not srun's, which passes on what Slurm sends to the ranks): 0, or 1 if
+// the program cannot serve. The sockets that training ranks connect to stay open all the while.
+// Writes to standard output:
 //
 //   kolo-loader address PORT MACHINE NAME        at once; see delivery::Address
 //   kolo-loader ready                            when the program has prepared its samples

@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kReportSeconds = 60.0;
 constexpr int kPollMilliseconds = 500;  // so that deadlines are noticed
-constexpr double kEndSeconds = 3.0;     // after its input was closed, then a loader is killed
+constexpr double kEndSeconds = 3.0;     // until a loader that should end is forced to
 
 // 128 bits that nobody can guess.
 std::string make_token() {
@@ -33,17 +33,55 @@ std::string make_token() {
   return text.str();
 }
 
-bool is_own(const std::string& host, const LaunchRequest& launch) {
-  return host == "localhost" || is_this_host(host, launch.own_host);
+LoaderParent parent_on(const LoaderHost& host, const LaunchRequest& launch) {
+  if (host.component > 0) return LoaderParent::kSrun;
+  const bool is_own = host.name == "localhost" || is_this_host(host.name, launch.own_host);
+  return is_own ? LoaderParent::kKoloRun : LoaderParent::kMpirun;
 }
 
 // A launcher for one process on another host.
-LaunchPlan plan_on(const std::string& host, LaunchRequest launch) {
+LaunchPlan plan_mpirun(const std::string& host, LaunchRequest launch) {
   launch.size = 1;
   launch.bind_to = "none";
   launch.hosts = {{host, 1, true}};
   LaunchPlan plan = plan_launcher(launch);
   plan.command.insert(plan.command.end(), launch.mpi_args.begin(), launch.mpi_args.end());
+  return plan;
+}
+
+// A step of one task in another component, which mpirun does not reach. Several share a node's
+// memory.
+LaunchPlan plan_srun(const LoaderHost& host, const Variables& set) {
+  LaunchPlan plan;
+  plan.set = set;
+  plan.set.emplace_back("SLURM_EXPORT_ENV", "ALL");
+  plan.unset = {"SRUN_CPUS_PER_TASK", "SRUN_EXPORT_ENV"};
+  plan.command = {"srun",
+                  "--het-group=" + std::to_string(host.component),
+                  "--nodes=1",
+                  "--ntasks=1",
+                  "--nodelist=" + host.name,
+                  "--cpus-per-task=" + std::to_string(std::max(1, host.cpus)),
+                  "--exact",
+                  "--mem=0",
+                  "--gres=none",
+                  "--mpi=none",
+                  "--kill-on-bad-exit=0",
+                  "--quiet"};
+  return plan;
+}
+
+LaunchPlan plan_loader(const LoaderHost& host, const LaunchRequest& launch) {
+  switch (parent_on(host, launch)) {
+    case LoaderParent::kMpirun:
+      return plan_mpirun(host.name, launch);
+    case LoaderParent::kSrun:
+      return plan_srun(host, launch.extra);
+    case LoaderParent::kKoloRun:
+      break;
+  }
+  LaunchPlan plan;
+  plan.set = launch.extra;
   return plan;
 }
 
@@ -58,19 +96,43 @@ bool has_ended(pid_t pid) {
   return ended == pid || (ended == -1 && errno == ECHILD);  // supervise() may have waited for it
 }
 
+bool ends_before(pid_t pid, Clock::time_point deadline) {
+  while (!has_ended(pid)) {
+    const double left = to_seconds(deadline - Clock::now());
+    if (left <= 0) return false;
+    const Fd watch = watch_process(pid);
+    pollfd polled{watch.get(), POLLIN, 0};
+    (void)::poll(&polled, 1, std::min(20, static_cast<int>(left * 1000) + 1));
+  }
+  return true;
+}
+
 }  // namespace
 
-std::vector<std::string> loader_hosts(const std::vector<Host>& hosts, int ranks, int count) {
-  std::vector<std::string> of_ranks;
-  std::vector<std::string> left_over;
-  for (const Host& host : hosts) {
-    (ranks > 0 ? of_ranks : left_over).push_back(host.name);
-    ranks -= host.slots;
+std::vector<LoaderHost> loader_hosts(const std::vector<Host>& hosts,
+                                     const std::vector<Component>& components, int ranks,
+                                     int count) {
+  std::vector<LoaderHost> of_ranks;
+  std::vector<LoaderHost> free;
+  for (const Component& component : components) {
+    for (const Host& host : component.hosts)
+      free.insert(free.end(), static_cast<std::size_t>(host.slots),
+                  {host.name, component.number, component.cpus_per_task});
   }
-  const std::vector<std::string>& from = left_over.empty() ? of_ranks : left_over;
-  std::vector<std::string> chosen;
+  const bool has_tasks = !free.empty();
+  for (const Host& host : hosts) {
+    const bool has_ranks = ranks > 0;
+    ranks -= host.slots;
+    if (has_ranks || has_tasks) {
+      of_ranks.push_back({host.name});
+    } else {
+      free.push_back({host.name});
+    }
+  }
+  const std::vector<LoaderHost>& from = free.empty() ? of_ranks : free;
+  std::vector<LoaderHost> chosen;
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
-    chosen.push_back(from.empty() ? "localhost" : from[i % from.size()]);
+    chosen.push_back(from.empty() ? LoaderHost{"localhost"} : from[i % from.size()]);
   return chosen;
 }
 
@@ -87,24 +149,24 @@ std::vector<Host> hosts_of_ranks(const std::vector<Host>& hosts, int ranks) {
 LoaderTeam::LoaderTeam(const LoaderRequest& request, const LaunchRequest& launch)
     : token_(make_token()) {
   become_reaper();
-  for (const std::string& host : loader_hosts(launch.hosts, launch.size, request.count))
+  for (const LoaderHost& host :
+       loader_hosts(launch.hosts, launch.allocation.others, launch.size, request.count))
     start(request, launch, host);
 }
 
 void LoaderTeam::start(const LoaderRequest& request, const LaunchRequest& launch,
-                       const std::string& host) {
+                       const LoaderHost& host) {
   LaunchRequest with_token = launch;
   with_token.extra.emplace_back(kLoaderTokenVariable, token_);
-  LaunchPlan plan;
-  plan.set = with_token.extra;
-  if (!is_own(host, launch)) plan = plan_on(host, with_token);
+  LaunchPlan plan = plan_loader(host, with_token);
+  const bool is_one_host = is_local_job(launch) && host.component == 0;
   std::vector<std::string> words = {own_directory() + "/kolo-loader"};
-  if (is_local_job(launch)) words.emplace_back("--one-host");
-  if (!is_own(host, launch)) words.emplace_back("--by-launcher");
-  words.insert(words.end(),
-               {"--number", std::to_string(loaders_.size()), "--count",
-                std::to_string(request.count), "--ranks", std::to_string(launch.size), "--units",
-                std::to_string(request.units), "--spool", request.spool, "--"});
+  if (is_one_host) words.emplace_back("--one-host");
+  words.insert(
+      words.end(),
+      {"--parent", name_of(parent_on(host, launch)), "--number", std::to_string(loaders_.size()),
+       "--count", std::to_string(request.count), "--ranks", std::to_string(launch.size), "--units",
+       std::to_string(request.units), "--spool", request.spool, "--"});
   words.insert(words.end(), launch.program.begin(), launch.program.end());
   plan.command.insert(plan.command.end(), words.begin(), words.end());
 
@@ -119,11 +181,12 @@ void LoaderTeam::start(const LoaderRequest& request, const LaunchRequest& launch
   spec.own_group = true;  // Ctrl-C ends the job first
   spec.death_signal = SIGTERM;
   Loader loader;
-  if (is_local_job(launch)) {
+  if (is_one_host) {
     loader.host = "127.0.0.1";
   } else {
-    loader.host = host == "localhost" ? launch.own_host : host;
+    loader.host = host.name == "localhost" ? launch.own_host : host.name;
   }
+  loader.parent = parent_on(host, launch);
   loader.pid = spawn(spec);
   loader.input = std::move(input.write);
   loader.output = std::move(output.read);
@@ -134,21 +197,19 @@ LoaderTeam::~LoaderTeam() {
   for (Loader& loader : loaders_) {
     loader.input.reset();
     loader.output.reset();
-    if (!has_ended(loader.pid)) ::kill(loader.pid, SIGTERM);  // Open MPI 5 hands no end of input on
+    // Open MPI 5 does not hand the end of input on. srun does, and a signal makes it complain.
+    if (loader.parent != LoaderParent::kSrun && !has_ended(loader.pid)) ::kill(loader.pid, SIGTERM);
   }
   const Clock::time_point end = Clock::now() + seconds(kEndSeconds);
   for (const Loader& loader : loaders_) {
-    while (!has_ended(loader.pid)) {
-      const Fd watch = watch_process(loader.pid);
-      pollfd polled{watch.get(), POLLIN, 0};
-      const double left = to_seconds(end - Clock::now());
-      if (left <= 0) {
-        ::kill(loader.pid, SIGKILL);
-        while (::waitpid(loader.pid, nullptr, 0) == -1 && errno == EINTR) {
-        }
-        break;
-      }
-      (void)::poll(&polled, 1, std::min(20, static_cast<int>(left * 1000) + 1));
+    if (ends_before(loader.pid, end)) continue;
+    // srun ends its step; without srun the step would go on.
+    if (loader.parent == LoaderParent::kSrun) {
+      ::kill(loader.pid, SIGTERM);
+      if (ends_before(loader.pid, Clock::now() + seconds(kEndSeconds))) continue;
+    }
+    ::kill(loader.pid, SIGKILL);
+    while (::waitpid(loader.pid, nullptr, 0) == -1 && errno == EINTR) {
     }
   }
 }

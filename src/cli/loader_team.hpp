@@ -8,10 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "cli/allocation.hpp"
 #include "cli/environment.hpp"
 #include "cli/hosts.hpp"
 #include "cli/launch_plan.hpp"
 #include "cli/line_splitter.hpp"
+#include "cli/loader_process.hpp"
 #include "cli/step_tasks.hpp"
 #include "cli/system.hpp"
 #include "core/clock.hpp"
@@ -29,10 +31,20 @@ struct LoaderWait {
   StepLeader* leader = nullptr;  // of the other tasks of a step of Slurm, if there are any
 };
 
-// Returns the host of each loader process: the hosts without a rank in turn, or, if every host has
-// one, the ranks' hosts in turn. Ranks fill the slots of `hosts` in order. Without hosts, all
-// loader processes run on "localhost".
-std::vector<std::string> loader_hosts(const std::vector<Host>& hosts, int ranks, int count);
+// Where a loader process runs.
+struct LoaderHost {
+  std::string name;
+  int component = 0;  // of a heterogeneous job of Slurm, whose component 0 has the ranks
+  int cpus = 0;       // of a task there; 0: not known
+};
+
+// Returns the host of each loader process. In a heterogeneous job of Slurm they fill the tasks of
+// the further components, and begin again. Otherwise they take the hosts without a rank in turn,
+// or, if every host has one, the ranks' hosts in turn; ranks fill the slots of `hosts` in order.
+// Without hosts, all loader processes run on "localhost".
+std::vector<LoaderHost> loader_hosts(const std::vector<Host>& hosts,
+                                     const std::vector<Component>& components, int ranks,
+                                     int count);
 
 // The hosts that the ranks fill. A launcher that knows only these goes on when it loses another
 // one.
@@ -60,6 +72,7 @@ class LoaderTeam {
  private:
   struct Loader {
     std::string host;
+    LoaderParent parent = LoaderParent::kKoloRun;
     pid_t pid = -1;
     Fd input;  // closed: it ends
     Fd output;
@@ -68,7 +81,7 @@ class LoaderTeam {
     bool is_ready = false;
   };
 
-  void start(const LoaderRequest& request, const LaunchRequest& launch, const std::string& host);
+  void start(const LoaderRequest& request, const LaunchRequest& launch, const LoaderHost& host);
   void read(Loader& loader);
   std::string missing() const;
   std::optional<int> stopped_by(SignalQueue& signals,

@@ -121,9 +121,9 @@ void check_threads(const LaunchRequest& request) {
 
 LaunchRequest make_request(const RunOptions& options, const Lookup& environment) {
   Allocation allocation = find_allocation(environment, read_file);
-  JobSize size = choose_job_size(
-      {options.size, options.gpus, options.gpus_per_host, hosts_of(options), host_name()},
-      allocation);
+  JobSize size = choose_job_size({options.size, options.gpus, options.gpus_per_host,
+                                  hosts_of(options), host_name(), options.cpus.has_value()},
+                                 allocation);
   LaunchRequest request;
   request.size = size.size;
   request.hosts = std::move(size.hosts);

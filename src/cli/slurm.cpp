@@ -25,13 +25,45 @@ namespace {
 
 constexpr double kPatience = 60;  // seconds that Slurm's controller may take to answer
 
+std::string text_of(const po::variables_map& values, const char* name) {
+  return values.count(name) != 0 ? values[name].as<std::string>() : std::string();
+}
+
+std::optional<long> number_of(const po::variables_map& values, const char* name) {
+  return values.count(name) != 0 ? std::optional(values[name].as<long>()) : std::nullopt;
+}
+
+// Those of kolo run are only known together with --cpus.
+std::optional<SlurmLoaders> loaders_from(const po::variables_map& values) {
+  if (values.count("cpus") == 0) {
+    for (const char* name : {"units", "spool", "loader-nodes", "loader-partition",
+                             "loader-cpus-per-task", "loader-mem-per-cpu"}) {
+      if (values.count(name) != 0)
+        throw UsageError("--" + std::string(name) +
+                         " is for --cpus, the number of loader processes");
+    }
+    return std::nullopt;
+  }
+  SlurmLoaders loaders;
+  loaders.count = values["cpus"].as<long>();
+  loaders.partition = text_of(values, "loader-partition");
+  loaders.nodes = number_of(values, "loader-nodes").value_or(1);
+  loaders.cpus_per_task = number_of(values, "loader-cpus-per-task");
+  loaders.memory_per_cpu = text_of(values, "loader-mem-per-cpu");
+  loaders.options = {"--cpus", std::to_string(loaders.count)};
+  if (const auto units = number_of(values, "units"))
+    loaders.options.insert(loaders.options.end(), {"--units", std::to_string(*units)});
+  if (values.count("spool") != 0)
+    loaders.options.insert(loaders.options.end(), {"--spool", text_of(values, "spool")});
+  Arguments run = loaders.options;
+  run.emplace_back("program");
+  (void)parse_run(run);  // now, and not when the job has waited for its nodes
+  return loaders;
+}
+
 SlurmRequest request_from(const po::variables_map& values) {
-  const auto text = [&](const char* name) {
-    return values.count(name) != 0 ? values[name].as<std::string>() : std::string();
-  };
-  const auto number = [&](const char* name) {
-    return values.count(name) != 0 ? std::optional(values[name].as<long>()) : std::nullopt;
-  };
+  const auto text = [&](const char* name) { return text_of(values, name); };
+  const auto number = [&](const char* name) { return number_of(values, name); };
   SlurmRequest request;
   request.partition = text("partition");
   request.nodes = values["nodes"].as<long>();
@@ -44,6 +76,7 @@ SlurmRequest request_from(const po::variables_map& values) {
   request.job_name = text("job-name");
   request.output = text("output");
   if (values.count("sbatch") != 0) request.more = values["sbatch"].as<std::vector<std::string>>();
+  request.loaders = loaders_from(values);
   return request;
 }
 
@@ -161,6 +194,17 @@ po::options_description slurm_option_table() {
   add("job-name,J", po::value<std::string>()->value_name("NAME"), "default: the program's");
   add("output,o", po::value<std::string>()->default_value("%x-%j.log")->value_name("FILE"),
       "the log");
+  add("cpus", po::value<long>()->value_name("C"),
+      "start C loader processes (see kolo run --help) in a second component of the job, which then "
+      "is heterogeneous; kolo run starts the ranks");
+  add("loader-nodes", po::value<long>()->value_name("N"), "nodes for them (default: 1)");
+  add("loader-partition", po::value<std::string>()->value_name("NAME"),
+      "their partition (default: that of the ranks)");
+  add("loader-cpus-per-task", po::value<long>()->value_name("T"),
+      "CPUs of each of them (default: 1)");
+  add("loader-mem-per-cpu", po::value<std::string>()->value_name("SIZE"), "memory of each CPU");
+  add("units", po::value<long>()->value_name("N"), "as of kolo run");
+  add("spool", po::value<std::string>()->value_name("DIR"), "as of kolo run");
   add("sbatch", po::value<std::vector<std::string>>()->composing()->value_name("\"OPTION\""),
       "any other option of sbatch, as --sbatch --account=physics; may be repeated");
   return table;

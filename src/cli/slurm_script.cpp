@@ -104,6 +104,18 @@ Texts refusals_of_partition(const SlurmRequest& request, const SlurmPartition& p
   return refusals;
 }
 
+// The component of the loader processes, as a request of its own.
+SlurmRequest request_of(const SlurmLoaders& loaders, const SlurmRequest& ranks) {
+  SlurmRequest request;
+  request.partition = loaders.partition.empty() ? ranks.partition : loaders.partition;
+  request.nodes = loaders.nodes;
+  request.tasks_per_node = (loaders.count + loaders.nodes - 1) / std::max(1L, loaders.nodes);
+  request.cpus_per_task = loaders.cpus_per_task;
+  request.memory_per_cpu = loaders.memory_per_cpu;
+  request.time = ranks.time;
+  return request;
+}
+
 Texts partitions_of(const SlurmRequest& request) {
   Texts names;
   std::istringstream words(request.partition);
@@ -143,6 +155,26 @@ std::int64_t notice_of(const SlurmRequest& request, const std::vector<SlurmParti
   return seconds ? std::min(kUsualNotice, *seconds / 5) : kUsualNotice;
 }
 
+// Why no nodes of a cluster can run a component.
+Texts refusals_of_component(const SlurmRequest& request,
+                            const std::vector<SlurmPartition>& partitions,
+                            const std::vector<SlurmNode>& nodes) {
+  Texts all;
+  // Of several partitions Slurm takes one.
+  for (const std::string& name : partitions_of(request)) {
+    const SlurmPartition* const found = find_partition(partitions, name);
+    if (found == nullptr) {
+      return {(name.empty() ? "no --partition is given, and the cluster has no default; it has "
+                            : "there is no partition " + name + "; the cluster has ") +
+              names_of(partitions)};
+    }
+    const Texts refusals = refusals_of_partition(request, *found, nodes);
+    if (refusals.empty()) return {};
+    all.insert(all.end(), refusals.begin(), refusals.end());
+  }
+  return all;
+}
+
 // A word of a line of #SBATCH, where a # would begin a comment.
 std::string sbatch_quoted(const std::string& word) {
   if (!word.empty() && shell_quoted(word) == word) return word;
@@ -179,6 +211,19 @@ Texts faults_of(const SlurmRequest& request) {
     if (value.empty() || slurm_mebibytes(value)) continue;
     faults.push_back(std::string(option) + " " + value + ": is no size; 250000 (MiB), 16G");
   }
+  if (request.loaders) {
+    at_least("--cpus", request.loaders->count, 1);
+    at_least("--loader-nodes", request.loaders->nodes, 1);
+    at_least("--loader-cpus-per-task", request.loaders->cpus_per_task, 1);
+    const std::string& size = request.loaders->memory_per_cpu;
+    if (!size.empty() && !slurm_mebibytes(size))
+      faults.push_back("--loader-mem-per-cpu " + size + ": is no size; 2000 (MiB), 2G");
+    if (request.loaders->count < request.loaders->nodes) {
+      faults.push_back("--loader-nodes " + std::to_string(request.loaders->nodes) +
+                       " is more than --cpus " + std::to_string(request.loaders->count) +
+                       ": a loader process runs on one node");
+    }
+  }
   if (!request.time.empty() && !slurm_seconds(request.time)) {
     faults.push_back("--time " + request.time + ": is no time; 08:00:00, 2-00:00:00, 30 (minutes)");
   }
@@ -192,11 +237,13 @@ Texts faults_of(const SlurmRequest& request) {
   };
   if (std::any_of(request.more.begin(), request.more.end(), begins_component)) {
     faults.emplace_back(
-        "--sbatch hetjob: a heterogeneous job cannot be started and requeued by job.sh; write a "
-        "script with srun --het-group=0-1 --mpi=pmix PROGRAM");
+        "--sbatch hetjob: job.sh starts ranks on the first component alone, and --cpus writes that "
+        "of the loader processes; for ranks on several components write a script with srun "
+        "--het-group=0-1 --mpi=pmix PROGRAM");
   }
   Texts lines = request.more;
   lines.insert(lines.end(), {request.partition, request.job_name, request.output});
+  if (request.loaders) lines.push_back(request.loaders->partition);
   if (!request.program.empty())
     lines.push_back(request.program.front());  // the job's name, perhaps
   if (std::any_of(lines.begin(), lines.end(), has_line_end)) {
@@ -207,19 +254,11 @@ Texts faults_of(const SlurmRequest& request) {
 
 Texts refusals_of(const SlurmRequest& request, const std::vector<SlurmPartition>& partitions,
                   const std::vector<SlurmNode>& nodes) {
-  Texts all;
-  // Of several partitions Slurm takes one.
-  for (const std::string& name : partitions_of(request)) {
-    const SlurmPartition* const found = find_partition(partitions, name);
-    if (found == nullptr) {
-      return {(name.empty() ? "no --partition is given, and the cluster has no default; it has "
-                            : "there is no partition " + name + "; the cluster has ") +
-              names_of(partitions)};
-    }
-    const Texts refusals = refusals_of_partition(request, *found, nodes);
-    if (refusals.empty()) return {};
-    all.insert(all.end(), refusals.begin(), refusals.end());
-  }
+  Texts all = refusals_of_component(request, partitions, nodes);
+  if (!request.loaders) return all;
+  for (const std::string& refusal :
+       refusals_of_component(request_of(*request.loaders, request), partitions, nodes))
+    all.push_back("loader processes: " + refusal);
   return all;
 }
 
@@ -274,7 +313,21 @@ std::string slurm_script(const SlurmRequest& request, const std::string& folder,
   text << "#SBATCH --open-mode=append\n#SBATCH --requeue\n";
   line("signal", "B:USR1@" + std::to_string(notice_of(request, partitions)));
   for (const std::string& more : request.more) text << "#SBATCH " << more << "\n";
+  if (request.loaders) {
+    const SlurmRequest loaders = request_of(*request.loaders, request);
+    text << "#SBATCH hetjob\n";
+    line("partition", loaders.partition);
+    line("nodes", std::to_string(loaders.nodes));
+    line("ntasks", std::to_string(request.loaders->count));
+    line("ntasks-per-node", std::to_string(tasks_per_node(loaders)));
+    line("cpus-per-task", number(loaders.cpus_per_task));
+    line("mem-per-cpu", loaders.memory_per_cpu);
+    line("time", loaders.time);
+  }
   text << ". " << shell_quoted(folder + "/job.sh") << " || exit 2\njob";
+  if (request.loaders) {
+    for (const std::string& word : request.loaders->options) text << " " << shell_quoted(word);
+  }
   for (const std::string& word : request.program) text << " " << shell_quoted(word);
   text << "\n";
   return text.str();

@@ -9,6 +9,16 @@
 
 namespace kolo::cli {
 
+// A second component of the job, in which loader processes run: see kolo::delivery.
+struct SlurmLoaders {
+  long count = 1;
+  std::string partition;  // "": that of the ranks
+  long nodes = 1;
+  std::optional<long> cpus_per_task;  // not given: 1
+  std::string memory_per_cpu;         // "": the cluster's default
+  std::vector<std::string> options;   // of kolo run: --cpus and what else is for loader processes
+};
+
 struct SlurmRequest {
   std::string partition;  // or several, between commas; "": the cluster's default
   long nodes = 1;
@@ -20,7 +30,8 @@ struct SlurmRequest {
   std::string time;  // "": the partition's default
   std::string job_name;
   std::string output = "%x-%j.log";
-  std::vector<std::string> more;     // lines behind #SBATCH
+  std::vector<std::string> more;  // lines behind #SBATCH
+  std::optional<SlurmLoaders> loaders;
   std::vector<std::string> program;  // with its arguments
 };
 

@@ -76,14 +76,24 @@ TEST(Allocation, OfAHeterogeneousJobKnowsItsComponents) {
                                                   {"SLURM_JOB_NODELIST", "node1"},
                                                   {"SLURM_TASKS_PER_NODE", "2"},
                                                   {"SLURM_JOB_NODELIST_HET_GROUP_0", "node1"},
-                                                  {"SLURM_JOB_NODELIST_HET_GROUP_1", "node[2-3]"}};
-  EXPECT_EQ(allocation_of(variables).components, 2);
-  EXPECT_EQ(hosts_of(allocation_of(variables)), "Slurm node1:2");
+                                                  {"SLURM_JOB_NODELIST_HET_GROUP_1", "node[2-3]"},
+                                                  {"SLURM_TASKS_PER_NODE_HET_GROUP_1", "3(x2)"},
+                                                  {"SLURM_CPUS_PER_TASK_HET_GROUP_0", "7"},
+                                                  {"SLURM_CPUS_PER_TASK_HET_GROUP_1", "4"}};
+  const Allocation job = allocation_of(variables);
+  EXPECT_EQ(hosts_of(job), "Slurm node1:2");
+  EXPECT_EQ(job.cpus_per_rank, 7);
+  ASSERT_EQ(job.others.size(), 1U);
+  EXPECT_EQ(job.others[0].number, 1);
+  EXPECT_EQ(to_string(job.others[0].hosts), "node2:3,node3:3");
+  EXPECT_EQ(job.others[0].cpus_per_task, 4);
   variables["SLURM_STEP_ID"] = "4294967290";  // the shell of salloc
   variables["SLURM_STEP_NODELIST"] = "node1";
-  EXPECT_EQ(allocation_of(variables).components, 2);
+  EXPECT_EQ(allocation_of(variables).others.size(), 1U);
+  variables["SLURM_CPUS_PER_TASK"] = "2";  // of sbatch and salloc without components
+  EXPECT_EQ(allocation_of(variables).cpus_per_rank, 2);
   variables.erase("SLURM_HET_SIZE");
-  EXPECT_EQ(allocation_of(variables).components, 1);
+  EXPECT_EQ(allocation_of(variables).others.size(), 0U);
 }
 
 // `srun --het-group=...` in that job: a step has the hosts of the components that it names.
@@ -97,7 +107,7 @@ TEST(Allocation, OfAHeterogeneousStepHasHostsThatAreReached) {
   };
   EXPECT_EQ(hosts_of(of_step("node[1-2]", "node[1-3]")), "Slurm node1:1,node2:1");
   EXPECT_EQ(hosts_of(of_step("node3", "node[1-2]")), "Slurm node3:1") << "needs no daemon";
-  EXPECT_EQ(of_step("node[1-2]", "node[1-3]").components, 1) << "all that the step has";
+  EXPECT_EQ(of_step("node[1-2]", "node[1-3]").others.size(), 0U) << "all that the step has";
   EXPECT_THROW((void)of_step("node[1-3]", "node1"), UsageError);
   EXPECT_THROW((void)of_step("node[2-3]", "node1"), UsageError);
 }

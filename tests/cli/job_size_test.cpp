@@ -51,12 +51,15 @@ TEST(JobSize, SaysWhatIsMissing) {
 
 TEST(JobSize, OfAHeterogeneousJobIsRefused) {
   Allocation job = slurm({{"n1", 6}});
-  job.components = 3;
+  job.others.resize(2);
   for (const SizeRequest& request : {SizeRequest{}, ranks(4), gpus(2)}) {
     EXPECT_THAT(size_of(request, job), HasSubstr("srun --het-group=0-2 --mpi=pmix PROGRAM"));
   }
   EXPECT_THAT(size_of({}, job), HasSubstr("On the first: kolo run -H n1:6"));
   EXPECT_EQ(size_of(ranks(4, {{"n1", 6}}), job), "4 on n1:6") << "as that says";
+  SizeRequest with_loaders;
+  with_loaders.has_loaders = true;
+  EXPECT_EQ(size_of(with_loaders, job), "6 on n1:6");
 }
 
 TEST(JobSize, OfABatchJobIsItsTasks) {

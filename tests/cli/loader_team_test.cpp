@@ -9,16 +9,36 @@ namespace {
 
 using ::testing::ElementsAre;
 
+std::vector<std::string> names_of(const std::vector<LoaderHost>& hosts) {
+  std::vector<std::string> names;
+  for (const LoaderHost& host : hosts) {
+    const bool is_other = host.component > 0;
+    names.push_back(host.name + (is_other ? " of " + std::to_string(host.component) : "") +
+                    (host.cpus > 0 ? " with " + std::to_string(host.cpus) : ""));
+  }
+  return names;
+}
+
 TEST(LoaderHosts, AreThoseThatRanksLeaveOver) {
   const std::vector<Host> hosts = {{"gpu1", 8}, {"gpu2", 8}, {"cpu1", 2}, {"cpu2", 2}};
-  EXPECT_THAT(loader_hosts(hosts, 16, 3), ElementsAre("cpu1", "cpu2", "cpu1"));
-  EXPECT_THAT(loader_hosts(hosts, 17, 2), ElementsAre("cpu2", "cpu2"));
-  EXPECT_THAT(loader_hosts(hosts, 3, 2), ElementsAre("gpu2", "cpu1"));
+  EXPECT_THAT(names_of(loader_hosts(hosts, {}, 16, 3)), ElementsAre("cpu1", "cpu2", "cpu1"));
+  EXPECT_THAT(names_of(loader_hosts(hosts, {}, 17, 2)), ElementsAre("cpu2", "cpu2"));
+  EXPECT_THAT(names_of(loader_hosts(hosts, {}, 3, 2)), ElementsAre("gpu2", "cpu1"));
 }
 
 TEST(LoaderHosts, AreThoseOfTheRanksOtherwise) {
-  EXPECT_THAT(loader_hosts({{"gpu1", 8}, {"gpu2", 8}}, 16, 3), ElementsAre("gpu1", "gpu2", "gpu1"));
-  EXPECT_THAT(loader_hosts({}, 4, 2), ElementsAre("localhost", "localhost"));
+  EXPECT_THAT(names_of(loader_hosts({{"gpu1", 8}, {"gpu2", 8}}, {}, 16, 3)),
+              ElementsAre("gpu1", "gpu2", "gpu1"));
+  EXPECT_THAT(names_of(loader_hosts({}, {}, 4, 2)), ElementsAre("localhost", "localhost"));
+}
+
+TEST(LoaderHosts, AreTheTasksOfOtherComponents) {
+  const std::vector<Host> ranks = {{"gpu1", 8}, {"gpu2", 8}};
+  const std::vector<Component> others = {{1, {{"cpu1", 2}, {"cpu2", 1}}, 4}, {2, {{"cpu9", 1}}, 0}};
+  EXPECT_THAT(names_of(loader_hosts(ranks, others, 8, 5)),
+              ElementsAre("cpu1 of 1 with 4", "cpu1 of 1 with 4", "cpu2 of 1 with 4", "cpu9 of 2",
+                          "cpu1 of 1 with 4"));
+  EXPECT_THAT(names_of(loader_hosts(ranks, {{1, {}, 0}}, 16, 1)), ElementsAre("gpu1"));
 }
 
 TEST(HostsOfRanks, AreThoseThatTheyFill) {

@@ -298,7 +298,7 @@ TEST(SlurmScript, QuotesWhatSlurmWouldSplit) {
   EXPECT_THAT(faults_of(made), ElementsAre(HasSubstr("a line's end")));
 }
 
-TEST(SlurmScript, IsOfOneComponent) {
+TEST(SlurmScript, HasNoComponentsOfItsOwn) {
   for (const char* option : {"hetjob", " packjob", ":"}) {
     SlurmRequest made = request();
     made.more = {option, "--nodes=2"};
@@ -307,6 +307,59 @@ TEST(SlurmScript, IsOfOneComponent) {
   SlurmRequest made = request();
   made.more = {"--comment=hetjob"};
   EXPECT_THAT(faults_of(made), IsEmpty());
+}
+
+SlurmLoaders loaders(long count) {
+  SlurmLoaders made;
+  made.count = count;
+  made.options = {"--cpus", std::to_string(count)};
+  return made;
+}
+
+TEST(SlurmScript, HasLoaderProcessesInASecondComponent) {
+  SlurmRequest made = request();
+  made.more = {"--account=physics"};
+  made.time = "10";
+  made.loaders = loaders(5);
+  made.loaders->nodes = 2;
+  made.loaders->partition = "old";
+  made.loaders->cpus_per_task = 4;
+  made.loaders->memory_per_cpu = "2G";
+  made.loaders->options.insert(made.loaders->options.end(), {"--spool", "/my disk"});
+  const std::string script = slurm_script(made, "/f", {});
+  EXPECT_THAT(script, HasSubstr("#SBATCH --signal=B:USR1@120\n"
+                                "#SBATCH --account=physics\n"
+                                "#SBATCH hetjob\n"
+                                "#SBATCH --partition=old\n"
+                                "#SBATCH --nodes=2\n"
+                                "#SBATCH --ntasks=5\n"
+                                "#SBATCH --ntasks-per-node=3\n"
+                                "#SBATCH --cpus-per-task=4\n"
+                                "#SBATCH --mem-per-cpu=2G\n"
+                                "#SBATCH --time=10\n"
+                                ". /f/job.sh || exit 2\n"
+                                "job --cpus 5 --spool '/my disk' ./mnist --data 'my data'\n"));
+  made.loaders->partition = "";
+  made.partition = "ml";
+  EXPECT_THAT(slurm_script(made, "/f", {}), HasSubstr("hetjob\n#SBATCH --partition=ml\n"));
+}
+
+TEST(SlurmRequests, AreRefusedForTheirLoaderProcesses) {
+  SlurmRequest made = request();
+  made.loaders = loaders(50);
+  EXPECT_THAT(refusals(made), ElementsAre("loader processes: 50 CPUs a node, but the nodes of "
+                                          "partition ml have 48 at most"));
+  made.loaders->nodes = 2;
+  EXPECT_THAT(refusals(made), IsEmpty());
+  made.loaders->partition = "nowhere";
+  EXPECT_THAT(refusals(made), ElementsAre(HasSubstr("loader processes: there is no partition")));
+  made.loaders = loaders(1);
+  made.loaders->nodes = 2;
+  made.loaders->cpus_per_task = 0;
+  made.loaders->memory_per_cpu = "much";
+  EXPECT_THAT(faults_of(made), ElementsAre(HasSubstr("--loader-cpus-per-task 0"),
+                                           HasSubstr("--loader-mem-per-cpu much"),
+                                           HasSubstr("--loader-nodes 2 is more than --cpus 1")));
 }
 
 TEST(SlurmScript, AsksEarlierToStopInLongerJobs) {

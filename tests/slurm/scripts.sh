@@ -114,6 +114,20 @@ rank 1 of 3, 0 of 2 on node2, node 1 of 2, 1 threads, devices none
 rank 2 of 3, 1 of 2 on node2, node 0 of 1, 1 threads, devices none"
 check "else kolo run, kolo doctor and kolo run in a step of both refuse it" is "$(grep -c 'this job of Slurm is heterogeneous' "$log")" 3
 
+# Loader processes in a component of their own: the batches are those that ranks load by themselves. The job is requeued
+# as one, with its loader processes.
+delivered() { grep -oE 'epoch .*digest.*' "$1" | sort; }
+train=$build/tests/bin/delivery_job
+kolo run --bind-to none -np 4 "$train" > "$work/alone.log" 2>&1
+slurm kolo slurm script --ntasks-per-node=4 --cpus-per-task=2 --time=10 --cpus=3 --units=96 --loader-cpus-per-task=4 \
+  sh -c '[ "$KOLO_LOADER" ] || [ "$SLURM_RESTART_COUNT" ] || exit 75; exec "$0"' "$train" > "$work/loaders.sbatch"
+job "$work/loaders.log" "$work/loaders.sbatch"
+check "loader processes in a second component: the batches are the same, also after a requeue" is "$end
+$(delivered "$log")" "COMPLETED 1
+$(delivered "$work/alone.log")"
+check "they run there" is "$(grep -oE 'KOLO_LOADERS=.*' "$log" | grep -oE 'node[0-9]+:' | sort | uniq -c | xargs)" "6 node2:"
+check "and end without a complaint" is "$(grep -cE 'srun: error|STEP .* CANCELLED' "$log")" 0
+
 # One task a node: kolo run starts a rank for each GPU, or as many as it is told, on all nodes, once.
 at_prompt() {
   slurm timeout 60 "$@" > "$log" 2>&1 < /dev/null || code=$?

@@ -22,7 +22,7 @@ case $1.$2 in
     echo "   JobState=$state Reason=None Restarts=$restarts PreemptTime=None"
     echo "   StartTime=2026-01-01T10:00:00 EndTime=Unknown"
     ;;
-  show.hostnames) printf 'n1\nn2\n' ;;
+  show.hostnames) [[ $3 == "n[1-2]" ]] && printf 'n1\nn2\n' || echo "$3" ;;
   show.config) echo "SlurmdTimeout           = 40 sec" ;;
   show.node)  # Slurm's states of n2 likewise; one may be followed by "answers", or "gone" where Slurm has requeued the job
     read -r state event < nodes
@@ -64,7 +64,13 @@ cat > "$work/bin/sleep" << 'END'
 echo "$*" >> "$FAKE/slept"
 rm -f "$FAKE/down.n1"  # it answers later
 END
-printf '#!/bin/sh\nshift 2\nexec "$@"\n' > "$work/bin/kolo"  # kolo run --verbose PROGRAM
+cat > "$work/bin/kolo" << 'END'
+#!/usr/bin/env bash
+echo "$*" >> "$FAKE/kolo"
+shift 2  # run --verbose
+while [[ $1 == --* ]]; do shift 2; done
+exec "$@"
+END
 chmod +x "$work"/bin/*
 
 # run CODE STATE..: the job's program ends with CODE. Its end is $end, what is in $FAKE besides stays.
@@ -76,8 +82,8 @@ run() {
   shift
   printf '%s\n' "$@" > "$FAKE/states"
   end=0
-  env PATH="$work/bin:$PATH" SLURM_JOB_ID=7 SLURM_JOB_NODELIST='n[1-2]' SLURM_JOB_NUM_NODES="${nodes:-2}" SLURMD_NODENAME=n1 SLURM_EXPORT_ENV=NONE SRUN_EXPORT_ENV=NONE \
-    KOLO_DOCTOR=no KOLO_LAUNCHER="$launcher" KOLO_MODULES='' timeout 60 bash -c ". $source/slurm/job.sh; job sh -c '$program'" > "$log" 2>&1 || end=$?
+  env PATH="$work/bin:$PATH" SLURM_JOB_ID=7 SLURM_JOB_NODELIST="${node_list:-n[1-2]}" SLURM_JOB_NUM_NODES="${nodes:-2}" SLURMD_NODENAME=n1 SLURM_EXPORT_ENV=NONE SRUN_EXPORT_ENV=NONE \
+    KOLO_DOCTOR=no KOLO_LAUNCHER="$launcher" KOLO_MODULES='' timeout 60 bash -c ". $source/slurm/job.sh; job ${options-} sh -c '$program'" > "$log" 2>&1 || end=$?
 }
 requeued() { [[ $end == 75 && $(cat "$FAKE/done" 2> /dev/null) == requeued ]] && grep -q "$1: it is requeued" "$log"; }
 left() { [[ $end == "$1" && ! -e $FAKE/done ]] && grep -q "$2" "$log"; }
@@ -181,6 +187,19 @@ fresh
 SLURM_HET_SIZE=2 run "exit 0" "RUNNING 0"
 check "a heterogeneous job is refused" left 2 "srun --het-group=0-1 --mpi=pmix PROGRAM"
 check "before anything is started" test ! -e "$FAKE/srun"
+# Ranks on n1, loader processes on n2.
+with_loaders() { SLURM_HET_SIZE=2 SLURM_JOB_NODELIST_HET_GROUP_1=n2 SLURM_JOB_NUM_NODES_HET_GROUP_1=1 node_list=n1 nodes=1 options="--cpus 2" run "$@"; }
+fresh
+with_loaders "exit 0" "RUNNING 0"
+check "with loader processes on the second component kolo run starts it" is "$end $(grep -o '^run .* sh' "$FAKE/kolo")" "0 run --verbose --cpus 2 sh"
+fresh
+with_loaders "exit 3" "RUNNING 0"
+check "which fails by its own fault" left 3 "exit code 3, and all nodes are there"
+check "if the nodes of both components answer" is "$(grep -oE 'het-group=.*nodelist=n[12]' "$FAKE/srun" | cut -d' ' -f1,6 | sort -u | paste -sd' ')" \
+  "het-group=0 --nodelist=n1 het-group=1 --nodelist=n2"
+loses_n2 MIXED 'DOWN*'
+with_loaders "exit 3" "RUNNING 0"
+check "and is requeued if one of the second was lost" requeued "and n2 was lost"
 fresh
 run "exit 0" "RUNNING 0"
 check "srun gets this shell's environment" is "$(cut -d' ' -f1,2 "$FAKE/srun" | sort -u)" "ALL none"
