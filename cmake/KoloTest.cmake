@@ -66,9 +66,11 @@ function(add_mpi_test name)
   endforeach()
 endfunction()
 
-# kolo_fuzzer(NAME SOURCES... MAX_LENGTH BYTES): a libFuzzer program, if KOLO_FUZZ is ON, and a test that
-# runs it for 15 s. Compiles what it tests itself, so that libFuzzer sees its branches. For longer:
-#   NAME -max_len=BYTES -max_total_time=300 -rss_limit_mb=512
+# kolo_fuzzer(NAME SOURCES... MAX_LENGTH BYTES [SECONDS S]): a libFuzzer program, if KOLO_FUZZ is ON, and a test
+# that runs it for S seconds (default: 15). Compiles what it tests itself, so that libFuzzer sees its branches. It begins
+# with the inputs in the folder corpus/NAME, if there is one. For longer, which adds what it finds to FOLDER:
+#   NAME -max_len=BYTES -max_total_time=300 -rss_limit_mb=512 FOLDER corpus/NAME
+# To keep what reaches a branch that corpus/NAME does not reach:   NAME -merge=1 corpus/NAME FOLDER
 option(KOLO_FUZZ "Build the fuzzers (needs clang)" OFF)
 function(kolo_fuzzer name)
   if(NOT KOLO_FUZZ)
@@ -77,7 +79,16 @@ function(kolo_fuzzer name)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "KOLO_FUZZ needs clang, which has libFuzzer: set CMAKE_CXX_COMPILER=clang++")
   endif()
-  cmake_parse_arguments(ARG "" "MAX_LENGTH" "" ${ARGN})
+  cmake_parse_arguments(ARG "" "MAX_LENGTH;SECONDS" "" ${ARGN})
+  if(NOT ARG_SECONDS)
+    set(ARG_SECONDS 15)
+  endif()
+  set(corpus "${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name}")
+  set(inputs "")
+  if(EXISTS "${corpus}")
+    set(inputs "${CMAKE_CURRENT_BINARY_DIR}/found/${name}" "${corpus}")  # new ones go to the first
+    file(MAKE_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}/found/${name}")
+  endif()
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS} "${PROJECT_SOURCE_DIR}/src/core/status.cpp")
   target_include_directories(${name} PRIVATE
     "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tests")
@@ -88,6 +99,8 @@ function(kolo_fuzzer name)
     add_custom_target(fuzzers)  # all of them
   endif()
   add_dependencies(fuzzers ${name})
-  add_test(NAME ${name} COMMAND ${name} -max_len=${ARG_MAX_LENGTH} -max_total_time=15 -rss_limit_mb=512 -seed=1)
-  set_tests_properties(${name} PROPERTIES TIMEOUT 60 LABELS fuzz)
+  add_test(NAME ${name} COMMAND ${name} -max_len=${ARG_MAX_LENGTH} -max_total_time=${ARG_SECONDS} -rss_limit_mb=512 -seed=1
+    ${inputs})
+  math(EXPR timeout "${ARG_SECONDS} + 60")
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${timeout} LABELS fuzz)
 endfunction()

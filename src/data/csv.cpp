@@ -1,6 +1,7 @@
 #include "data/csv.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -10,6 +11,7 @@
 
 #include "data/byte_source.hpp"
 #include "data/data_error.hpp"
+#include "kolo/error.h"
 
 namespace kolo::data {
 namespace {
@@ -202,7 +204,19 @@ std::size_t CsvTable::column(const std::string& name, const std::string& path) c
   return static_cast<std::size_t>(found - columns.begin());
 }
 
+bool is_delimiter(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return std::isalnum(byte) == 0 &&
+         std::string_view("+-.\"\r\n").find(c) == std::string_view::npos && c != '\0';
+}
+
 CsvTable parse_csv(std::string_view text, char delimiter, const std::string& path) {
+  if (!is_delimiter(delimiter)) {
+    throw InvalidArgumentError(
+        path + ": the delimiter of a table cannot be character " +
+        std::to_string(static_cast<unsigned char>(delimiter)) +
+        ": give one that stands in no number and is no quote or end of a line");
+  }
   constexpr std::size_t kShownOfCell = 40;
   CsvTable table;
   Lines lines(text, delimiter, path);

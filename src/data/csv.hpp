@@ -32,9 +32,13 @@ struct CsvSamples {
   std::size_t rows = 0;
 };
 
+// Whether this can stand between cells: no letter, digit, sign, point, quote or end of a line.
+bool is_delimiter(char c);
+
 // Throws DataError, which names `path`, the line and the column, for a cell that is empty or no
 // number, for a line with another number of cells than the first one, for a quoted cell without an
-// end, for a name that two columns have, and for a text without any line.
+// end, for a name that two columns have, and for a text without any line. Throws
+// InvalidArgumentError for what is no delimiter.
 CsvTable parse_csv(std::string_view text, char delimiter, const std::string& path);
 
 // Reads a file, plain or gzip, and takes the column of this name for the targets; empty: none.

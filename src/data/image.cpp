@@ -17,15 +17,15 @@ namespace {
 
 constexpr std::size_t kColours = 3;
 
-void require_size(std::uint64_t width, std::uint64_t height, const std::string& path) {
-  constexpr std::uint64_t kMostPixels = std::uint64_t{1} << 28U;
-  if (width > 0 && height > 0 && width <= kMostPixels / height) return;
+void require_size(std::uint64_t width, std::uint64_t height, std::uint64_t most_pixels,
+                  const std::string& path) {
+  if (width > 0 && height > 0 && width <= most_pixels / height) return;
   fail(path, "has " + std::to_string(width) + " x " + std::to_string(height) + " pixels",
-       "give an image of 1 to 268,435,456 pixels");
+       "give an image of 1 to " + std::to_string(most_pixels) + " pixels");
 }
 
 Image decode_jpeg(const std::vector<std::uint8_t>& file, std::size_t channels,
-                  const std::string& path) {
+                  const std::string& path, std::uint64_t most_pixels) {
   using Decoder = std::unique_ptr<void, int (*)(tjhandle)>;
   const Decoder decoder(tjInitDecompress(), tjDestroy);
   if (decoder == nullptr) throw std::bad_alloc();
@@ -42,7 +42,8 @@ Image decode_jpeg(const std::vector<std::uint8_t>& file, std::size_t channels,
                               &subsampling, &colours));
   if (colours == TJCS_CMYK || colours == TJCS_YCCK)
     fail(path, "has the colours of a printer (CMYK)", "convert it to RGB");
-  require_size(static_cast<std::uint64_t>(width), static_cast<std::uint64_t>(height), path);
+  require_size(static_cast<std::uint64_t>(width), static_cast<std::uint64_t>(height), most_pixels,
+               path);
   Image image{static_cast<std::size_t>(height), static_cast<std::size_t>(width), channels, {}};
   image.pixels.resize(image.height * image.width * channels);
   require(tjDecompress2(decoder.get(), file.data(), file.size(), image.pixels.data(), width, 0,
@@ -108,7 +109,7 @@ bool read_rows(PngSource& source, std::vector<png_bytep>& rows) {
 }
 
 Image decode_png(const std::vector<std::uint8_t>& file, std::size_t channels,
-                 const std::string& path) {
+                 const std::string& path, std::uint64_t most_pixels) {
   PngSource source(file);
   const auto require = [&](bool succeeded) {
     if (!succeeded) fail(path, "is damaged (" + source.reason + ")", kGetAgain);
@@ -118,7 +119,7 @@ Image decode_png(const std::vector<std::uint8_t>& file, std::size_t channels,
               png_get_image_width(source.png, source.info),
               channels,
               {}};
-  require_size(image.width, image.height, path);
+  require_size(image.width, image.height, most_pixels, path);
   const bool is_grey = (png_get_color_type(source.png, source.info) & PNG_COLOR_MASK_COLOR) == 0;
   const std::size_t stored = is_grey ? 1 : kColours;
   const std::size_t count = image.height * image.width;
@@ -154,11 +155,11 @@ bool can_decode_images() {
 }
 
 Image decode_image(const std::vector<std::uint8_t>& file, std::size_t channels,
-                   const std::string& path) {
+                   const std::string& path, std::uint64_t most_pixels) {
   constexpr std::array<std::uint8_t, 2> kJpeg{0xFF, 0xD8};
   constexpr std::array<std::uint8_t, 4> kPng{0x89, 'P', 'N', 'G'};
-  if (begins_with(file, kJpeg)) return decode_jpeg(file, channels, path);
-  if (begins_with(file, kPng)) return decode_png(file, channels, path);
+  if (begins_with(file, kJpeg)) return decode_jpeg(file, channels, path, most_pixels);
+  if (begins_with(file, kPng)) return decode_png(file, channels, path, most_pixels);
   fail(path, file.empty() ? "is empty" : "is neither a JPEG nor a PNG image", kGetAgain);
 }
 

@@ -14,13 +14,15 @@ struct Image {
   std::vector<std::uint8_t> pixels;  // [height, width, channels]
 };
 
+inline constexpr std::uint64_t kMostPixels = std::uint64_t{1} << 28U;
+
 // Whether kolo was built with libjpeg-turbo and libpng.
 bool can_decode_images();
 
 // Decodes a JPEG or PNG file, told apart by its first bytes, into an image of 1 or 3 channels. An
 // alpha channel is dropped. Throws DataError, which names `path`, for what is damaged or another
-// format, for more than 2^28 pixels, and if kolo was built without the libraries.
+// format, for more than `most_pixels`, and if kolo was built without the libraries.
 Image decode_image(const std::vector<std::uint8_t>& file, std::size_t channels,
-                   const std::string& path);
+                   const std::string& path, std::uint64_t most_pixels = kMostPixels);
 
 }  // namespace kolo::data

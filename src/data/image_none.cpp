@@ -9,7 +9,7 @@ bool can_decode_images() {
 }
 
 Image decode_image(const std::vector<std::uint8_t>& /*file*/, std::size_t /*channels*/,
-                   const std::string& path) {
+                   const std::string& path, std::uint64_t /*most_pixels*/) {
   fail(path, "is an image, and kolo was built without libjpeg-turbo and libpng",
        "install both with their headers and build kolo again");
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kolo/error.h"
+
 namespace kolo::data {
 namespace {
 
@@ -24,7 +26,12 @@ NpyFile::NpyFile(const std::shared_ptr<const DataFile>& file, const NpyArray& ar
       reader_(std::make_unique<ContiguousRows>(file_, array.offset, form_.row_bytes())) {}
 
 void NpyFile::read(const std::vector<std::size_t>& rows, std::uint8_t* to) const {
-  if (form_.row_bytes() > 0) reader_->read(rows, to);
+  try {
+    if (form_.row_bytes() > 0) reader_->read(rows, to);
+  } catch (const DataError&) {
+    file_->require_unchanged();  // that it was cut short, say, is then the reason
+    throw;
+  }
   file_->require_unchanged();
 }
 

@@ -111,6 +111,10 @@ TEST(NumpyDataset, AFileThatChangesIsAnError) {
       files.images, std::filesystem::last_write_time(files.images) + std::chrono::seconds(5));
   EXPECT_THAT(message_of([&] { dataset.get_batch(std::vector<std::size_t>{1}); }),
               AllOf(HasSubstr("images.npy"), HasSubstr("was changed")));
+  NumpyDataset other(files.images);
+  std::filesystem::resize_file(files.images, 200);  // shorter than what is read
+  EXPECT_THAT(message_of([&] { other.get_batch(std::vector<std::size_t>{1}); }),
+              AllOf(HasSubstr("images.npy"), HasSubstr("was changed")));
 }
 
 }  // namespace

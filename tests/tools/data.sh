@@ -43,6 +43,11 @@ with open("wide.csv", "w") as file:
 with gzip.open("images.idx.gz", "wb") as file:
     file.write(struct.pack(">BBBBIIII", 0, 0, 8, 4, *images.shape) + images.tobytes())
 numpy.savez("all.npz", x=images, y=labels)
+numpy.savez("mixed.npz", a=labels, names=numpy.array(["x", "y"]), z=labels)
+with gzip.open("images.npy.gz", "wb") as file:
+    file.write(open("images.npy", "rb").read())
+with open("table.txt", "w") as file:
+    file.write("1;2\n3;4\n")
 numpy.savez_compressed("small.npz", samples=images, targets=labels)
 table = random.normal(size=(50, 3)).astype(numpy.float32)
 numpy.save("table.npy", numpy.ascontiguousarray(table[:, [0, 2]]))
@@ -171,6 +176,18 @@ END
   check "verify finds a damaged byte in $file" is $code 1
   check "and says so" grep -qE "DAMAGED|CANNOT BE READ" <<< "$out"
 done
+data verify mixed.npz
+if ! has "$(cat err.txt)" "without libzip" > /dev/null; then
+  check "verify goes on after an array of text in an archive" is "$code $(grep -c ', checksum' <<< "$out")" "1 2"
+  check "which it names" has "$out" "names: CANNOT BE READ"
+fi
+data info images.npy.gz
+check "a packed .npy file is refused" is $code 2
+check "with the remedy" has "$(cat err.txt)" "unpack it first, by gunzip"
+data info table.txt --delimiter ';'
+check "info knows what separates the cells" has "$out" "samples: float32 [2, 2]"
+data verify table.txt --delimiter 3
+check "which cannot be a digit" is $code 2
 head -c 3000 images.npy > short.npy
 data verify short.npy
 check "verify finds a file that is cut short" is $code 1

@@ -27,18 +27,35 @@ using data::ArrayForm;
 
 constexpr std::size_t kCacheBytes = std::size_t{32} << 20U;
 
-using Start = std::array<std::uint8_t, 8>;
-
 // The first bytes of a file, of its content if it is gzip; zeros follow the end.
+struct Start {
+  std::array<std::uint8_t, 8> bytes{};
+  bool is_packed = false;
+};
+
 Start start_of(const std::string& path) {
-  Start start{};
+  Start start;
   data::FileSource file(path);
-  file.read(start.data(), start.size());
-  if (!data::is_gzip(start.data(), start.size())) return start;
+  file.read(start.bytes.data(), start.bytes.size());
+  start.is_packed = data::is_gzip(start.bytes.data(), start.bytes.size());
+  if (!start.is_packed) return start;
   data::FileSource packed(path);
-  start = {};
-  data::GzipSource(packed, nullptr, 0, path).read(start.data(), start.size());
+  start.bytes = {};
+  data::GzipSource(packed, nullptr, 0, path).read(start.bytes.data(), start.bytes.size());
   return start;
+}
+
+DataFormat format_of(const std::array<std::uint8_t, 8>& start) {
+  const auto begins_with = [&](const std::string& magic) {
+    return std::equal(magic.begin(), magic.end(), start.begin(), [](char left, std::uint8_t right) {
+      return static_cast<std::uint8_t>(left) == right;
+    });
+  };
+  if (begins_with("\x89HDF\r\n")) return DataFormat::kHdf5;
+  if (begins_with("\x93NUMPY")) return DataFormat::kNpy;
+  if (begins_with("PK\x03\x04")) return DataFormat::kNpz;
+  if (start[0] == 0 && start[1] == 0 && start[2] != 0) return DataFormat::kIdx;
+  return DataFormat::kCsv;
 }
 
 ElementType element_of(data::IdxType type) {
@@ -189,16 +206,11 @@ DataFormat data_format_of(const std::string& path) {
   std::error_code unreadable;  // then opening it says why
   if (std::filesystem::is_directory(path, unreadable)) return DataFormat::kImages;
   const Start start = start_of(path);
-  const auto begins_with = [&](const std::string& magic) {
-    return std::equal(magic.begin(), magic.end(), start.begin(), [](char left, std::uint8_t right) {
-      return static_cast<std::uint8_t>(left) == right;
-    });
-  };
-  if (begins_with("\x89HDF\r\n")) return DataFormat::kHdf5;
-  if (begins_with("\x93NUMPY")) return DataFormat::kNpy;
-  if (begins_with("PK\x03\x04")) return DataFormat::kNpz;
-  if (start[0] == 0 && start[1] == 0 && start[2] != 0) return DataFormat::kIdx;
-  return DataFormat::kCsv;
+  const DataFormat format = format_of(start.bytes);
+  const bool may_be_packed = format == DataFormat::kIdx || format == DataFormat::kCsv;
+  if (!start.is_packed || may_be_packed) return format;
+  throw DataError(path + ": is gzip of a file of " + name_of(format) +
+                  ", which is read in place and cannot be packed; unpack it first, by gunzip");
 }
 
 const char* name_of(DataFormat format) {
@@ -224,7 +236,8 @@ Samples open_samples(const std::string& path, const Choice& choice) {
   const auto refuse = [&](const std::string& given, const char* option) {
     if (given.empty()) return;
     throw UsageError(std::string(option) + " is for files with several arrays, and " + path +
-                     " is a " + name_of(format) + (format == DataFormat::kImages ? "" : " file"));
+                     " is " + (format == DataFormat::kIdx ? "an " : "a ") + name_of(format) +
+                     (format == DataFormat::kImages ? "" : " file"));
   };
   const bool has_names = format == DataFormat::kHdf5 || format == DataFormat::kNpz;
   if (!has_names) refuse(choice.samples, "--samples");

@@ -52,13 +52,13 @@ void print_hdf5(const std::string& path, std::ostream& out) {
 }
 
 // Calls `use` with the name of each array of a file or folder and the array.
-void for_each_array(const std::string& path, DataFormat format,
+void for_each_array(const std::string& path, DataFormat format, const Choice& choice,
                     const std::function<void(const std::string&, const data::Array&)>& use) {
   if (format == DataFormat::kNpz) {
     for (const std::string& name : arrays_in_npz(path)) use(name, *read_npz(path, name));
     return;
   }
-  const Samples opened = open_samples(path, {});
+  const Samples opened = open_samples(path, choice);
   use("samples", *opened.samples);
   if (opened.targets) use("targets", *opened.targets);
 }
@@ -83,6 +83,16 @@ bool verify_array(const std::string& name, const data::Array& array,
   return is_whole;
 }
 
+// Returns what `verify` returns, or false, after a line that says why, if it throws.
+bool is_read(const std::string& name, const std::function<bool()>& verify, std::ostream& out) {
+  try {
+    return verify();
+  } catch (const Error& error) {
+    out << "  " << printable(name) << ": CANNOT BE READ: " << printable(error.what()) << "\n";
+    return false;
+  }
+}
+
 bool verify_hdf5(const std::string& path, std::ostream& out) {
   bool is_whole = true;
   for (const data::StoredArray& stored : data::arrays_in(path)) {
@@ -90,39 +100,48 @@ bool verify_hdf5(const std::string& path, std::ostream& out) {
       out << "  " << printable(stored.name) << ": not read, because it is no array of numbers\n";
       continue;
     }
-    try {
+    const auto verify = [&] {
       const data::Hdf5Array array(path, stored.name, 0);
-      is_whole = verify_array(stored.name, array, stored.checksum, out) && is_whole;
-    } catch (const Error& error) {
-      out << "  " << printable(stored.name) << ": CANNOT BE READ: " << printable(error.what())
-          << "\n";
-      is_whole = false;
-    }
+      return verify_array(stored.name, array, stored.checksum, out);
+    };
+    is_whole = is_read(stored.name, verify, out) && is_whole;
+  }
+  return is_whole;
+}
+
+bool verify_npz(const std::string& path, std::ostream& out) {
+  bool is_whole = true;
+  for (const std::string& name : arrays_in_npz(path)) {
+    const auto verify = [&] {
+      return verify_array(name, *read_npz(path, name), std::nullopt, out);
+    };
+    is_whole = is_read(name, verify, out) && is_whole;
   }
   return is_whole;
 }
 
 }  // namespace
 
-int data_info(const std::string& path, std::ostream& out) {
+int data_info(const std::string& path, const Choice& choice, std::ostream& out) {
   const DataFormat format = data_format_of(path);
   out << printable(path) << ": " << name_of(format) << "\n";
   if (format == DataFormat::kHdf5) {
     print_hdf5(path, out);
     return 0;
   }
-  for_each_array(path, format, [&](const std::string& name, const data::Array& array) {
+  for_each_array(path, format, choice, [&](const std::string& name, const data::Array& array) {
     print_form(name, array.form(), out);
   });
   return 0;
 }
 
-int data_verify(const std::string& path, std::ostream& out) {
+int data_verify(const std::string& path, const Choice& choice, std::ostream& out) {
   out << printable(path) << "\n";
   try {
     const DataFormat format = data_format_of(path);
     if (format == DataFormat::kHdf5) return verify_hdf5(path, out) ? 0 : 1;
-    for_each_array(path, format, [&](const std::string& name, const data::Array& array) {
+    if (format == DataFormat::kNpz) return verify_npz(path, out) ? 0 : 1;
+    for_each_array(path, format, choice, [&](const std::string& name, const data::Array& array) {
       verify_array(name, array, std::nullopt, out);
     });
     return 0;

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <vector>
 
+#include "data/csv.hpp"
 #include "hdf5/library.hpp"
 #include "kolo/error.h"
 #include "tools/command.hpp"
@@ -18,9 +19,9 @@ namespace po = boost::program_options;
 namespace {
 
 constexpr const char* kUsage =
-    "Usage: kolo data info PATH...\n"
-    "       kolo data verify PATH...        exit code 1 if something cannot be read\n"
-    "                                    or is damaged\n"
+    "Usage: kolo data info PATH... [--delimiter C]\n"
+    "       kolo data verify PATH... [--delimiter C]    exit code 1 if something cannot be read\n"
+    "                                                or is damaged\n"
     "       kolo data convert SAMPLES [TARGETS] TO.h5 [OPTION...]\n\n"
     "A path is a file (HDF5, NumPy's .npy and .npz, IDX, or a table in text such as CSV; IDX\n"
     "and tables may be gzip) or a folder of .jpg and .png images with a subfolder for each "
@@ -45,7 +46,7 @@ struct Words {
   int gzip = 0;
   std::int64_t chunk = 0;
   bool help = false;
-  bool has_options = false;  // of convert
+  bool has_options = false;  // that only convert takes
 };
 
 Words parse(int argc, char** argv) {
@@ -65,15 +66,17 @@ Words parse(int argc, char** argv) {
   po::variables_map values;
   po::store(po::command_line_parser(argc, argv).options(all).positional(positions).run(), values);
   po::notify(values);
-  for (const char* option : {"gzip", "chunk", "samples", "targets", "delimiter"})
+  for (const char* option : {"gzip", "chunk", "samples", "targets"})
     words.has_options = words.has_options || values.count(option) > 0;
   if (values.count("gzip") > 0 && (words.gzip < 1 || words.gzip > 9))
     throw UsageError("--gzip is " + std::to_string(words.gzip) + ", not a level from 1 to 9");
   if (values.count("chunk") > 0 && words.chunk < 1)
     throw UsageError("--chunk is " + std::to_string(words.chunk) + ", not 1 or more");
   if (words.delimiter == "tab") words.delimiter = "\t";
-  if (words.delimiter.size() != 1)
-    throw UsageError("--delimiter is '" + words.delimiter + "', not a single character or tab");
+  if (words.delimiter.size() != 1 || !kolo::data::is_delimiter(words.delimiter[0])) {
+    throw UsageError("--delimiter is '" + words.delimiter +
+                     "', not tab or a single character that stands in no number");
+  }
   words.choice.delimiter = words.delimiter[0];
   return words;
 }
@@ -116,7 +119,7 @@ int convert(const Words& words) {
   writer.add("samples", *opened.samples, storage);
   if (opened.targets != nullptr) writer.add("targets", *opened.targets, {});
   writer.finish();
-  return data_info(to, std::cout);
+  return data_info(to, {}, std::cout);
 }
 
 int run(const Words& words) {
@@ -127,11 +130,13 @@ int run(const Words& words) {
     throw UsageError(words.command.empty() ? "say what to do"
                                            : "unknown command '" + words.command + "'");
   }
-  if (words.has_options) throw UsageError("'" + words.command + "' takes no options");
+  if (words.has_options)
+    throw UsageError("'" + words.command + "' takes no option but --delimiter");
   if (words.paths.empty()) throw UsageError("'" + words.command + "' needs a path");
   int code = 0;
   for (const std::string& path : words.paths)
-    code = std::max(code, is_info ? data_info(path, std::cout) : data_verify(path, std::cout));
+    code = std::max(code, is_info ? data_info(path, words.choice, std::cout)
+                                  : data_verify(path, words.choice, std::cout));
   return code;
 }
 
