@@ -43,6 +43,7 @@ std::vector<std::string> command_of(const Job::Spec& spec, int ranks) {
                                       std::to_string(ranks)};
   if (!spec.bound) command.insert(command.end(), {"--bind-to", "none"});
   if (::geteuid() == 0) command.emplace_back("--allow-run-as-root");
+  command.insert(command.end(), spec.options.begin(), spec.options.end());
   for (const std::string& setting : spec.settings)
     command.insert(command.end(), {"--env", setting});
   command.insert(command.end(), spec.program.begin(), spec.program.end());

@@ -36,6 +36,7 @@ class Job {
     std::string name;                   // of the contender
     std::vector<std::string> settings;  // of its environment, NAME=VALUE
     std::vector<std::string> program;
+    std::vector<std::string> options = {};  // of kolo run
     bool bound = true;  // as `kolo run` binds: each rank to cores of its own, if there are enough
   };
 

@@ -1,5 +1,5 @@
 // kolo bench loading: an epoch of samples from files, by kolo's loader and LibTorch's, and by plain
-// reads.
+// reads; and a training rank's waits for samples, with threads and with loader processes.
 #include <ATen/Parallel.h>
 #include <fcntl.h>
 #include <kolo/data/hdf5.h>
@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -26,7 +25,9 @@
 #include "benchmarks/benchmarks.hpp"
 #include "benchmarks/child.hpp"
 #include "benchmarks/data_files.hpp"
+#include "benchmarks/delivery.hpp"
 #include "benchmarks/loading_script.hpp"
+#include "benchmarks/seen.hpp"
 #include "cli/system.hpp"
 
 namespace kolo::bench {
@@ -53,31 +54,6 @@ class Folder {
 
  private:
   std::string path_;
-};
-
-// Sums over the samples that a loader has handed out in an epoch.
-struct Seen {
-  void add(const at::Tensor& data, const at::Tensor& target) {
-    count += data.size(0);
-    labels += target.sum().item<std::int64_t>();
-    first += data.flatten(1).select(1, 0).to(at::kDouble).sum().item<double>();
-  }
-  // Returns what is wrong; empty if each sample came once. `scale`: that of the bytes.
-  std::string check(const SampleForm& form, double scale) const {
-    std::int64_t all_labels = 0;
-    double all_first = 0;
-    for (std::size_t i = 0; i < form.count; ++i) {
-      all_labels += label_of(i);
-      all_first += scale * sample_byte(i, 0);
-    }
-    const bool is_right = count == static_cast<std::int64_t>(form.count) && labels == all_labels &&
-                          std::abs(first - all_first) < 1e-3 * all_first;
-    return is_right ? "" : std::to_string(count) + " samples were loaded, or other ones";
-  }
-
-  std::int64_t count = 0;
-  std::int64_t labels = 0;
-  double first = 0;  // the sum of the samples' first bytes
 };
 
 // The work of a row: samples, their order, and the number of workers.
@@ -151,9 +127,12 @@ class PlainReads final : public Contender {
       : work_(work), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), order_(work.form.count) {
     if (!file_.is_open()) throw ContenderFailed("cannot open " + path);
     for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
-    if (!work.shuffled) return;
-    DistributedSampler sampler(order_.size(), {});
-    order_ = *sampler.next(order_.size());
+    if (work.shuffled) {
+      DistributedSampler sampler(order_.size(), {});
+      order_ = *sampler.next(order_.size());
+    }
+    labels_ = at::empty({static_cast<std::int64_t>(order_.size())}, at::kByte);
+    std::transform(order_.begin(), order_.end(), labels_.data_ptr<std::uint8_t>(), label_of);
   }
 
   std::string name() const override { return "read"; }
@@ -164,14 +143,12 @@ class PlainReads final : public Contender {
       const std::size_t count = std::min<std::size_t>(kBatch, order_.size() - first);
       at::Tensor batch =
           at::empty({static_cast<std::int64_t>(count), static_cast<std::int64_t>(size)}, at::kByte);
-      at::Tensor labels = at::empty({static_cast<std::int64_t>(count)}, at::kByte);
       auto* const to = batch.data_ptr<std::uint8_t>();
       if (!work_.shuffled) read(to, count * size, first * size);
-      for (std::size_t i = 0; i < count; ++i) {
-        if (work_.shuffled) read(to + i * size, size, order_[first + i] * size);
-        labels.data_ptr<std::uint8_t>()[i] = label_of(order_[first + i]);
-      }
-      seen_.add(batch, labels);
+      for (std::size_t i = 0; i < count && work_.shuffled; ++i)
+        read(to + i * size, size, order_[first + i] * size);
+      seen_.add(batch, labels_.narrow(0, static_cast<std::int64_t>(first),
+                                      static_cast<std::int64_t>(count)));
     }
   }
   std::string check(const Pattern& /*pattern*/) override { return seen_.check(work_.form, 1); }
@@ -189,6 +166,7 @@ class PlainReads final : public Contender {
   const Work work_;
   const Fd file_;
   std::vector<std::size_t> order_;
+  at::Tensor labels_;  // in this order; the file has none
   Seen seen_;
 };
 
@@ -301,6 +279,7 @@ void bench_loading(Group& group, const Options& options, const Publish& publish)
     const data::HDF5Dataset images(file(form), arrays);
     measure(form, kImages, 1, images, images);
   }
+  bench_delivery(group, options, publish);
 }
 
 }  // namespace kolo::bench

@@ -9,6 +9,7 @@
 #include <iostream>
 
 #include "benchmarks/benchmarks.hpp"
+#include "benchmarks/delivery.hpp"
 #include "benchmarks/json_file.hpp"
 #include "benchmarks/machine.hpp"
 #include "benchmarks/mpi_job.hpp"
@@ -154,6 +155,8 @@ int start(const std::vector<std::string>& arguments) {
     return launch({arguments.begin() + 1, arguments.end()});
   if (!arguments.empty() && arguments.front() == kMpiJob)
     return mpi_job({arguments.begin() + 1, arguments.end()});
+  if (!arguments.empty() && arguments.front() == kDeliveryJob)
+    return delivery_job({arguments.begin() + 1, arguments.end()});
   const Options options = parse_options(arguments);
   if (options.help) {
     if (first_of_the_job()) std::cout << *options.help;

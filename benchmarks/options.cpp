@@ -17,6 +17,7 @@ namespace {
 constexpr std::int64_t kMostBytes = std::int64_t{std::numeric_limits<int>::max()} * 4;
 
 constexpr std::int64_t kOperationsMostBytes = 64 << 20;
+constexpr int kLoadingSteps = 200;
 constexpr std::int64_t kAllocateLeastBytes = 64 << 10;
 constexpr std::int64_t kAllocateMostBytes = 64 << 20;
 
@@ -34,7 +35,7 @@ constexpr const char* kUsage =
     "              LibTorch's own reducer over MPI, and PyTorch's DistributedDataParallel\n"
     "  idle        the CPU time of a job that does nothing, in a second\n"
     "  loading     samples from files, by form, order and number of workers, beside LibTorch's\n"
-    "              loader and plain reads\n"
+    "              loader and plain reads; a rank's waits, with threads and loader processes\n"
     "  negotiate   what agreeing costs, by number of tensors, with known and with new names\n"
     "  operations  each operation, by size, beside plain MPI and torch.distributed\n"
     "  optimizer   a step of a model's parameters, fused, beside LibTorch's own optimizers\n"
@@ -75,7 +76,11 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
     add("batch-size", po::value(&o.batch_size)->default_value(o.batch_size),
         "images a rank and step");
     add("steps", po::value(&o.steps)->default_value(o.steps), "training steps a sample");
-  } else if (benchmark != "idle" && benchmark != "loading") {
+  } else if (benchmark == "loading") {
+    o.steps = kLoadingSteps;
+    add("steps", po::value(&o.steps)->default_value(o.steps),
+        "training steps of an epoch, in the rows with loader processes");
+  } else if (benchmark != "idle") {
     add("min-bytes", po::value(&o.min_bytes)->default_value(o.min_bytes),
         "the smallest tensor, a multiple of 4; each next one is four times as large");
     add("max-bytes", po::value(&o.max_bytes)->default_value(o.max_bytes), "no tensor is larger");

@@ -59,12 +59,16 @@ expect 0 'allocate/65536/1/2 *stock' on_two_ranks "$program" allocate --max-byte
 "$python" "$here/check_json.py" "$folder/allocate.json" allocate kolo,stock allocate/{65536,262144}/{1,2,4}/2
 expect 1 'allocate needs an arena' on_ranks 1 "$program" allocate --max-bytes 65536 --samples 1
 
-expect 0 'loading/hdf5/shuffled/0/1 *read' "$program" loading --samples 1 --warm-up 0 --json "$folder/loading.json"
+expect 0 'loading/hdf5/shuffled/0/1 *read' "$program" loading --samples 1 --warm-up 0 --steps 20 --json "$folder/loading.json"
+computed=$(for workers in 1 2 4 5 6 8; do [ "$workers" -gt "$(getconf _NPROCESSORS_ONLN)" ] || echo "delivery/computed/$workers/1"; done)
+# shellcheck disable=SC2086
 "$python" "$here/check_json.py" "$folder/loading.json" loading \
   kolo,libtorch loading/idx/{in-order,shuffled}/{0,1,2,4}/1 \
   kolo,libtorch,read loading/hdf5/in-order/0/1 kolo,libtorch loading/hdf5/in-order/{1,2,4}/1 \
   kolo,libtorch,read loading/hdf5/shuffled/0/1 kolo,libtorch loading/hdf5/shuffled/{1,2,4}/1 \
-  loading/{hdf5-chunks,hdf5-gzip}/{in-order,shuffled}/{0,1,2,4}/1
+  loading/{hdf5-chunks,hdf5-gzip}/{in-order,shuffled}/{0,1,2,4}/1 \
+  steps,kolo,libtorch delivery/slept/0/1 steps,kolo,libtorch,delivery delivery/slept/{1,2,4,5,6,8}/1 \
+  steps,kolo,libtorch delivery/computed/0/1 steps,kolo,libtorch,delivery $computed
 expect 0 'idle/2 *kolo' on_two_ranks "$program" idle --samples 1 --warm-up 0 --json "$folder/idle.json"
 "$python" "$here/check_json.py" "$folder/idle.json" idle kolo idle/2
 
