@@ -21,7 +21,7 @@
 #include "benchmarks/rivals.hpp"
 #include "benchmarks/tensors.hpp"
 #include "checkpoint/staging.hpp"
-#include "cli/system.hpp"
+#include "cli/process/system.hpp"
 #include "collectives/reduce/combine.hpp"
 
 namespace kolo::bench {

@@ -20,7 +20,7 @@
 #include <system_error>
 #include <utility>
 
-#include "cli/failure.hpp"
+#include "cli/rank/failure.hpp"
 
 namespace kolo::bench {
 namespace {

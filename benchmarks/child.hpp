@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/system.hpp"
+#include "cli/process/system.hpp"
 #include "core/clock.hpp"
 
 namespace kolo::bench {

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <stdexcept>
 
-#include "cli/system.hpp"
+#include "cli/process/system.hpp"
 
 namespace kolo::bench {
 

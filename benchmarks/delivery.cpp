@@ -23,7 +23,7 @@
 #include "benchmarks/job.hpp"
 #include "benchmarks/machine.hpp"
 #include "benchmarks/seen.hpp"
-#include "cli/system.hpp"
+#include "cli/process/system.hpp"
 #include "core/clock.hpp"
 
 namespace kolo::bench {
@@ -154,6 +154,7 @@ std::unique_ptr<Job> start_job(Group& group, const std::string& cost, int steps,
   Job::Spec spec;
   spec.name = "delivery";
   spec.bound = false;
+  spec.deadline_seconds += 10 * steps * (kStepSeconds + cost_of(cost).seconds);
   // An idle loader process prepares what the next epoch begins with.
   spec.options = {"--cpus", std::to_string(loaders), "--units", std::to_string(kBatch * loaders)};
   spec.program = {cli::own_directory() + "/kolo-bench", kDeliveryJob, cost, std::to_string(steps)};

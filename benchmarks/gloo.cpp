@@ -8,7 +8,7 @@
 
 #include "benchmarks/gloo_script.hpp"
 #include "benchmarks/stay.hpp"
-#include "cli/environment.hpp"
+#include "cli/process/environment.hpp"
 
 namespace kolo::bench {
 namespace {

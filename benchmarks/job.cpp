@@ -11,13 +11,11 @@
 #include <system_error>
 #include <utility>
 
-#include "cli/environment.hpp"
-#include "cli/system.hpp"
+#include "cli/process/environment.hpp"
+#include "cli/process/system.hpp"
 
 namespace kolo::bench {
 namespace {
-
-constexpr double kDeadlineSeconds = 120;
 
 // What a launcher tells the processes that it starts; not what a user tells a launcher.
 bool is_from_launcher(const std::string& name) {
@@ -107,7 +105,7 @@ Job::Job(Group& group, const Spec& spec) : group_(group), name_(spec.name) {
   together(group, [&] {
     if (group.rank() > 0) return;
     child_ = std::make_unique<Child>("the job of " + name_, command_of(spec, group.size()),
-                                     kDeadlineSeconds, Talk::kConnection);
+                                     spec.deadline_seconds, Talk::kConnection);
   });
   together(group, [&] {
     std::istringstream answer(ask("start", "started"));

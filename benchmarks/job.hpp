@@ -37,6 +37,7 @@ class Job {
     std::vector<std::string> settings;  // of its environment, NAME=VALUE
     std::vector<std::string> program;
     std::vector<std::string> options = {};  // of kolo run
+    double deadline_seconds = 120;          // for an answer, such as that to a sample's run
     bool bound = true;  // as `kolo run` binds: each rank to cores of its own, if there are enough
   };
 

@@ -28,7 +28,7 @@
 #include "benchmarks/delivery.hpp"
 #include "benchmarks/loading_script.hpp"
 #include "benchmarks/seen.hpp"
-#include "cli/system.hpp"
+#include "cli/process/system.hpp"
 
 namespace kolo::bench {
 namespace {
@@ -185,7 +185,7 @@ class PythonLoading final : public Contender {
   void run() override {
     try {
       std::istringstream answer(child_.ask("epoch", "loaded"));
-      answer >> seen_.count >> seen_.labels >> seen_.first;
+      answer >> seen_.count >> seen_.labels >> seen_.first >> seen_.paired;
     } catch (const ChildError& error) {
       throw ContenderFailed(error.what());
     }

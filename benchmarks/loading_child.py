@@ -6,10 +6,10 @@ Each line of standard input is answered with a line of standard output; the end 
 
     start                            torch VERSION, h5py VERSION
     loader SHUFFLED WORKERS BATCH FILE   made     (SHUFFLED: 0 or 1)
-    epoch                            loaded COUNT LABELS FIRST
+    epoch                            loaded COUNT LABELS FIRST PAIRED
 
 FILE has the arrays images and labels. COUNT is the number of samples, LABELS the sum of their labels, FIRST that of their
-first bytes.
+first bytes, PAIRED that of the products of the two.
 """
 import os
 import sys
@@ -55,12 +55,14 @@ class Child:
         return "made"
 
     def on_epoch(self):
-        count = labels = first = 0
+        count = labels = first = paired = 0
         for data, target in self.loader:
             count += len(data)
             labels += int(target.sum())
-            first += int(data.flatten(1)[:, 0].sum())
-        return f"loaded {count} {labels} {first}"
+            bytes_ = data.flatten(1)[:, 0].long()
+            first += int(bytes_.sum())
+            paired += int((bytes_ * target).sum())
+        return f"loaded {count} {labels} {first} {paired}"
 
 
 def main():

@@ -8,7 +8,7 @@
 #include "benchmarks/connection.hpp"
 #include "benchmarks/contenders.hpp"
 #include "benchmarks/machine.hpp"
-#include "cli/system.hpp"
+#include "cli/process/system.hpp"
 
 namespace kolo::bench {
 namespace {

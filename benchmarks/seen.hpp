@@ -20,7 +20,8 @@ struct Seen {
 
   std::int64_t count = 0;
   std::int64_t labels = 0;
-  double first = 0;  // the sum of the samples' first bytes
+  double first = 0;   // the sum of the samples' first bytes
+  double paired = 0;  // of the products of each sample's first byte and its label
 };
 
 }  // namespace kolo::bench

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "cli/system.hpp"
+#include "cli/process/system.hpp"
 
 namespace kolo::bench {
 

@@ -270,11 +270,11 @@ judge() {
 
 job() {
   local process code
-  [[ ${1-} != --* ]] || KOLO_LAUNCHER=mpirun
+  [[ ${1-} != -* ]] || KOLO_LAUNCHER=mpirun
   (($# > 0)) || { say "which program? sbatch [OPTIONS] ${0##*/} PROGRAM [ARGUMENTS]"; exit 2; }
   case $KOLO_LAUNCHER in srun | mpirun) ;; *) say "KOLO_LAUNCHER=$KOLO_LAUNCHER is neither srun nor mpirun"; exit 2 ;; esac
   # Each component is a job of its own, and srun would use the first alone.
-  ((components == 1)) || [[ " $* " == *" --cpus"[\ =]* && $1 == --* ]] || {
+  ((components == 1)) || [[ $1 == -* ]] || {
     say "in a heterogeneous job (of $components components) job.sh starts ranks on the first component alone, and loader processes on the others: job --cpus C PROGRAM. For ranks on all of them write a script with srun --het-group=0-$((components - 1)) --mpi=$KOLO_SRUN_MPI PROGRAM"
     exit 2
   }

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/algorithms/algorithms.hpp"
+#include "collectives/collective.hpp"
 #include "collectives/memory.hpp"
 #include "collectives/scaling.hpp"
 #include "collectives/work.hpp"

@@ -1,7 +1,7 @@
 // Decides where each factor of a reduction is applied.
 #pragma once
 
-#include "collectives/reduce/combine.hpp"
+#include "collectives/collective.hpp"
 
 namespace kolo {
 

@@ -71,6 +71,7 @@ Group::Group(int process_set, SlotPool::Slot slot, std::vector<int> ranks,
       on_one_node_(find_on_node(node, options_.launch.ranks).has_value()),
       mailbox_(mailbox),
       tracing_(tracing),
+      recorder_(process_set, options_.launch.ranks, tracing),
       transport_(std::move(transport)),
       backend_(make_backend(node, slot)),
       control_(make_control_channel(node, slot),
@@ -113,13 +114,19 @@ Group::~Group() {
 
 void Group::submit(const std::shared_ptr<Operation>& operation) {
   const Participant::Token token = keep_pending(operation);
-  record_submission(*operation);
+  recorder_.submitted(*operation);
   if (operation->descriptor.kind == OpKind::kJoin) return control_.participant().join(token);
   const bool known = control_.participant().submit(
       {token, operation->name, operation->descriptor, operation->absent, operation->transient,
        operation->submitted, !operation->lined_up,
        operation->slot ? operation->slot->place : BucketPlace{}});
   if (operation->descriptor.kind != OpKind::kClock) tracing_.meters().submitted(known);
+}
+
+void Group::wanted(const Operation& operation) {
+  control_.participant().wanted(name_space_of(operation.descriptor, operation.transient),
+                                operation.name);
+  recorder_.wanted(operation);
 }
 
 void Group::leave() {
@@ -139,8 +146,8 @@ Status Group::advance_control(bool& moved) {
   std::vector<Participant::Action> actions;
   control_.keep_arrivals(tracing_.on());
   Status status = control_.advance(moved, actions);
-  record_arrivals();
-  if (status.is_ok()) status = record_measures();
+  for (const Negotiator::Arrival& arrival : control_.take_arrivals()) recorder_.arrived(arrival);
+  if (status.is_ok()) status = keep_measures();
   for (const Participant::Action& action : actions) {
     if (closed_ || !status.is_ok()) break;
     try {
@@ -156,6 +163,19 @@ Status Group::advance_control(bool& moved) {
                                "possible. Call kolo::shutdown() on every rank at the same point");
   }
   return status;
+}
+
+Status Group::keep_measures() {
+  for (const auto& [rank, numbers] : control_.take_measures()) {
+    timeline::Measures measures;
+    if (!timeline::from_numbers(numbers, measures)) {
+      return Status::internal("rank " + std::to_string(rank) + " told " +
+                              std::to_string(numbers.size()) +
+                              " numbers of itself; do all ranks run the same version of kolo?");
+    }
+    tracing_.board().keep(options_.launch.ranks[static_cast<std::size_t>(rank)], measures);
+  }
+  return Status::ok();
 }
 
 Participant::Token Group::keep_pending(const std::shared_ptr<Operation>& operation) {
@@ -197,7 +217,11 @@ Status Group::carry_out(const Participant::Launch& launch) {
   const std::shared_ptr<Operation> first = running.members.front().operation;
   Backend& backend = backend_on(anything ? first->descriptor.device : DeviceKind::kCpu);
   running.on_device = &backend != backend_.get();
-  record_launch(running, launch);
+  const timeline::Medium medium = backend.medium(first->descriptor.kind, first->descriptor.op);
+  const auto bucket = buckets_.find(launch.unit);
+  std::optional<OperationRecorder::Bucket> in_bucket;
+  if (bucket != buckets_.end()) in_bucket = {launch.unit, bucket->second.bytes};
+  recorder_.launched(running, medium, in_bucket);
   if (anything && changes_process_sets(first->descriptor.kind)) {
     changes_.push_back(first);
     running_.pop_back();
@@ -322,7 +346,7 @@ Progress Group::start_or_step(Running& running, Status& status) {
   try {
     if (!std::exchange(running.started, true)) {
       running.last_moved = Clock::now();
-      record_start(running);
+      recorder_.started(running);
       status = start(running);
     }
     return status.is_ok() ? running.work->step(status) : Progress::kFailed;
@@ -357,7 +381,7 @@ Status Group::step(Running& running, bool& moved) {
 }
 
 void Group::end(const Running& running) {
-  record_end(running);
+  recorder_.ended(running);
   const std::span<const LaunchMember> members(running.members);
   for (std::size_t begin = 0; begin < members.size(); begin += kEndTogether) {
     const auto part = members.subspan(begin, std::min(kEndTogether, members.size() - begin));
@@ -389,7 +413,7 @@ void Group::tell(std::span<const LaunchMember> members, const Unfinished& unfini
     Operation* const operation = member.operation.get();
     if (operation->stand_in) continue;
     const auto failed = unfinished.find(operation);
-    count_end(member, failed == unfinished.end());
+    recorder_.member_ended(member, failed == unfinished.end());
     operation->complete(failed == unfinished.end() ? Status::ok() : failed->second,
                         member.absent_everywhere);
   }
@@ -397,7 +421,7 @@ void Group::tell(std::span<const LaunchMember> members, const Unfinished& unfini
 
 void Group::complete(const std::shared_ptr<Operation>& operation, const Status& status) {
   if (operation->stand_in) return;
-  record_end(*operation, status);
+  recorder_.ended(*operation, status);
   mailbox_.release({operation.get()});
   if (status.code() == StatusCode::kPeerLost)
     tell_of_lost_peer();  // before the program hears of it

@@ -14,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "collectives/algorithms/algorithms.hpp"
 #include "collectives/backend.hpp"
 #include "collectives/device.hpp"
 #include "collectives/lifelines.hpp"
@@ -22,9 +23,10 @@
 #include "coordinator/launch.hpp"
 #include "coordinator/mailbox.hpp"
 #include "coordinator/operation.hpp"
+#include "coordinator/operation_recorder.hpp"
+#include "coordinator/running.hpp"
 #include "coordinator/slot_pool.hpp"
 #include "coordinator/stall.hpp"
-#include "timeline/nvtx.hpp"
 #include "timeline/tracing.hpp"
 
 namespace kolo {
@@ -110,19 +112,6 @@ class Group {
   void complete(const std::shared_ptr<Operation>& operation, const Status& status);
 
  private:
-  struct Running {
-    std::unique_ptr<Work> work;
-    std::vector<LaunchMember> members;
-    std::uint64_t sequence = 0;
-    std::size_t bytes = 0;
-    timeline::Recorder::Place recorded = timeline::Recorder::kNowhere;  // of a bucket
-    Work::BufferTimes buffer_times;
-    std::optional<timeline::nvtx::Range> range;  // from its start to its end; nothing: none
-    bool small = false;
-    bool started = false;
-    bool on_device = false;
-    Clock::time_point last_moved;
-  };
   // What is over for the program, and not yet for the device, which works with what it refers to.
   struct Enqueued {
     Running running;
@@ -158,18 +147,7 @@ class Group {
   void end(const Running& running);
   using Unfinished = std::unordered_map<Operation*, Status>;
   static Unfinished finish_all(std::span<const LaunchMember> members);
-  void record_submission(Operation& operation);
-  void record_launch(Running& running, const Participant::Launch& launch);
-  static timeline::Recorder::Place place_of(const Running& running);
-  void record_start(Running& running);
-  void count_end(const LaunchMember& member, bool well);
-  static void note_phases(const Running& running, const DeviceTimes& times,
-                          timeline::OperationEvent& event);
-  // On a device it was when it is told; elsewhere it is now.
-  void record_end(const Running& running, const DeviceTimes& told = {});
-  void record_end(Operation& operation, const Status& status);
-  void record_arrivals();
-  Status record_measures();
+  Status keep_measures();
   void tell(std::span<const LaunchMember> members, const Unfinished& unfinished);
   void watch_held_tensors(Clock::time_point now);
   void tell_measures(Clock::time_point now);
@@ -204,6 +182,7 @@ class Group {
   const bool on_one_node_;      // and its ranks share memory
   Mailbox& mailbox_;            // outlives this
   timeline::Tracing& tracing_;  // likewise
+  OperationRecorder recorder_;
 
   const std::unique_ptr<Transport> transport_;
   const std::unique_ptr<Backend> backend_;

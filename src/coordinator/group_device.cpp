@@ -79,7 +79,7 @@ Status Group::look_at_device(bool& moved) {
     const Progress progress = first.results->look(status);
     if (progress == Progress::kFailed) return status;
     if (progress == Progress::kWaiting) break;
-    record_end(first.running, first.span == nullptr ? DeviceTimes{} : first.span->times());
+    recorder_.ended(first.running, first.span == nullptr ? DeviceTimes{} : first.span->times());
     for (const LaunchMember& member : first.running.members) member.operation->let_go();
     enqueued_.pop_front();
     device_moved_ = Clock::now();

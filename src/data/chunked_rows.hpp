@@ -10,7 +10,7 @@
 
 #include "data/chunk_cache.hpp"
 #include "data/chunk_filters.hpp"
-#include "data/hdf5_array.hpp"
+#include "data/row_reader.hpp"
 
 namespace kolo::data {
 

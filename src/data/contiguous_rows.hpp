@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/data_file.hpp"
-#include "data/hdf5_array.hpp"
+#include "data/row_reader.hpp"
 
 namespace kolo::data {
 

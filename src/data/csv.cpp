@@ -212,10 +212,9 @@ bool is_delimiter(char c) {
 
 CsvTable parse_csv(std::string_view text, char delimiter, const std::string& path) {
   if (!is_delimiter(delimiter)) {
-    throw InvalidArgumentError(
-        path + ": the delimiter of a table cannot be character " +
-        std::to_string(static_cast<unsigned char>(delimiter)) +
-        ": give one that stands in no number and is no quote or end of a line");
+    throw InvalidArgumentError(path + ": '" + std::string(1, delimiter) +
+                               "' cannot separate cells, because it can be a part of a cell; give "
+                               "a comma, a semicolon or a tab");
   }
   constexpr std::size_t kShownOfCell = 40;
   CsvTable table;

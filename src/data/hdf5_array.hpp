@@ -8,22 +8,11 @@
 #include <vector>
 
 #include "data/array.hpp"
+#include "data/row_reader.hpp"
 
 namespace kolo::data {
 
 class DataFile;
-
-// Where the rows of an array come from. There is one way for each layout (hdf5_array.cpp chooses).
-class RowReader {
- public:
-  RowReader() = default;
-  RowReader(const RowReader&) = delete;
-  RowReader& operator=(const RowReader&) = delete;
-  virtual ~RowReader() = default;
-  // Reads the rows of these numbers into `to`, one after the other. Safe from several threads at
-  // once. Throws DataError.
-  virtual void read(const std::vector<std::size_t>& rows, std::uint8_t* to) = 0;
-};
 
 // An HDF5 dataset of numbers. (HDF5 calls an array in a file a dataset; here that is a source of
 // samples.)

@@ -82,8 +82,9 @@ class DataLoader::State {
     epoch_ = sampler_.epoch();
     first_ = sampler_.position();
     indices_ = sampler_.rest();
-    next_ = 0;
+    next_ = batches_of(indices_.size());  // the end, if there can be no workers
     if (!knows_all_transforms_) make_workers();
+    next_ = 0;
     if (prefetcher_) prefetcher_->begin(batches_of(indices_.size()));
   }
 
@@ -121,7 +122,7 @@ class DataLoader::State {
     };
   }
 
-  // They are kept for all epochs, with what the dataset has opened and cached for each.
+  // Workers live for all epochs and keep the files and caches of their copies of the dataset.
   void make_workers() {
     prefetcher_.reset();
     if (options_.workers() == 0) {

@@ -21,6 +21,11 @@ struct Description {
   std::optional<std::vector<std::int64_t>> shape;
 };
 
+[[noreturn]] void fail_unsupported(const std::string& path, const std::string& reason,
+                                   const std::string& mend) {
+  throw UnsupportedArrayError(path + ": " + reason + "; " + mend);
+}
+
 // Parses {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, a dictionary of Python's.
 class Parser {
  public:
@@ -34,7 +39,7 @@ class Parser {
       expect(':');
       if (key == "descr" && !description.descr) {
         if (peek() == '[') {
-          fail(path_, "holds structures", "save each field as an array of its own");
+          fail_unsupported(path_, "holds structures", "save each field as an array of its own");
         }
         description.descr = quoted();
       } else if (key == "fortran_order" && !description.fortran_order) {
@@ -132,12 +137,13 @@ ElementType element_of(const std::string& descr, const std::string& path) {
   const char order = descr.empty() ? '\0' : descr[0];
   const bool is_known = order == '<' || order == '>' || order == '|' || order == '=';
   if (found == kTypes.end() || !is_known) {
-    fail(path, "holds elements of NumPy's type '" + descr + "', which tensors do not have",
-         "save numbers of 8, 16, 32 or 64 bits");
+    fail_unsupported(path,
+                     "holds elements of NumPy's type '" + descr + "', which tensors do not have",
+                     "save numbers of 8, 16, 32 or 64 bits");
   }
   if (order == '>' && size_of(found->second) > 1) {
-    fail(path, "is big-endian ('" + descr + "')",
-         "save array.astype(array.dtype.newbyteorder('<'))");
+    fail_unsupported(path, "is big-endian ('" + descr + "')",
+                     "save array.astype(array.dtype.newbyteorder('<'))");
   }
   return found->second;
 }
@@ -173,7 +179,7 @@ NpyArray parse_npy(const std::vector<std::uint8_t>& beginning, std::uint64_t fil
 
   NpyArray array{element_of(*found.descr, path), *found.shape, begin + length};
   if (*found.fortran_order && array.shape.size() > 1)
-    fail(path, "is in Fortran's order", "save numpy.ascontiguousarray(array)");
+    fail_unsupported(path, "is in Fortran's order", "save numpy.ascontiguousarray(array)");
   const std::optional<std::uint64_t> elements = elements_of(array.shape);
   const std::uint64_t room = file_size - std::min<std::uint64_t>(file_size, array.offset);
   if (!elements || *elements > room / size_of(array.type))

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/element_type.hpp"
+#include "kolo/error.h"
 
 namespace kolo::data {
 
@@ -16,10 +17,17 @@ struct NpyArray {
   std::uint64_t offset = 0;  // of the first element, in bytes; elements are row-major
 };
 
+// A well-formed array that kolo does not read.
+class UnsupportedArrayError : public DataError {
+ public:
+  using DataError::DataError;
+};
+
 // Parses the beginning of a file: all of its header at least, or the whole file. Throws DataError,
-// which names `path`, for what is no such array; for elements that no tensor has, or in big-endian
-// order; for an array in Fortran's order; and if the file, of `file_size` bytes, is too short.
-// Format: NEP 1, https://numpy.org/neps/nep-0001-npy-format.html, versions 1 to 3.
+// which names `path`, for what is no such array and if the file, of `file_size` bytes, is too
+// short; UnsupportedArrayError for elements that no tensor has, or in big-endian order, and for an
+// array in Fortran's order. Format: NEP 1, https://numpy.org/neps/nep-0001-npy-format.html,
+// versions 1 to 3.
 NpyArray parse_npy(const std::vector<std::uint8_t>& beginning, std::uint64_t file_size,
                    const std::string& path);
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/log.hpp"
-#include "timeline/watcher.hpp"
+#include "timeline/wake.hpp"
 
 namespace kolo::timeline {
 namespace {
@@ -100,14 +100,14 @@ void Tracing::ask_for_dump(const std::string& reason) {
     const MutexLock lock(notes_);
     reason_ = reason;
   }
-  wake_watcher();
+  wake_watcher(kWakeToDump);
 }
 
 void Tracing::hand_over_last(const std::string& record, Clock::duration patience) {
   const Clock::time_point deadline = Clock::now() + patience;
   const MutexLock lock(notes_);
   last_ = record;
-  wake_watcher();
+  wake_watcher(kWakeToDump);
   bool in_time = true;
   while (watched_ && last_ && in_time) in_time = last_changed_.wait_until(notes_, deadline);
 }

@@ -2,45 +2,23 @@
 
 #include <poll.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <system_error>
 
 #include "core/log.hpp"
+#include "timeline/wake.hpp"
 
 namespace kolo::timeline {
 namespace {
 
 constexpr int kLeastPeriod = 10;  // milliseconds
 
-constexpr std::uint64_t kDump = 1;
-constexpr std::uint64_t kStop = std::uint64_t{1} << 32;
-
-// A signal's handler reaches nothing else than what has no owner. An eventfd, made once and never
-// closed: the handler may be about to write.
-std::atomic<int> wakes{-1};
-static_assert(std::atomic<int>::is_always_lock_free);
-
-void wake(std::uint64_t why) {
-  const int before = errno;
-  [[maybe_unused]] const ssize_t written = ::write(wakes, &why, sizeof why);
-  errno = before;
-}
-
-// Why it was woken since the last call; 0: it was not.
-std::uint64_t take_wakes() {
-  std::uint64_t why = 0;
-  return ::read(wakes, &why, sizeof why) == sizeof why ? why : 0;
-}
-
 void note_signal(int /*number*/) {
-  wake(kDump);
+  wake_watcher(kWakeToDump);
 }
 
 // Unless the program has its own.
@@ -57,13 +35,8 @@ bool catch_signal() {
 
 }  // namespace
 
-void wake_watcher() {
-  if (wakes >= 0) wake(kDump);
-}
-
 Watcher::Watcher(Tracing& tracing, const Options& options) : tracing_(tracing), options_(options) {
-  if (wakes < 0) wakes = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (wakes < 0) {
+  if (!make_wakes()) {
     log::warning("eventfd failed: " + std::generic_category().message(errno) +
                  "; SIGUSR2 writes no flight recorder");
     return;
@@ -80,7 +53,7 @@ Watcher::Watcher(Tracing& tracing, const Options& options) : tracing_(tracing), 
 // The handler stays: a signal that comes now would end the process.
 Watcher::~Watcher() {
   if (!thread_.joinable()) return;
-  wake(kStop);
+  wake_watcher(kWakeToStop);
   thread_.join();
 }
 
@@ -91,13 +64,13 @@ void Watcher::run() {
   const int period = milliseconds > 0 ? std::max(milliseconds / 4, kLeastPeriod) : -1;
   while (true) {
     if (period > 0) tracing_.alive(Clock::now(), std::chrono::milliseconds(period));
-    pollfd waiting{wakes, POLLIN, 0};
+    pollfd waiting{wakes_fd(), POLLIN, 0};
     const int ready = ::poll(&waiting, 1, period);
     if (ready < 0 && errno == EINTR) continue;
     if (ready > 0) {
       const std::uint64_t why = take_wakes();
-      if (why % kStop > 0) tracing_.write_what_was_asked();
-      if (why >= kStop) return;
+      if (why % kWakeToStop > 0) tracing_.write_what_was_asked();
+      if (why >= kWakeToStop) return;
     } else if (ready == 0) {
       look(Clock::now());
     } else {

@@ -9,9 +9,6 @@
 
 namespace kolo::timeline {
 
-// It writes the flight recorder, of whatever asked last. Nothing where there is none.
-void wake_watcher();
-
 class Watcher {
  public:
   struct Options {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "collectives/shm/slots.hpp"
+#include "collectives/shm/layout.hpp"
 #include "core/thread_annotations.hpp"
 #include "kolo/memory.h"
 

@@ -1,7 +1,7 @@
 // Operations that autograd goes through: what a rank's loss is to the sum of all ranks' losses.
 #pragma once
 
-#include "torch_ops/call.hpp"
+#include "torch_ops/requests.hpp"
 
 namespace kolo {
 

@@ -1,15 +1,13 @@
-// From a call of the API to the operation that the engine gets.
+// A call of the API.
 #pragma once
 
 #include <exception>
 #include <memory>
 #include <string>
-#include <vector>
 
-#include "kolo/operations.h"
+#include "coordinator/operation.hpp"
 #include "torch_ops/handle_state.hpp"
 #include "torch_ops/process_set_state.hpp"
-#include "torch_ops/tensor.hpp"
 
 namespace kolo {
 
@@ -50,8 +48,8 @@ void check_alive(const Session& session, const ProcessSet& set, const char* func
 // Those of the process set.
 UnnamedNames& unnamed_names(Session& session, const ProcessSet& set);
 
-// Refuses factors that the dtype cannot be scaled by.
-void check_scales(const Call& call, at::ScalarType dtype, const AllreduceOptions& options);
+// The call's operation, with nothing to do yet.
+std::shared_ptr<Operation> operation_of(const Call& call);
 
 // Tells the other ranks of the set that this one cannot take part in the call, and why, instead of
 // letting them wait. `meant` says which two ranks a send is between. The call's name stays usable.
@@ -67,26 +65,5 @@ auto make_or_give_up(const Call& call, const Make& make, const Descriptor& meant
     throw;
   }
 }
-
-// Each checks its arguments and, if one is wrong, gives the call up and throws
-// InvalidArgumentError. Works on `results` in place.
-std::shared_ptr<Operation> make_allreduce(const Call& call, at::TensorList results,
-                                          const AllreduceOptions& options);
-std::shared_ptr<Operation> make_broadcast(const Call& call, at::TensorList results, int root_rank);
-std::shared_ptr<Operation> make_allgather(const Call& call, const std::vector<at::Tensor>& tensors,
-                                          const std::shared_ptr<Gathered>& gathered);
-// Without splits every rank gets the same number of rows.
-std::shared_ptr<Operation> make_alltoall(const Call& call, const at::Tensor& tensor,
-                                         std::vector<std::int64_t> splits,
-                                         const std::shared_ptr<AlltoallResult>& result);
-// `results` are made, and filled when the operation ends.
-std::shared_ptr<Operation> make_reducescatter(const Call& call,
-                                              const std::vector<at::Tensor>& tensors,
-                                              const ReducescatterOptions& options,
-                                              std::vector<at::Tensor>& results);
-
-// Copies to work on. They, too, give the call up for tensors that kolo cannot take.
-at::Tensor working_copy(const Call& call, const at::Tensor& tensor);
-std::vector<at::Tensor> working_copies(const Call& call, const std::vector<at::Tensor>& tensors);
 
 }  // namespace kolo

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "kolo/error.h"
-#include "torch_ops/call.hpp"
+#include "torch_ops/requests.hpp"
 
 namespace kolo {
 namespace {

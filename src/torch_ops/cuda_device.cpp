@@ -14,7 +14,6 @@
 #include "core/log.hpp"
 #include "kolo/device.h"
 #include "kolo/init.h"
-#include "torch_ops/session.hpp"
 
 namespace kolo {
 namespace {
@@ -192,12 +191,6 @@ void WaitsOnDevice::wait(Device* device, Operation& operation) {
     last_ = std::move(results);
   }
   operation.let_go_behind_results();
-}
-
-int local_device() {
-  int index = 0;
-  throw_if_error(session("local_device")->cuda_device().choose(index));
-  return index;
 }
 
 }  // namespace kolo

@@ -11,7 +11,7 @@
 #include "kolo/error.h"
 #include "kolo/init.h"
 #include "timeline/nvtx.hpp"
-#include "torch_ops/call.hpp"
+#include "torch_ops/requests.hpp"
 
 namespace kolo::detail {
 namespace {

@@ -8,8 +8,8 @@
 #include <tuple>
 #include <utility>
 
-#include "torch_ops/call.hpp"
 #include "torch_ops/gradient_reducer.hpp"
+#include "torch_ops/requests.hpp"
 
 namespace kolo::detail {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "torch_ops/call.hpp"
+#include "torch_ops/requests.hpp"
 
 namespace kolo {
 namespace {

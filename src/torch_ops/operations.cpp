@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "torch_ops/autograd.hpp"
-#include "torch_ops/call.hpp"
+#include "torch_ops/requests.hpp"
 
 namespace kolo {
 namespace {

@@ -12,7 +12,7 @@
 #include "kolo/error.h"
 #include "kolo/init.h"
 #include "kolo/objects.h"
-#include "torch_ops/call.hpp"
+#include "torch_ops/requests.hpp"
 
 namespace kolo {
 namespace {

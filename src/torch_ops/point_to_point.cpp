@@ -7,7 +7,7 @@
 #include "kolo/error.h"
 #include "kolo/operations.h"
 #include "torch_ops/autograd.hpp"
-#include "torch_ops/call.hpp"
+#include "torch_ops/requests.hpp"
 
 namespace kolo {
 namespace {

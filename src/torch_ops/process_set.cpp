@@ -12,7 +12,7 @@
 #include "kolo/init.h"
 #include "kolo/mpi_detail.h"
 #include "kolo/operations.h"
-#include "torch_ops/call.hpp"
+#include "torch_ops/requests.hpp"
 
 namespace kolo {
 namespace {

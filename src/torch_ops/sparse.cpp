@@ -2,8 +2,8 @@
 
 #include "kolo/error.h"
 #include "kolo/operations.h"
-#include "torch_ops/call.hpp"
 #include "torch_ops/integers.hpp"
+#include "torch_ops/requests.hpp"
 
 namespace kolo {
 namespace {

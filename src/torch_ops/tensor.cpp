@@ -166,15 +166,6 @@ std::string name_of(at::ScalarType type) {
   return name_of(*dtype_sent(type));
 }
 
-std::shared_ptr<Operation> operation_of(const Call& call) {
-  std::shared_ptr<Operation> operation = Operation::make();
-  operation->name = call.name;
-  operation->descriptor.kind = call.kind;
-  operation->process_set = call.set.id();
-  operation->transient = call.transient;
-  return operation;
-}
-
 void check(const Argument& argument, const at::Tensor& tensor) {
   if (!tensor.defined()) refuse(argument, "the tensor is undefined");
   if (tensor.layout() != at::kStrided) {

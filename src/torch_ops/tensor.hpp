@@ -28,9 +28,6 @@ std::optional<DType> dtype_sent(at::ScalarType type);
 // "int32", "complex64": of a dtype that can be sent.
 std::string name_of(at::ScalarType type);
 
-// The call's operation, with nothing to do yet.
-std::shared_ptr<Operation> operation_of(const Call& call);
-
 // Makes the operation that works on `tensors` in place; descriptor.tensors is filled in. An
 // allreduce works on any dense tensor where it lies. Otherwise, and for averages of integers, the
 // engine works on a copy, which is copied back at the end. Throws InvalidArgumentError, naming the

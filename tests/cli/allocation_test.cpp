@@ -1,10 +1,10 @@
-#include "cli/allocation.hpp"
+#include "cli/batch/allocation.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/batch/slurm_notation.hpp"
 #include "cli/environment_of.hpp"
-#include "cli/slurm_notation.hpp"
 #include "cli/usage_error.hpp"
 
 namespace kolo::cli {
@@ -78,15 +78,13 @@ TEST(Allocation, OfAHeterogeneousJobKnowsItsComponents) {
                                                   {"SLURM_JOB_NODELIST_HET_GROUP_0", "node1"},
                                                   {"SLURM_JOB_NODELIST_HET_GROUP_1", "node[2-3]"},
                                                   {"SLURM_TASKS_PER_NODE_HET_GROUP_1", "3(x2)"},
-                                                  {"SLURM_CPUS_PER_TASK_HET_GROUP_0", "7"},
-                                                  {"SLURM_CPUS_PER_TASK_HET_GROUP_1", "4"}};
+                                                  {"SLURM_CPUS_PER_TASK_HET_GROUP_0", "7"}};
   const Allocation job = allocation_of(variables);
   EXPECT_EQ(hosts_of(job), "Slurm node1:2");
   EXPECT_EQ(job.cpus_per_rank, 7);
   ASSERT_EQ(job.others.size(), 1U);
   EXPECT_EQ(job.others[0].number, 1);
   EXPECT_EQ(to_string(job.others[0].hosts), "node2:3,node3:3");
-  EXPECT_EQ(job.others[0].cpus_per_task, 4);
   variables["SLURM_STEP_ID"] = "4294967290";  // the shell of salloc
   variables["SLURM_STEP_NODELIST"] = "node1";
   EXPECT_EQ(allocation_of(variables).others.size(), 1U);
@@ -94,6 +92,17 @@ TEST(Allocation, OfAHeterogeneousJobKnowsItsComponents) {
   EXPECT_EQ(allocation_of(variables).cpus_per_rank, 2);
   variables.erase("SLURM_HET_SIZE");
   EXPECT_EQ(allocation_of(variables).others.size(), 0U);
+}
+
+TEST(Allocation, OfATotalOfGpusInTheFirstComponentDoesNotKnowThoseOfEachHost) {
+  std::map<std::string, std::string> variables = {{"SLURM_HET_SIZE", "2"},
+                                                  {"SLURM_JOB_NODELIST", "node[1-2]"},
+                                                  {"SLURM_JOB_NODELIST_HET_GROUP_1", "node3"},
+                                                  {"SLURM_GPUS_HET_GROUP_0", "8"},
+                                                  {"SLURM_GPUS_ON_NODE", "5"}};
+  EXPECT_TRUE(allocation_of(variables).gpus_may_differ);
+  variables["SLURM_GPUS_PER_NODE_HET_GROUP_0"] = "4";
+  EXPECT_FALSE(allocation_of(variables).gpus_may_differ);
 }
 
 // `srun --het-group=...` in that job: a step has the hosts of the components that it names.

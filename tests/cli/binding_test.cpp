@@ -1,4 +1,4 @@
-#include "cli/binding.hpp"
+#include "cli/process/binding.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

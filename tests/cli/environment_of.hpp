@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "cli/environment.hpp"
+#include "cli/process/environment.hpp"
 
 namespace kolo::cli {
 

@@ -1,4 +1,4 @@
-#include "cli/failure.hpp"
+#include "cli/rank/failure.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <csignal>
 
-#include "cli/blame.hpp"
+#include "cli/run/blame.hpp"
 
 namespace kolo::cli {
 namespace {

@@ -1,4 +1,4 @@
-#include "cli/findings.hpp"
+#include "cli/doctor/findings.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

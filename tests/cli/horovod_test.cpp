@@ -1,5 +1,5 @@
 // The page on Horovod: complete, about things that exist on both sides, and the same in docs.
-#include "cli/horovod.hpp"
+#include "cli/help/horovod.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include <set>
 #include <sstream>
 
-#include "cli/run_options.hpp"
+#include "cli/run/run_options.hpp"
 #include "core/config.hpp"
 
 namespace kolo::cli {

@@ -1,4 +1,4 @@
-#include "cli/hosts.hpp"
+#include "cli/batch/hosts.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cli/job_report.hpp"
+#include "cli/doctor/job_report.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

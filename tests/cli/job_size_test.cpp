@@ -1,4 +1,4 @@
-#include "cli/job_size.hpp"
+#include "cli/run/job_size.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cli/launch_plan.hpp"
+#include "cli/run/launch_plan.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cli/launcher_text.hpp"
+#include "cli/run/launcher_text.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cli/leftovers.hpp"
+#include "cli/rank/leftovers.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,4 +1,4 @@
-#include "cli/line_splitter.hpp"
+#include "cli/process/line_splitter.hpp"
 
 #include <gtest/gtest.h>
 

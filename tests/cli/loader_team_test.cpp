@@ -1,5 +1,5 @@
 // Where loader processes run.
-#include "cli/loader_team.hpp"
+#include "cli/run/loader_team.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,7 @@ std::vector<std::string> names_of(const std::vector<LoaderHost>& hosts) {
   std::vector<std::string> names;
   for (const LoaderHost& host : hosts) {
     const bool is_other = host.component > 0;
-    names.push_back(host.name + (is_other ? " of " + std::to_string(host.component) : "") +
-                    (host.cpus > 0 ? " with " + std::to_string(host.cpus) : ""));
+    names.push_back(host.name + (is_other ? " of " + std::to_string(host.component) : ""));
   }
   return names;
 }
@@ -34,11 +33,10 @@ TEST(LoaderHosts, AreThoseOfTheRanksOtherwise) {
 
 TEST(LoaderHosts, AreTheTasksOfOtherComponents) {
   const std::vector<Host> ranks = {{"gpu1", 8}, {"gpu2", 8}};
-  const std::vector<Component> others = {{1, {{"cpu1", 2}, {"cpu2", 1}}, 4}, {2, {{"cpu9", 1}}, 0}};
+  const std::vector<Component> others = {{1, {{"cpu1", 2}, {"cpu2", 1}}}, {2, {{"cpu9", 1}}}};
   EXPECT_THAT(names_of(loader_hosts(ranks, others, 8, 5)),
-              ElementsAre("cpu1 of 1 with 4", "cpu1 of 1 with 4", "cpu2 of 1 with 4", "cpu9 of 2",
-                          "cpu1 of 1 with 4"));
-  EXPECT_THAT(names_of(loader_hosts(ranks, {{1, {}, 0}}, 16, 1)), ElementsAre("gpu1"));
+              ElementsAre("cpu1 of 1", "cpu1 of 1", "cpu2 of 1", "cpu9 of 2", "cpu1 of 1"));
+  EXPECT_THAT(names_of(loader_hosts(ranks, {{1, {}}}, 16, 1)), ElementsAre("gpu1"));
 }
 
 TEST(HostsOfRanks, AreThoseThatTheyFill) {

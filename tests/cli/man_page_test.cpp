@@ -1,4 +1,4 @@
-#include "cli/man_page.hpp"
+#include "cli/help/man_page.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "cli/run_options.hpp"
+#include "cli/run/run_options.hpp"
 #include "cli/usage_error.hpp"
 
 namespace kolo::cli {

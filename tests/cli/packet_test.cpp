@@ -1,4 +1,4 @@
-#include "cli/packet.hpp"
+#include "cli/rank/packet.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cli/placement.hpp"
+#include "cli/rank/placement.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cli/progress_line.hpp"
+#include "cli/run/progress_line.hpp"
 
 #include <gtest/gtest.h>
 

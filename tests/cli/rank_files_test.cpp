@@ -1,4 +1,4 @@
-#include "cli/rank_files.hpp"
+#include "cli/run/rank_files.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

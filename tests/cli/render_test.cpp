@@ -1,4 +1,4 @@
-#include "cli/render.hpp"
+#include "cli/run/render.hpp"
 
 #include <gtest/gtest.h>
 

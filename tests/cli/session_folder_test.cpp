@@ -1,4 +1,4 @@
-#include "cli/session_folder.hpp"
+#include "cli/run/session_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "cli/slurm_script.hpp"
+#include "cli/slurm/slurm_script.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -339,6 +339,15 @@ TEST(SlurmScript, HasLoaderProcessesInASecondComponent) {
                                 "#SBATCH --time=10\n"
                                 ". /f/job.sh || exit 2\n"
                                 "job --cpus 5 --spool '/my disk' ./mnist --data 'my data'\n"));
+  made.memory = "250G";
+  EXPECT_THAT(slurm_script(made, "/f", {}),
+              HasSubstr("#SBATCH --cpus-per-task=4\n#SBATCH --mem=24576\n#SBATCH --time=10\n"))
+      << "3 tasks of 4 CPUs of 2 GiB";
+  made.memory = "";
+  made.memory_per_cpu = "4G";
+  made.loaders->memory_per_cpu = "";
+  EXPECT_THAT(slurm_script(made, "/f", {}),
+              HasSubstr("#SBATCH --cpus-per-task=4\n#SBATCH --mem-per-cpu=4G\n"));
   made.loaders->partition = "";
   made.partition = "ml";
   EXPECT_THAT(slurm_script(made, "/f", {}), HasSubstr("hetjob\n#SBATCH --partition=ml\n"));
@@ -352,8 +361,14 @@ TEST(SlurmRequests, AreRefusedForTheirLoaderProcesses) {
   made.loaders->nodes = 2;
   EXPECT_THAT(refusals(made), IsEmpty());
   made.loaders->partition = "nowhere";
+  made.time = "10";
   EXPECT_THAT(refusals(made), ElementsAre(HasSubstr("loader processes: there is no partition")));
+  made.time = "";
+  EXPECT_THAT(faults_of(made), ElementsAre(HasSubstr("--loader-partition needs --time")));
   made.loaders = loaders(1);
+  made.memory = "200G";
+  EXPECT_THAT(faults_of(made), ElementsAre(HasSubstr("give --loader-mem-per-cpu, too")));
+  made.memory = "";
   made.loaders->nodes = 2;
   made.loaders->cpus_per_task = 0;
   made.loaders->memory_per_cpu = "much";

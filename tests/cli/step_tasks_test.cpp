@@ -1,4 +1,4 @@
-#include "cli/step_tasks.hpp"
+#include "cli/batch/step_tasks.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -94,7 +94,6 @@ TEST(Csv, RefusesWhatIsNoTable) {
   }
 }
 
-// Any bytes give a table or a DataError.
 TEST(Csv, DelimitersStandInNoNumber) {
   for (const char c : {',', ';', '\t', '|', ' ', ':', '_'}) EXPECT_TRUE(is_delimiter(c)) << c;
   for (const char c : {'1', 'e', 'N', '-', '+', '.', '"', '\n', '\r', '\0'}) {
@@ -103,6 +102,7 @@ TEST(Csv, DelimitersStandInNoNumber) {
   }
 }
 
+// Any bytes give a table or a DataError.
 TEST(Csv, AnyTextIsATableOrRefused) {
   std::mt19937 random(3);
   const std::string letters = "0123456789,\"\n\r.-+e nx\t\xEF\xBB\xBF";

@@ -274,7 +274,7 @@ bool has_threads(std::size_t count) {
   return true;
 }
 
-TEST(DataLoader, ThreadsEndWithTheLoaderAndWithTheEpoch) {
+TEST(DataLoader, ThreadsEndWithTheLoader) {
   torch::ones({4}).sum();
   const std::size_t before = threads_of_process();
   for (int round = 0; round < 50; ++round) {

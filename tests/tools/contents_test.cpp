@@ -1,5 +1,5 @@
 // Tests which tensors `kolo checkpoint convert` reads from a checkpoint.
-#include "tools/contents.hpp"
+#include "tools/checkpoint/contents.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

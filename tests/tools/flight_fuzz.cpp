@@ -3,7 +3,7 @@
 
 #include "fuzz_json.hpp"
 #include "kolo/error.h"
-#include "tools/trace_diagnose.hpp"
+#include "tools/trace/diagnose.hpp"
 
 namespace kolo::tools {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "kolo/error.h"
-#include "tools/safetensors.hpp"
+#include "tools/checkpoint/safetensors.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {

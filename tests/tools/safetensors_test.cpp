@@ -1,4 +1,4 @@
-#include "tools/safetensors.hpp"
+#include "tools/checkpoint/safetensors.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tools/spans.hpp"
+#include "tools/trace/spans.hpp"
 
 #include <gtest/gtest.h>
 

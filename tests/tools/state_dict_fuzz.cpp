@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "kolo/error.h"
-#include "tools/state_dict.hpp"
+#include "tools/checkpoint/state_dict.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace kolo::tools;

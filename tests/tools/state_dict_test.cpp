@@ -1,6 +1,6 @@
 // Python's pickles, as torch.save writes them, and what is taken from them. The jobs' test converts
 // files that Python wrote.
-#include "tools/state_dict.hpp"
+#include "tools/checkpoint/state_dict.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "kolo/error.h"
-#include "tools/pickle_writer.hpp"
+#include "tools/checkpoint/pickle_writer.hpp"
 
 namespace kolo::tools {
 namespace {

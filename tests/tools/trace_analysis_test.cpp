@@ -1,4 +1,4 @@
-#include "tools/trace_analysis.hpp"
+#include "tools/trace/analyse.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

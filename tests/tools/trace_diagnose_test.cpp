@@ -1,4 +1,4 @@
-#include "tools/trace_diagnose.hpp"
+#include "tools/trace/diagnose.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

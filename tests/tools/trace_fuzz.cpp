@@ -8,9 +8,9 @@
 #include "fuzz_json.hpp"
 #include "kolo/error.h"
 #include "temporary_folder.hpp"
-#include "tools/report/files.hpp"
-#include "tools/trace_merge.hpp"
-#include "tools/trace_report.hpp"
+#include "tools/trace/merge.hpp"
+#include "tools/trace/report.hpp"
+#include "tools/trace/report/files.hpp"
 
 namespace kolo::tools {
 

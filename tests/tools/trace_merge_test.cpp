@@ -1,4 +1,4 @@
-#include "tools/trace_merge.hpp"
+#include "tools/trace/merge.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tools/trace_report.hpp"
+#include "tools/trace/report.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 
 #include "kolo/error.h"
 #include "temporary_folder.hpp"
-#include "tools/report/files.hpp"
-#include "tools/trace_findings.hpp"
+#include "tools/trace/findings.hpp"
+#include "tools/trace/report/files.hpp"
 #include "trace_fixture.hpp"
 
 namespace kolo::tools {

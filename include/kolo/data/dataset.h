@@ -63,11 +63,12 @@ namespace data {
 
 // Any source of samples: two tensors, a function, or a dataset of LibTorch's kind, with or without
 // transforms, such as kolo::data::MNIST. A dataset of LibTorch's whose batches are no tensors yet
-// is stacked, so that map(torch::data::transforms::Stack<>()) may be left out. A dataset that has
-// Batch get_stacked_batch(c10::ArrayRef<std::size_t>) const is asked for that instead.
+// is stacked, so that map(torch::data::transforms::Stack<>()) may be left out. If the class itself
+// declares Batch get_stacked_batch(c10::ArrayRef<std::size_t>) const besides get_batch(), that
+// makes the batches.
 //
 // A value, copied with what it was made from: each worker thread of a loader reads from a copy of
-// its own. Tensors are shared between copies. Not collective.
+// its own, in all epochs. Tensors are shared between copies. Not collective.
 class Dataset {
  public:
   // No samples.

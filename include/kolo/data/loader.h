@@ -41,8 +41,8 @@ class BatchInfo {
   c10::ArrayRef<std::size_t> indices_;
 };
 
-// Changes a batch before the program gets it. Each worker has a copy. It must not write to the
-// batch's tensors, which may be the dataset's own, but replace them.
+// Changes a batch before the program gets it. Each worker has a copy, for all epochs. It must not
+// write to the batch's tensors, which may be the dataset's own, but replace them.
 using Transform = std::function<void(Batch& batch, const BatchInfo& info)>;
 
 class BatchSource;  // of kolo's own

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collectives/algorithms/table.hpp"
-#include "collectives/reduce/combine.hpp"
+#include "collectives/collective.hpp"
 #include "collectives/work.hpp"
 
 namespace kolo {
@@ -85,12 +85,6 @@ std::unique_ptr<Work> make_reducescatter(Transport& transport, Tag tag, void* da
 std::unique_ptr<Work> make_allgather(Transport& transport, Tag tag, void* data,
                                      std::vector<std::size_t> boundaries, std::size_t chunk_bytes);
 
-// What of a rank's data in an alltoall belongs to which peer: n + 1 offsets in bytes, from 0.
-struct AlltoallSide {
-  void* data = nullptr;
-  std::vector<std::size_t> boundaries;
-};
-
 // All-to-all by pairs: in step i rank r sends its segment for r + i and receives that of r - i, n -
 // 1 steps that overlap. `from` is not changed and does not overlap with `to`; a rank's segments for
 // itself, of one length, are left alone.
@@ -106,15 +100,6 @@ std::unique_ptr<Work> make_transfer(Transport& transport, Tag tag, void* data, s
 // first piece.
 std::unique_ptr<Work> make_broadcast(Transport& transport, Tag tag, void* data, std::size_t bytes,
                                      int root, std::size_t chunk_bytes);
-
-// How a rank's clock stands to rank 0's. All but `run` are nanoseconds of Clock, since its epoch.
-struct ClockReading {
-  std::int64_t at = 0;      // here, when it was read
-  std::int64_t offset = 0;  // rank 0's clock at that moment, less `at`
-  std::int64_t error = 0;   // the offset is this far off at most, while both clocks run alike
-  std::int64_t start = 0;   // rank 0's clock when it began to measure
-  std::int64_t run = 0;     // what rank 0 gave there
-};
 
 // Measures, with messages to and fro down a binomial tree, each rank's clock against its parent's:
 // of many round trips the shortest, whose half is the error, counts (Cristian, Probabilistic clock

@@ -6,6 +6,7 @@
 #include "collectives/algorithms/algorithms.hpp"
 #include "collectives/algorithms/folding.hpp"
 #include "collectives/algorithms/tickets.hpp"
+#include "collectives/reduce/combine.hpp"
 #include "collectives/reduce/reduce.hpp"
 
 namespace kolo {

@@ -10,6 +10,7 @@
 
 #include "collectives/algorithms/algorithms.hpp"
 #include "collectives/algorithms/tickets.hpp"
+#include "collectives/reduce/combine.hpp"
 
 namespace kolo {
 namespace {

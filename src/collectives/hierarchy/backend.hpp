@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "collectives/algorithms/algorithms.hpp"
 #include "collectives/backend.hpp"
 
 namespace kolo {

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "collectives/algorithms/algorithms.hpp"
 #include "collectives/backend.hpp"
 
 namespace kolo {

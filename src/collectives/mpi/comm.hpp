@@ -2,7 +2,7 @@
 
 #include <mpi.h>
 
-#include "collectives/mpi/runtime.hpp"
+#include "collectives/mpi/parent.hpp"
 
 namespace kolo {
 

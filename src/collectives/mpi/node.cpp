@@ -18,7 +18,7 @@
 #include "collectives/mpi/check.hpp"
 #include "collectives/mpi/comm.hpp"
 #include "collectives/shm/exchange.hpp"
-#include "collectives/shm/slots.hpp"
+#include "collectives/shm/layout.hpp"
 #include "core/log.hpp"
 
 namespace kolo {

@@ -7,17 +7,12 @@
 #include <vector>
 
 #include "collectives/algorithms/table.hpp"
+#include "collectives/mpi/parent.hpp"
 #include "collectives/transport.hpp"
 #include "core/status.hpp"
 #include "core/topology.hpp"
 
 namespace kolo {
-
-// A communicator of the application, as a pointer to its MPI_Comm, or null for MPI_COMM_WORLD: so
-// that only this folder includes <mpi.h>.
-struct MpiParent {
-  const void* comm = nullptr;
-};
 
 // Starts MPI unless the application has, and checks that it is the launcher's. MPI that kolo
 // started is ended by finalize_mpi() alone, because MPI cannot be started twice in a process but

@@ -1,84 +1,15 @@
-// The device's queues that kolo has, and points in these and in others.
+// The device's queues that kolo has.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
-#include <array>
-#include <atomic>
-#include <cstdint>
 #include <memory>
-#include <unordered_map>
 #include <utility>
-#include <vector>
 
-#include "collectives/device.hpp"
-#include "core/thread_annotations.hpp"
+#include "collectives/nccl/events.hpp"
+#include "collectives/nccl/timing.hpp"
 
 namespace kolo::nccl {
-
-class Events;
-
-// An event that was recorded. The last who refers to it gives it back to be recorded again.
-class Point final : public DevicePoint {
- public:
-  // Only of timed events it can be told when they were.
-  enum class Kind { kUntimed = 0, kTimed = 1 };
-
-  Point(std::shared_ptr<Events> events, Kind kind, cudaEvent_t event, cudaStream_t stream,
-        std::uint64_t number);
-  ~Point() override;
-
-  Progress look(Status& status) const override;
-
-  cudaEvent_t event() const { return event_; }
-  // Where it was recorded, and the how manieth event of all that is: of two on one stream the one
-  // with the higher number comes later.
-  cudaStream_t stream() const { return stream_; }
-  std::uint64_t number() const { return number_; }
-
- private:
-  const std::shared_ptr<Events> events_;
-  const Kind kind_;
-  const cudaEvent_t event_;
-  const cudaStream_t stream_;
-  const std::uint64_t number_;
-};
-
-// Any thread.
-class Events : public std::enable_shared_from_this<Events> {
- public:
-  using Kind = Point::Kind;
-
-  explicit Events(int device) : device_(device) {}
-  // No point refers to it any more.
-  ~Events();
-  Events(const Events&) = delete;
-  Events& operator=(const Events&) = delete;
-
-  int device() const { return device_; }
-  Status record(cudaStream_t stream, std::shared_ptr<Point>& point, Kind kind = Kind::kUntimed)
-      KOLO_EXCLUDES(mutex_);
-  void give_back(cudaEvent_t event, Kind kind) KOLO_EXCLUDES(mutex_);
-
- private:
-  Status take(Kind kind, cudaEvent_t& event) KOLO_EXCLUDES(mutex_);
-  // The stream's, so that numbers on it are in its order.
-  Mutex& order_of(cudaStream_t stream) KOLO_EXCLUDES(mutex_);
-
-  const int device_;
-  Mutex mutex_;
-  std::unordered_map<cudaStream_t, Mutex> orders_ KOLO_GUARDED_BY(mutex_);
-  std::array<std::vector<cudaEvent_t>, 2> free_ KOLO_GUARDED_BY(mutex_);  // by kind
-  std::atomic<std::uint64_t> recorded_{0};
-};
-
-// What comes next on the stream comes after the point.
-Status wait_for(cudaStream_t stream, const Point& point);
-// After all that is on the other one now.
-Status wait_for(cudaStream_t stream, cudaStream_t other, Events& events);
-
-class WorkSpan;
-class Timing;
 
 // A group's streams, of the highest priority: what packs tensors does not wait for the collective
 // before. Copies for what the host carries out have two, one each way, for NCCL enqueues by itself

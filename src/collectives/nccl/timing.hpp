@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "collectives/nccl/streams.hpp"
+#include "collectives/nccl/events.hpp"
 #include "core/clock.hpp"
 
 namespace kolo::nccl {

@@ -4,22 +4,12 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 
+#include "collectives/collective.hpp"
 #include "core/types.hpp"
 
 namespace kolo {
-
-// result = op over all of (value * prescale), / divisor, * postscale. Average adds; the division is
-// divisor's. Integers are not divided: their divisor is 1.
-struct Reduction {
-  DType dtype = DType::kFloat32;
-  ReduceOp op = ReduceOp::Sum;  // combine() knows all but Adasum
-  std::int64_t divisor = 1;
-  double postscale = 1.0;
-  double prescale = 1.0;
-};
 
 // Where a result goes to.
 struct Destination {

@@ -3,7 +3,7 @@
 #include <numeric>
 #include <utility>
 
-#include "collectives/shm/slots.hpp"
+#include "collectives/shm/layout.hpp"
 #include "core/ranks.hpp"
 
 namespace kolo::shm {

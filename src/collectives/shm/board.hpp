@@ -24,30 +24,16 @@
 #include <vector>
 
 #include "collectives/backend.hpp"
+#include "collectives/shm/layout.hpp"
 #include "collectives/shm/node.hpp"
 #include "collectives/shm/trial.hpp"
 
 namespace kolo::shm {
 
-struct alignas(64) Line {
-  std::atomic<std::uint64_t> posted;
-  // Pieces, with the collective's tag in the upper half.
-  std::atomic<std::uint64_t> ready;    // exposed
-  std::atomic<std::uint64_t> reduced;  // of which this rank's share is reduced
-  std::atomic<std::uint64_t> copied;   // that this rank has read what it needs of
-  // Written before `posted`: what is exposed. It lies at an offset of the rank's segment; or else
-  // it is private, and comes in pieces through a staging buffer there.
-  std::uint64_t bytes;
-  std::uint64_t offset;
-  std::uint64_t is_private;
-  std::int64_t posted_at;  // ticks of the clock that a node's processes share
-};
-
 class Board {
  public:
-  static constexpr std::size_t kChannels = Backend::kWindow;
-  static constexpr std::size_t kRoom = 4096;  // bytes for small values, a rank and channel
-  static constexpr std::size_t kBytes = kChannels * (sizeof(Line) + kRoom);  // in each segment
+  static constexpr std::size_t kChannels = kBoardChannels;
+  static constexpr std::size_t kRoom = kBoardRoom;
 
   // For a group of ranks that are all on the node. `slot` is one of kSlots; no two groups that live
   // at the same time have the same one. `generation`: how many groups had the slot before. What the

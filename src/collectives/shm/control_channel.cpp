@@ -5,7 +5,7 @@
 #include <deque>
 #include <utility>
 
-#include "collectives/shm/slots.hpp"
+#include "collectives/shm/layout.hpp"
 #include "core/ranks.hpp"
 
 namespace kolo::shm {

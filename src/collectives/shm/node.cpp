@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "collectives/shm/slots.hpp"
+#include "collectives/shm/layout.hpp"
 
 namespace kolo::shm {
 

@@ -209,8 +209,8 @@ DataFormat data_format_of(const std::string& path) {
   const DataFormat format = format_of(start.bytes);
   const bool may_be_packed = format == DataFormat::kIdx || format == DataFormat::kCsv;
   if (!start.is_packed || may_be_packed) return format;
-  throw DataError(path + ": is gzip of a file of " + name_of(format) +
-                  ", which is read in place and cannot be packed; unpack it first, by gunzip");
+  throw DataError(path + ": is a gzip-compressed " + name_of(format) +
+                  " file; this form is read in place, so unpack the file with gunzip");
 }
 
 const char* name_of(DataFormat format) {

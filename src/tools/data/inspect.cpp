@@ -8,6 +8,7 @@
 
 #include "data/hdf5_array.hpp"
 #include "data/hdf5_file.hpp"
+#include "data/npy.hpp"
 #include "kolo/error.h"
 #include "tools/data/input.hpp"
 #include "tools/data/npz.hpp"
@@ -51,11 +52,22 @@ void print_hdf5(const std::string& path, std::ostream& out) {
   }
 }
 
+void print_not_read(const std::string& name, const std::string& why, std::ostream& out) {
+  out << "  " << printable(name) << ": not read: " << printable(why) << "\n";
+}
+
 // Calls `use` with the name of each array of a file or folder and the array.
 void for_each_array(const std::string& path, DataFormat format, const Choice& choice,
-                    const std::function<void(const std::string&, const data::Array&)>& use) {
+                    const std::function<void(const std::string&, const data::Array&)>& use,
+                    std::ostream& out) {
   if (format == DataFormat::kNpz) {
-    for (const std::string& name : arrays_in_npz(path)) use(name, *read_npz(path, name));
+    for (const std::string& name : arrays_in_npz(path)) {
+      try {
+        use(name, *read_npz(path, name));
+      } catch (const data::UnsupportedArrayError& error) {
+        print_not_read(name, error.what(), out);
+      }
+    }
     return;
   }
   const Samples opened = open_samples(path, choice);
@@ -83,39 +95,21 @@ bool verify_array(const std::string& name, const data::Array& array,
   return is_whole;
 }
 
-// Returns what `verify` returns, or false, after a line that says why, if it throws.
-bool is_read(const std::string& name, const std::function<bool()>& verify, std::ostream& out) {
-  try {
-    return verify();
-  } catch (const Error& error) {
-    out << "  " << printable(name) << ": CANNOT BE READ: " << printable(error.what()) << "\n";
-    return false;
-  }
-}
-
 bool verify_hdf5(const std::string& path, std::ostream& out) {
   bool is_whole = true;
   for (const data::StoredArray& stored : data::arrays_in(path)) {
     if (!stored.type || stored.shape.empty()) {
-      out << "  " << printable(stored.name) << ": not read, because it is no array of numbers\n";
+      print_not_read(stored.name, "it is no array of numbers", out);
       continue;
     }
-    const auto verify = [&] {
+    try {
       const data::Hdf5Array array(path, stored.name, 0);
-      return verify_array(stored.name, array, stored.checksum, out);
-    };
-    is_whole = is_read(stored.name, verify, out) && is_whole;
-  }
-  return is_whole;
-}
-
-bool verify_npz(const std::string& path, std::ostream& out) {
-  bool is_whole = true;
-  for (const std::string& name : arrays_in_npz(path)) {
-    const auto verify = [&] {
-      return verify_array(name, *read_npz(path, name), std::nullopt, out);
-    };
-    is_whole = is_read(name, verify, out) && is_whole;
+      is_whole = verify_array(stored.name, array, stored.checksum, out) && is_whole;
+    } catch (const Error& error) {
+      out << "  " << printable(stored.name) << ": CANNOT BE READ: " << printable(error.what())
+          << "\n";
+      is_whole = false;
+    }
   }
   return is_whole;
 }
@@ -129,9 +123,12 @@ int data_info(const std::string& path, const Choice& choice, std::ostream& out) 
     print_hdf5(path, out);
     return 0;
   }
-  for_each_array(path, format, choice, [&](const std::string& name, const data::Array& array) {
-    print_form(name, array.form(), out);
-  });
+  for_each_array(
+      path, format, choice,
+      [&](const std::string& name, const data::Array& array) {
+        print_form(name, array.form(), out);
+      },
+      out);
   return 0;
 }
 
@@ -140,10 +137,12 @@ int data_verify(const std::string& path, const Choice& choice, std::ostream& out
   try {
     const DataFormat format = data_format_of(path);
     if (format == DataFormat::kHdf5) return verify_hdf5(path, out) ? 0 : 1;
-    if (format == DataFormat::kNpz) return verify_npz(path, out) ? 0 : 1;
-    for_each_array(path, format, choice, [&](const std::string& name, const data::Array& array) {
-      verify_array(name, array, std::nullopt, out);
-    });
+    for_each_array(
+        path, format, choice,
+        [&](const std::string& name, const data::Array& array) {
+          verify_array(name, array, std::nullopt, out);
+        },
+        out);
     return 0;
   } catch (const Error& error) {
     out << "  CANNOT BE READ: " << printable(error.what()) << "\n";

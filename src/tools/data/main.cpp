@@ -134,9 +134,10 @@ int run(const Words& words) {
     throw UsageError("'" + words.command + "' takes no option but --delimiter");
   if (words.paths.empty()) throw UsageError("'" + words.command + "' needs a path");
   int code = 0;
-  for (const std::string& path : words.paths)
+  for (const std::string& path : words.paths) {
     code = std::max(code, is_info ? data_info(path, words.choice, std::cout)
                                   : data_verify(path, words.choice, std::cout));
+  }
   return code;
 }
 

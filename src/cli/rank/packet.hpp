@@ -1,0 +1,80 @@
+// What kolo-rank tells kolo run, through its standard error and the launcher's forwarding.
+//
+//   packet  = %x1E "kolo" SP rank SP kind end SP payload LF       at most 4096 bytes
+//   kind    = "o" | "e"            a piece of the program's standard output, standard error
+//           | "s"                  the program was started
+//           | "x"                  the program ended
+//   end     = "n" | "r" | "b" | "-" | "f"        as LineEnd; "n" for "s" and "x"
+//   started = host SP pid SP microseconds SP machine           payload of "s"
+//   machine = "-", or what differs between hosts even where they have one name; no blanks
+//   ended   = host SP pid SP microseconds SP told SP lost SP how SP code SP program      of "x"
+//   told    = "0" | "1"            whether the rank had been told to end before
+//   lost    = "0" | "1"            whether the program had learned that another rank is gone
+//   how     = "exit" | "signal" | "start"        code: exit code, signal number, errno of exec
+//
+// Program and host hold no newline. The payload of "o" and "e" is any bytes but LF. Lines without
+// the mark are the launcher's own. A packet is written by one write() of at most PIPE_BUF bytes to
+// a pipe in packet mode, so that launchers, which read 4096 bytes or more at once, pass it on
+// whole.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "cli/process/line_splitter.hpp"
+
+namespace kolo::cli {
+
+inline constexpr std::size_t kPacketBytes = 4096;
+// What fits into a packet beside its head.
+inline constexpr std::size_t kPayloadBytes = kPacketBytes - 32;
+
+enum class PacketKind : char { kOutput = 'o', kError = 'e', kStarted = 's', kEnded = 'x' };
+
+struct Packet {
+  int rank = 0;
+  PacketKind kind = PacketKind::kOutput;
+  LineEnd end = LineEnd::kNewline;
+  std::string payload;
+};
+
+// With the closing newline.
+std::string encode(const Packet& packet);
+
+// What one line of the launcher's standard error holds: text of the launcher before the mark, if
+// any, then a packet, if any.
+struct Decoded {
+  std::string before;
+  std::optional<Packet> packet;
+};
+// The line comes without its newline.
+Decoded decode(std::string_view line);
+
+struct Started {
+  std::string host;
+  long pid = 0;
+  std::int64_t microseconds = 0;  // since 1970, by the clock of the rank's host
+  std::string machine;            // as machine_id(); of a rank that was started
+};
+
+enum class Ending : std::uint8_t { kExit, kSignal, kNotStarted };
+
+struct Ended {
+  Started from;            // host and pid; the time is that of the end
+  bool was_told = false;   // ended after being told to: not to be blamed
+  bool lost_peer = false;  // it knew that another rank was gone: a consequence of that one's end
+  Ending how = Ending::kExit;
+  int code = 0;  // exit code, signal number, or errno of the exec that failed
+  std::string program;
+};
+
+std::string encode(const Started& started);
+std::string encode(const Ended& ended);
+// Nothing when the payload does not follow the grammar.
+std::optional<Started> decode_started(const std::string& payload);
+std::optional<Ended> decode_ended(const std::string& payload);
+
+}  // namespace kolo::cli

@@ -1,0 +1,73 @@
+// What comes from the launcher's streams while a job runs: packets of the ranks, and the launcher's
+// own words. Sorts them, remembers what the ranks reported, and shows the rest.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "cli/process/system.hpp"
+#include "cli/run/blame.hpp"
+#include "cli/run/progress_line.hpp"
+#include "cli/run/rank_files.hpp"
+#include "cli/run/render.hpp"
+
+namespace kolo::cli {
+
+struct OutputOptions {
+  bool prefix = true;       // each line begins with its rank,
+  bool tag_output = false;  // and with its host and stream
+  bool timestamp = false;
+  bool verbose = false;
+  std::string folder;  // a file for each rank there, too; empty: none
+};
+
+// Used by one thread. Output that is not written yet is dropped by the destructor.
+class JobOutput {
+ public:
+  // Throws UsageError where the folder cannot be written.
+  JobOutput(const OutputOptions& options, int size);
+
+  void feed(const std::string& bytes);
+  // The launcher's words that were held back long enough, or all of them.
+  void show_launcher_text(bool everything);
+  // No more will come: shows what is unfinished.
+  void finish();
+  // What the launcher said about failed ranks, where kolo run has nothing better to say.
+  void show_withheld() { push(err, std::exchange(withheld_, {})); }
+  void say(const std::string& text) { push(err, "kolo run: " + text + "\n"); }
+
+  std::optional<Clock::time_point> next_deadline() const { return launcher_text_.next(); }
+  bool is_full() const { return out.is_full() || err.is_full(); }
+  bool has_failure() const { return first_failure(record_.ends) != nullptr; }
+  const JobRecord& record() const { return record_; }
+
+  // Says it once when standard output cannot be written.
+  void tell_of_lost_output();
+  // Where some of the output is missing, and why: "standard output: No space left on device".
+  // Empty: it is all there, or its reader has gone away.
+  std::string lost_output() const;
+
+  OutputQueue out, err;  // the caller polls them
+
+ private:
+  void on_line(const std::string& line);
+  void on_packet(const Packet& packet);
+  void on_ended(int rank, const Ended& ended);
+  void show(const Rendered& rendered) { push(rendered.is_error ? err : out, rendered.text); }
+  void push(OutputQueue& queue, const std::string& text);
+  void keep(const Rendered& rendered);
+  std::string tag(int rank, bool is_error) const;
+
+  const OutputOptions options_;
+  Renderer renderer_;
+  std::optional<RankFiles> files_;
+  Renderer file_renderer_;
+  ProgressLine progress_line_;
+  LauncherText launcher_text_;
+  JobRecord record_;
+  std::string withheld_;  // banners about failed ranks
+  std::string line_;      // unfinished
+  bool lost_is_told_ = false;
+};
+
+}  // namespace kolo::cli

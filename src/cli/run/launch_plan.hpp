@@ -1,0 +1,74 @@
+// The launcher's command for a job: a pure function of what was asked and what was found.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/batch/allocation.hpp"
+#include "cli/batch/hosts.hpp"
+#include "cli/process/environment.hpp"
+#include "cli/rank/placement.hpp"
+
+namespace kolo::cli {
+
+enum class LauncherKind : std::uint8_t { kUnknown, kOpenMpi4, kOpenMpi5, kHydra };
+
+// From what `mpirun --version` prints.
+LauncherKind launcher_kind(const std::string& version_text);
+// Of the launcher that belongs to a library, from what MPI_Get_library_version() tells.
+LauncherKind launcher_kind_of_library(const std::string& version_text);
+const char* name_of(LauncherKind kind);
+
+// Throws UsageError where a launcher does not know what --bind-to says.
+void check_binding(LauncherKind kind, const std::string& bind_to);
+
+struct LaunchRequest {
+  LauncherKind kind = LauncherKind::kOpenMpi5;
+  bool allow_root = false;
+  int size = 1;
+  int own_cores = 1;         // cores that this process may use
+  int threads_per_rank = 0;  // 0: choose
+  std::string mpirun;
+  std::vector<Host> hosts;   // with the ranks that each can take; empty: this host takes all
+  Allocation allocation;     // of the batch job, if this is one
+  std::string remote_agent;  // starts a program on another host, as ssh does; empty: ssh
+  std::string own_host;
+  std::string bind_to;    // empty: choose
+  Variables environment;  // of this process
+  Variables extra;        // -x NAME=VALUE, and -x NAME with the value it has
+  std::vector<std::string> mpi_args;
+  std::string rank_program;  // kolo-rank
+  Rendezvous rendezvous;
+  std::vector<std::string> program;
+};
+
+struct LaunchPlan {
+  Variables set;                   // in the launcher's environment
+  std::vector<std::string> unset;  // there
+  std::vector<std::string> command;
+  int size = 1;
+  bool is_local = true;         // no rank runs on another host
+  bool oversubscribed = false;  // more ranks than cores on this host
+  bool can_suspend = false;     // the launcher passes kSuspendSignal and SIGCONT on to the ranks
+};
+
+// The launcher and its own options, without what it shall start.
+LaunchPlan plan_launcher(const LaunchRequest& request);
+
+LaunchPlan plan_launch(const LaunchRequest& request);
+
+// Whether every rank runs on the host that kolo run was started on.
+bool is_local_job(const LaunchRequest& request);
+
+// Whether a variable travels to other hosts without being asked to.
+bool is_forwarded(const std::string& name);
+
+// An address of rank 0's host that the ranks can use: 127.0.0.1 when all are on this host.
+std::string rendezvous_address(const LaunchRequest& request);
+
+// "a b" becomes 'a b': text that a shell reads back as it was.
+std::string shell_quoted(const std::string& word);
+std::string shell_line(const LaunchPlan& plan);
+
+}  // namespace kolo::cli

@@ -1,0 +1,96 @@
+// The loader processes of a job: `kolo run --cpus`.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/batch/allocation.hpp"
+#include "cli/batch/hosts.hpp"
+#include "cli/batch/step_tasks.hpp"
+#include "cli/process/environment.hpp"
+#include "cli/process/line_splitter.hpp"
+#include "cli/process/system.hpp"
+#include "cli/rank/loader_process.hpp"
+#include "cli/run/launch_plan.hpp"
+#include "core/clock.hpp"
+
+namespace kolo::cli {
+
+struct LoaderRequest {
+  int count = 0;            // loader processes; 0: none
+  std::uint64_t units = 0;  // samples that they prepare
+  std::string spool;        // folder; empty: none
+};
+
+struct LoaderWait {
+  std::optional<Clock::time_point> deadline;
+  StepLeader* leader = nullptr;  // of the other tasks of a step of Slurm, if there are any
+};
+
+// Where a loader process runs.
+struct LoaderHost {
+  std::string name;
+  int component = 0;  // of a heterogeneous job of Slurm, whose component 0 has the ranks
+};
+
+// Returns the host of each loader process. In a heterogeneous job of Slurm they fill the tasks of
+// the further components, and begin again. Otherwise they take the hosts without a rank in turn,
+// or, if every host has one, the ranks' hosts in turn; ranks fill the slots of `hosts` in order.
+// Without hosts, all loader processes run on "localhost".
+std::vector<LoaderHost> loader_hosts(const std::vector<Host>& hosts,
+                                     const std::vector<Component>& components, int ranks,
+                                     int count);
+
+// The hosts that the ranks fill. A launcher that knows only these goes on when it loses another
+// one.
+std::vector<Host> hosts_of_ranks(const std::vector<Host>& hosts, int ranks);
+
+// Owns the loader processes. Used by one thread.
+class LoaderTeam {
+ public:
+  // Starts them, on other hosts by the launcher, for the ranks that `launch` describes. Throws
+  // std::system_error.
+  LoaderTeam(const LoaderRequest& request, const LaunchRequest& launch);
+  // Ends them.
+  ~LoaderTeam();
+  LoaderTeam(const LoaderTeam&) = delete;
+  LoaderTeam& operator=(const LoaderTeam&) = delete;
+
+  // Waits until all have prepared their samples; reports which have not every minute. Otherwise
+  // returns kolo run's exit code, because a signal or the deadline ended the job, which is
+  // reported. Throws std::runtime_error if a loader process cannot prepare.
+  std::optional<int> wait_until_ready(const LoaderWait& wait);
+
+  // Environment variables for the ranks.
+  Variables variables() const;
+
+ private:
+  struct Loader {
+    std::string host;
+    LoaderParent parent = LoaderParent::kKoloRun;
+    pid_t pid = -1;
+    Fd input;  // closed: it ends
+    Fd output;
+    LineSplitter lines{4096};
+    std::string address;
+    bool is_ready = false;
+  };
+
+  void start(const LoaderRequest& request, const LaunchRequest& launch, const LoaderHost& host);
+  // Waits until all have ended, or for some seconds.
+  void wait_for_ends() const;
+  void read(Loader& loader);
+  std::string missing() const;
+  std::optional<int> stopped_by(SignalQueue& signals,
+                                std::optional<Clock::time_point> deadline) const;
+  static void on_line(Loader& loader, const std::string& line);
+
+  std::string token_;
+  std::vector<Loader> loaders_;
+};
+
+}  // namespace kolo::cli

@@ -1,0 +1,67 @@
+// What lies at the start of each rank's segment: a slot for each group that the rank may be in. The
+// rank's doorbell lies in that of the group of all.
+// What no group uses is never touched, and costs no memory.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "collectives/backend.hpp"
+#include "collectives/shm/doorbell.hpp"
+
+namespace kolo::shm {
+
+// A rank's line on a channel of a Board.
+struct alignas(64) Line {
+  std::atomic<std::uint64_t> posted;
+  // Pieces, with the collective's tag in the upper half.
+  std::atomic<std::uint64_t> ready;    // exposed
+  std::atomic<std::uint64_t> reduced;  // of which this rank's share is reduced
+  std::atomic<std::uint64_t> copied;   // that this rank has read what it needs of
+  // Written before `posted`: what is exposed. It lies at an offset of the rank's segment; or else
+  // it is private, and comes in pieces through a staging buffer there.
+  std::uint64_t bytes;
+  std::uint64_t offset;
+  std::uint64_t is_private;
+  std::int64_t posted_at;  // ticks of the clock that a node's processes share
+};
+
+constexpr std::size_t kBoardChannels = Backend::kWindow;
+constexpr std::size_t kBoardRoom = 4096;  // bytes for small values, a rank and channel
+constexpr std::size_t kBoardBytes = kBoardChannels * (sizeof(Line) + kBoardRoom);
+
+// What a rank says on the control plane's channel.
+struct ControlRing {
+  static constexpr std::size_t kLines = 1024;
+  static constexpr std::size_t kMostRanks = 1024;
+
+  struct alignas(64) Line {
+    static constexpr std::size_t kRoom = 56;
+    // Which line it is, and how many bytes of it are used: see stamp_of(). Written last.
+    std::atomic<std::uint64_t> stamp;
+    std::array<std::byte, kRoom> bytes;
+  };
+
+  std::array<Line, kLines> lines;
+  // Of others' rings, by rank of the group: how many lines this rank has read, with the generation.
+  // On rank 0 of all others', elsewhere of rank 0's.
+  std::array<std::atomic<std::uint64_t>, kMostRanks> read;
+};
+
+constexpr std::size_t kSlots = 1024;
+constexpr std::size_t kSlotBytes = kBoardBytes + sizeof(ControlRing) + 4096;
+constexpr std::size_t kControlBytes = kSlots * kSlotBytes;
+static_assert(sizeof(Doorbell::Lines) <= 4096);
+
+// Offsets in a segment.
+constexpr std::size_t board_of_slot(int slot) {
+  return static_cast<std::size_t>(slot) * kSlotBytes;
+}
+constexpr std::size_t control_ring_of_slot(int slot) {
+  return board_of_slot(slot) + kBoardBytes;
+}
+constexpr std::size_t kDoorbell = control_ring_of_slot(0) + sizeof(ControlRing);
+
+}  // namespace kolo::shm

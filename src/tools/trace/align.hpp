@@ -1,0 +1,23 @@
+// Times in the timeline of a rank, on rank 0's clock.
+#pragma once
+
+#include "timeline/clock_fit.hpp"
+#include "tools/trace/file.hpp"
+
+namespace kolo::tools {
+
+class Aligner {
+ public:
+  explicit Aligner(const RankTrace& trace);
+
+  // Microseconds since rank 0's start, of what the file says; not below 0.
+  double aligned(double microseconds) const;
+  const timeline::ClockFit& fit() const { return fit_; }
+
+ private:
+  const timeline::ClockFit fit_;
+  const timeline::Nanoseconds shift_;
+  double first_ = 0;
+};
+
+}  // namespace kolo::tools
