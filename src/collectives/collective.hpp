@@ -19,7 +19,7 @@ struct Reduction {
   double prescale = 1.0;
 };
 
-// What of a rank's data in an alltoall belongs to which peer: n + 1 offsets in bytes, from 0.
+// One side of an alltoall: peer i's part is [boundaries[i], boundaries[i + 1]), in bytes.
 struct AlltoallSide {
   void* data = nullptr;
   std::vector<std::size_t> boundaries;

@@ -374,7 +374,7 @@ void Engine::watch_shutdown() {
   }
   log::warning("shutdown: " + who + " did not shut down within " +
                to_text(options_.shutdown_timeout) +
-               "; going on without (KOLO_SHUTDOWN_TIMEOUT_SECONDS)");
+               "; this rank ends without them (KOLO_SHUTDOWN_TIMEOUT_SECONDS)");
   const Status status = shut_down_status();
   if (any_group([](const Group& group) { return group.has_work_in_flight(); }))
     return break_down(status);

@@ -8,6 +8,7 @@
 #include "collectives/messages/control_channel.hpp"
 #include "collectives/shm/backend.hpp"
 #include "collectives/shm/control_channel.hpp"
+#include "collectives/shm/layout.hpp"
 #include "core/launched.hpp"
 #include "core/log.hpp"
 
@@ -169,9 +170,10 @@ Status Group::keep_measures() {
   for (const auto& [rank, numbers] : control_.take_measures()) {
     timeline::Measures measures;
     if (!timeline::from_numbers(numbers, measures)) {
-      return Status::internal("rank " + std::to_string(rank) + " told " +
+      return Status::internal("rank " + std::to_string(rank) + " sent " +
                               std::to_string(numbers.size()) +
-                              " numbers of itself; do all ranks run the same version of kolo?");
+                              " metrics, which this version does not expect; do all ranks run the "
+                              "same version of kolo?");
     }
     tracing_.board().keep(options_.launch.ranks[static_cast<std::size_t>(rank)], measures);
   }
@@ -198,7 +200,7 @@ std::shared_ptr<Operation> Group::take_pending(Participant::Token token) {
 
 // It stands among what runs from the first, so that nobody waits in vain if this fails.
 Status Group::carry_out(const Participant::Launch& launch) {
-  Running& running = running_.emplace_back();
+  RunningCollective& running = running_.emplace_back();
   running.sequence = launch.sequence;
   running.last_moved = Clock::now();
   bool anything = false;
@@ -239,7 +241,7 @@ Status Group::carry_out(const Participant::Launch& launch) {
   return Status::ok();
 }
 
-std::unique_ptr<Work> Group::make_work(Running& running, UnitId unit, Backend& backend,
+std::unique_ptr<Work> Group::make_work(RunningCollective& running, UnitId unit, Backend& backend,
                                        bool stands_in) {
   const Descriptor& descriptor = running.members.front().operation->descriptor;
   // Part 0 is for what a device's first work needs.
@@ -342,7 +344,7 @@ Status Group::start_and_step_work(bool& moved) {
   return Status::ok();
 }
 
-Progress Group::start_or_step(Running& running, Status& status) {
+Progress Group::start_or_step(RunningCollective& running, Status& status) {
   try {
     if (!std::exchange(running.started, true)) {
       running.last_moved = Clock::now();
@@ -357,7 +359,7 @@ Progress Group::start_or_step(Running& running, Status& status) {
 }
 
 // Steps one work and ends it if it is done (then its work is null).
-Status Group::step(Running& running, bool& moved) {
+Status Group::step(RunningCollective& running, bool& moved) {
   Status status;
   switch (start_or_step(running, status)) {
     case Progress::kWaiting:
@@ -380,7 +382,7 @@ Status Group::step(Running& running, bool& moved) {
   return Status(status.code(), what_runs(running.members) + ": " + status.message());
 }
 
-void Group::end(const Running& running) {
+void Group::end(const RunningCollective& running) {
   recorder_.ended(running);
   const std::span<const LaunchMember> members(running.members);
   for (std::size_t begin = 0; begin < members.size(); begin += kEndTogether) {
@@ -446,7 +448,7 @@ void Group::fail_all(const Status& status) {
   }
   for (const std::shared_ptr<Operation>& operation : std::exchange(changes_, {}))
     complete(operation, status);
-  for (Running& running : running_) {
+  for (RunningCollective& running : running_) {
     for (const LaunchMember& member : running.members) complete(member.operation, status);
   }
 }

@@ -1,6 +1,5 @@
-// A process set as one of its ranks takes part in it: its control plane and its work in flight.
-// Groups know nothing of each other, so what one waits for holds no other up. Used by the engine
-// thread alone.
+// One rank's part in a process set: its control plane and its work in flight. Groups are
+// independent, so one that waits does not block another. Used by the engine thread alone.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +23,7 @@
 #include "coordinator/mailbox.hpp"
 #include "coordinator/operation.hpp"
 #include "coordinator/operation_recorder.hpp"
-#include "coordinator/running.hpp"
+#include "coordinator/running_collective.hpp"
 #include "coordinator/slot_pool.hpp"
 #include "coordinator/stall.hpp"
 #include "timeline/tracing.hpp"
@@ -33,32 +32,34 @@ namespace kolo {
 
 struct GroupOptions {
   LaunchOptions launch;
-  // Of each rank of the world: a number for those that it shares memory with. Empty: it is the
-  // ranks of `node` that share memory, or nobody.
+  // For each rank of the world, the number of its node: ranks of a node share memory. Empty: the
+  // ranks of `node` share memory, if there is one.
   std::vector<int> nodes;
   Tuning tuning;
-  // This process' device: found, or made, when the first collective on one is to run. Null: none.
+  // Returns this process's device, which is made when its first collective is about to run. Null:
+  // there is no device.
   std::function<Status(std::shared_ptr<Device>& device)> find_device;
-  // Below this a collective is a small one: many of them are in flight at once.
+  // Collectives below this size are small: many of them may be in flight at once.
   std::size_t small_bytes = 32 << 10;
   PlanLimits limits;
   std::size_t cache_capacity = 16384;
   Clock::duration fusion_hold = std::chrono::seconds(30);
   Clock::duration collective_timeout = std::chrono::seconds(300);
-  // What some ranks submitted so long ago and others did not is told, and ends the job. 0: never.
+  // After these times an operation that some ranks have submitted and others have not is logged,
+  // and ends the job. 0: never.
   Clock::duration stall_check = Clock::duration::zero();
   Clock::duration stall_shutdown = Clock::duration::zero();
   // Shows which ranks of this node have ended or are stopped. Null if the rank has no lifelines.
   std::shared_ptr<const Lifelines> lifelines;
-  // How often ranks of the world tell rank 0 what they count. 0: never.
+  // How often ranks of the world report their counters to rank 0. 0: never.
   Clock::duration metrics_every = Clock::duration::zero();
 };
 
 class Group {
  public:
-  // `ranks` are the members in the world, in the order of their ranks here; `slot` is one that no
-  // other group has now, and `node` null where memory is not shared. The mailbox and `tracing`
-  // outlive this.
+  // `ranks`: the members, as ranks of the world, in the order of their ranks in this group. `slot`:
+  // one that no other living group has. `node`: null if no memory is shared. The mailbox and
+  // `tracing` outlive this.
   Group(int process_set, SlotPool::Slot slot, std::vector<int> ranks,
         std::unique_ptr<Transport> transport, const std::shared_ptr<shm::Node>& node,
         const GroupOptions& options, Mailbox& mailbox, timeline::Tracing& tracing);
@@ -67,7 +68,7 @@ class Group {
   Group(const Group&) = delete;
   Group& operator=(const Group&) = delete;
 
-  // --- what the program does ---
+  // --- entries of the mailbox ---
   void submit(const std::shared_ptr<Operation>& operation);
   void boundary() { control_.participant().boundary(); }
   void wanted(const Operation& operation);
@@ -75,46 +76,45 @@ class Group {
 
   // One round: messages, decisions, work. An error means that the job has failed.
   Status turn(bool& moved);
-  // Looks at what has waited for too long. Likewise.
+  // Checks for operations and ranks that take too long. An error as above.
   Status watch_timers();
 
-  // Operations of kAddProcessSet and kRemoveProcessSet that all ranks have submitted, in the order
-  // in which all ranks see them; the caller completes them. (Stand-ins among them, on a rank that
-  // has joined.)
+  // Returns the operations of kAddProcessSet and kRemoveProcessSet that all ranks have submitted,
+  // in the same order on all ranks. The caller completes them. On a rank that has joined they are
+  // placeholders.
   std::vector<std::shared_ptr<Operation>> take_changes() { return std::exchange(changes_, {}); }
 
-  // Whether all members have left and all is done that they had begun.
+  // Whether all members have left and all their operations have ended.
   bool finished() const;
   bool outstanding() const {
     return any_pending() || !running_.empty() || !enqueued_.empty() || control_.sending();
   }
-  // Whether there are others who may wait for this rank, or tell it that somebody does.
+  // Whether other ranks may wait for this one, or report to it.
   bool has_others() const { return size_ > 1 && !closed_; }
-  // Whether others need this rank while its own program does something else, and cannot wake it.
+  // Whether other ranks need this one while its program does something else, and cannot wake it.
   bool coordinates_messages() const {
     return size_ > 1 && !on_one_node_ && !closed_ && control_.coordinates();
   }
   bool has_work_in_flight() const { return !running_.empty() || !enqueued_.empty(); }
 
-  // Gives up waiting for members that have not left; says which.
+  // Gives up waiting for members that have not left, and returns their names.
   std::string stop_waiting();
-  // Ends every operation with the status. Work in flight stays where it is: messages may still be
-  // under way.
+  // Ends every operation with the status. Work in flight is kept, because its messages may still
+  // arrive.
   void fail_all(const Status& status);
-  // After that, of all groups: ends what waits on the device for ranks that are gone, which nothing
-  // else would.
+  // Ends work on the device that waits for lost ranks. Called after fail_all() of all groups.
   void abort_device();
-  // This process could not look at anything until now: what did not move may move from now on.
+  // Restarts all timeouts, because this process did not run until now.
   void count_from(Clock::time_point now);
   void say_abort(const std::string& message) { control_.say_abort(message); }
 
-  // Ends one operation, not by success of its collective, and tells its waiter.
+  // Ends one operation other than by its collective, and wakes its waiting thread.
   void complete(const std::shared_ptr<Operation>& operation, const Status& status);
 
  private:
-  // What is over for the program, and not yet for the device, which works with what it refers to.
+  // A collective that has ended for the program, while the device still uses its tensors.
   struct Enqueued {
-    Running running;
+    RunningCollective running;
     std::shared_ptr<DevicePoint> results;
     std::shared_ptr<DeviceSpan> span;  // null: not timed
   };
@@ -131,20 +131,21 @@ class Group {
   Status carry_out(const Participant::Closed& closed);
   Status carry_out(const Participant::Stalled& stalled);
   Backend& backend_on(DeviceKind device);
-  std::unique_ptr<Work> make_work(Running& running, UnitId unit, Backend& backend, bool stands_in);
+  std::unique_ptr<Work> make_work(RunningCollective& running, UnitId unit, Backend& backend,
+                                  bool stands_in);
   std::unique_ptr<Work> prepare_first(Turn turn, const Descriptor& descriptor,
                                       std::unique_ptr<Work> work);
   Status advance_control(bool& moved);
   Status start_and_step_work(bool& moved);
-  Status step(Running& running, bool& moved);
-  Progress start_or_step(Running& running, Status& status);
-  Status start(Running& running);
-  Status end_on_device(Running& running);
+  Status step(RunningCollective& running, bool& moved);
+  Progress start_or_step(RunningCollective& running, Status& status);
+  Status start(RunningCollective& running);
+  Status end_on_device(RunningCollective& running);
   Status look_at_device(bool& moved);
   bool any_pending() const { return free_tokens_.size() < pending_.size(); }
   Participant::Token keep_pending(const std::shared_ptr<Operation>& operation);
   std::shared_ptr<Operation> take_pending(Participant::Token token);
-  void end(const Running& running);
+  void end(const RunningCollective& running);
   using Unfinished = std::unordered_map<Operation*, Status>;
   static Unfinished finish_all(std::span<const LaunchMember> members);
   Status keep_measures();
@@ -192,7 +193,7 @@ class Group {
   std::vector<std::shared_ptr<Operation>> pending_;  // not launched yet, by token - 1; or null
   std::vector<Participant::Token> free_tokens_;
   std::vector<std::shared_ptr<Operation>> failed_;  // which the participant may still refer to
-  std::list<Running> running_;                      // by sequence
+  std::list<RunningCollective> running_;            // by sequence
   std::deque<Enqueued> enqueued_;                   // in the device's order
   Clock::time_point device_moved_;                  // when the first of these became the first
   std::vector<Operation*> over_;                    // within tell(); keeps its memory

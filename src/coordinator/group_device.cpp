@@ -37,7 +37,7 @@ std::unique_ptr<Work> Group::prepare_first(Turn turn, const Descriptor& descript
   return one_after_the_other(std::move(preparation), std::move(work));
 }
 
-Status Group::start(Running& running) {
+Status Group::start(RunningCollective& running) {
   if (running.on_device) {
     std::vector<std::shared_ptr<DevicePoint>> ready;
     ready.reserve(running.members.size());
@@ -54,7 +54,7 @@ Status Group::start(Running& running) {
 
 // All is enqueued. What finishes a result is enqueued, too, so the point comes after it; names are
 // free then, for whatever comes next is enqueued behind.
-Status Group::end_on_device(Running& running) {
+Status Group::end_on_device(RunningCollective& running) {
   const Unfinished unfinished = finish_all(running.members);
   std::shared_ptr<DevicePoint> results;
   std::shared_ptr<DeviceSpan> span;

@@ -1,4 +1,4 @@
-// How a group notices that something does not go on.
+// Notices operations, ranks and devices that do not go on.
 #include <algorithm>
 #include <iterator>
 
@@ -9,12 +9,12 @@
 namespace kolo {
 namespace {
 
-// After that time without progress a collective asks whether all ranks still live.
+// After this time without progress a collective checks whether all ranks still live.
 constexpr Clock::duration kSuspicious = std::chrono::seconds(1);
 
 constexpr Clock::duration kNever = Clock::duration::zero();
 
-// A join waits for as long as others work, and for the timeline's own nobody waits.
+// A join waits for as long as others work, and no program waits for the timeline's operations.
 bool may_stall(const Operation& operation) {
   return operation.descriptor.kind != OpKind::kJoin && operation.descriptor.kind != OpKind::kClock;
 }
@@ -52,7 +52,7 @@ Status Group::watch_timers() {
     if (Status s = watch_lost_ranks(now); !s.is_ok()) return s;
     if (Status s = watch_device(now); !s.is_ok()) return s;
   }
-  for (const Running& running : running_) {
+  for (const RunningCollective& running : running_) {
     if (running.sequence - running_.front().sequence >= Backend::kWindow) break;  // not started
     if (!running.started || now - running.last_moved <= options_.collective_timeout) continue;
     return Status::peer_lost(
@@ -65,7 +65,7 @@ Status Group::watch_timers() {
 }
 
 void Group::count_from(Clock::time_point now) {
-  for (Running& running : running_) running.last_moved = now;
+  for (RunningCollective& running : running_) running.last_moved = now;
   device_moved_ = now;
   control_.count_from(now);
   seen_lost_.reset();
@@ -94,9 +94,9 @@ Status Group::watch_lost_ranks(Clock::time_point now) {
   return Status::peer_lost(what + ": the process of rank " + std::to_string(*lost) + " has ended");
 }
 
-// What has not moved for long; empty if nothing.
+// Describes the first thing that has not moved for long; empty if there is none.
 std::string Group::what_stalls(Clock::time_point now) const {
-  for (const Running& running : running_) {
+  for (const RunningCollective& running : running_) {
     if (running.started && now - running.last_moved > kSuspicious)
       return what_runs(running.members);
   }
@@ -109,20 +109,20 @@ std::string Group::what_stalls(Clock::time_point now) const {
   return leaving_ && !closed_ && now - *leaving_ > kSuspicious ? "shutdown" : "";
 }
 
-// A program may wait in ways that this engine does not see: for another rank's message, which that
-// one sends after its own wait.
+// A program may wait in ways that this engine does not see: for a message that another rank sends
+// only after its own wait.
 void Group::watch_held_tensors(Clock::time_point now) {
   next_look_at_held_ = now + options_.fusion_hold / 8;
   const std::size_t given_up = control_.participant().flush(now - options_.fusion_hold);
   if (given_up == 0) return;
-  log::warning(std::to_string(given_up) +
-               " bucket(s) were given up, since a tensor was submitted " +
-               to_text(options_.fusion_hold) +
-               " ago and others of its bucket still are not (KOLO_FUSION_HOLD_SECONDS); results "
-               "stay right, but another run may fuse differently");
+  log::warning(
+      std::to_string(given_up) + " bucket(s) were given up, because a tensor was submitted " +
+      to_text(options_.fusion_hold) +
+      " ago and others of its bucket are still missing (KOLO_FUSION_HOLD_SECONDS). Results "
+      "stay right, but another run may fuse differently");
 }
 
-// What ranks have not come with is the coordinator's to see.
+// Only the coordinator knows which ranks are missing.
 Status Group::watch_stalls(Clock::time_point now) {
   if (options_.stall_check == kNever) return Status::ok();
   next_look_at_stalls_ = now + options_.stall_check / 8;
@@ -137,12 +137,13 @@ Status Group::watch_stalls(Clock::time_point now) {
   if (ends_now) return ended_by_stall(text);
   told_.told(stalls, now);
   const bool ends = options_.stall_shutdown != kNever;
-  log::warning("the job stalls: " + text +
-               ". Ranks that submit other operations, or wait for them in another order, do this, "
-               "and so does one that is stopped, or busy with something else. It is waited for " +
-               (ends ? "until " + to_text(options_.stall_shutdown) + " have passed"
-                     : std::string("for ever")) +
-               " (KOLO_STALL_CHECK_TIME_SECONDS, KOLO_STALL_SHUTDOWN_TIME_SECONDS)");
+  log::warning(
+      "the job stalls: " + text +
+      ". Possible causes: ranks submit different operations, or wait for them in different "
+      "orders; a rank is stopped, or busy with something else. " +
+      (ends ? "The job ends after " + to_text(options_.stall_shutdown)
+            : std::string("kolo keeps waiting (no limit is set)")) +
+      ". See KOLO_STALL_CHECK_TIME_SECONDS and KOLO_STALL_SHUTDOWN_TIME_SECONDS");
   control_.say_stalled(text);
   return Status::ok();
 }
@@ -173,7 +174,7 @@ std::string Group::what_stops_devices() const {
 
 std::optional<Group::Slow> Group::slow_running(Clock::time_point now,
                                                Clock::duration patience) const {
-  const auto is_slow = [&](const Running& running) {
+  const auto is_slow = [&](const RunningCollective& running) {
     return running.started && now - running.last_moved >= patience;
   };
   const auto slow = std::find_if(running_.begin(), running_.end(), is_slow);
@@ -206,7 +207,8 @@ void Group::watch_running(Clock::time_point now) {
   tell_slow(slow_on_device(now, patience), slow_on_device_told_);
 }
 
-// Two ranks tell, for one of them may be what the others wait for; all write down what they did.
+// Two ranks log it, because one of them may be the rank that the others wait for. All ranks write
+// their flight records.
 void Group::tell_slow(const std::optional<Slow>& slow, std::uint64_t& told) {
   if (!slow || slow->sequence < told) return;
   told = slow->last_sequence + 1;
@@ -218,9 +220,9 @@ void Group::tell_slow(const std::optional<Slow>& slow, std::uint64_t& told) {
   tracing_.ask_for_dump("stall: " + slow->text);
 }
 
-// Where the coordinator is what hangs nobody tells who is missing. It speaks when a stall is as old
-// as it should be at most, and then whenever that has doubled. It may know of an operation only
-// after that has waited for others of its bucket.
+// If the coordinator itself hangs, it cannot report which ranks are missing. It reports a stall
+// when the limit has passed, and again whenever that time has doubled. It may learn of an operation
+// only after that has waited for others of its bucket.
 Status Group::watch_coordinator(Clock::time_point now) {
   const std::shared_ptr<Operation>* oldest = nullptr;
   for (const std::shared_ptr<Operation>& pending : pending_) {

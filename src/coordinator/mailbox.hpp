@@ -1,7 +1,7 @@
-// Where threads of the program meet the engine: submissions and waits go in, in order; who drives
-// the engine takes them out, or sleeps until there are some. That is the engine's own thread, or
-// one of the program that has nothing else to do than to wait. Small tensors with a place in a
-// bucket are copied there by the submitting thread, which has them in its cache.
+// Hands submissions and waits from the program's threads to the engine, in order. The thread that
+// drives the engine takes them out, or sleeps until there are some: the engine's own thread, or a
+// thread of the program that only waits. A small tensor with a place in a bucket is copied there by
+// the submitting thread, which has the tensor in its cache.
 #pragma once
 
 #include <atomic>
@@ -26,9 +26,9 @@ namespace kolo {
 
 class Mailbox {
  public:
-  // `patience`: how long the engine's thread lets submissions lie, for who submits looks after them
-  // as well, see helped(); nothing: not at all.
-  // `doorbell`: where other ranks wake this one's engine, or null.
+  // `patience`: how long the engine's thread leaves submissions to the submitting threads, see
+  // helped(); without a value it takes them at once.
+  // `doorbell`: where other ranks wake this rank's engine, or null.
   Mailbox(std::optional<Clock::duration> patience, std::shared_ptr<shm::Doorbell::Lines> doorbell)
       : patience_(patience), doorbell_(std::move(doorbell)) {}
 
@@ -40,28 +40,31 @@ class Mailbox {
   };
 
   // --- any thread ---
-  // Hands the operation over. Fails when the mailbox is closed, and while an operation of the same
-  // kind and name is in flight here. Behind a refusal of the same kind and name it waits, since the
-  // program cannot know how long that is in flight. `packed`: its tensor now is where its bucket is
-  // reduced. `quietly`: the engine's thread is not woken, since the caller is about to wait.
+  // Hands the operation over. Fails if the mailbox is closed, or if an operation of the same kind
+  // and name is in flight on this rank. If a refusal of the same kind and name is in flight, the
+  // operation queues behind it, because the program cannot know how long that takes. `packed`: set
+  // if the tensor now lies in its bucket. `quietly`: do not wake the engine's thread, because the
+  // caller is about to wait.
   Status submit(const std::shared_ptr<Operation>& operation, bool& packed, bool quietly = false)
       KOLO_EXCLUDES(mutex_);
-  // A thread begins to wait for the operation, or asks whether it is done.
+  // Notes that a thread begins to wait for the operation, or asks whether it is done.
   void wanted(const std::shared_ptr<Operation>& operation) KOLO_EXCLUDES(mutex_);
-  // No more submissions: they fail with `reason`. The engine finds a kShutdown entry.
+  // Lets all further submissions fail with `reason`, and enters kShutdown for the engine.
   void shut_down(const Status& reason) KOLO_EXCLUDES(mutex_);
 
-  // Takes the engine's thread's place, if no other thread has it: from now on that thread sleeps.
+  // Lets the calling thread drive in place of the engine's thread, which then sleeps. False if
+  // another thread does so already.
   bool begin_driving() KOLO_EXCLUDES(mutex_);
-  // `more`: there is something left to do, for which the engine's thread is woken.
+  // `more`: wakes the engine's thread, because work is left.
   void end_driving(bool more) KOLO_EXCLUDES(mutex_);
-  // Who submits has gone on with all that could go on: the engine's thread need not look for some
-  // time.
+  // Notes that a submitting thread has advanced everything that could advance, so that the engine's
+  // thread need not look for some time.
   void helped() { helped_.store(Clock::now().time_since_epoch(), std::memory_order_relaxed); }
-  // Who drives: sleeps until an entry is there or the deadline passes.
+  // For the driving thread: sleeps until there is an entry, or the deadline passes.
   void rest(Clock::time_point deadline) KOLO_EXCLUDES(mutex_);
 
-  // A thread of the program is blocked while one of these lives: its core is free for the engine.
+  // Marks a thread of the program as blocked for as long as this lives: its core is free for the
+  // engine.
   class Waiter {
    public:
     explicit Waiter(Mailbox& mailbox);
@@ -74,31 +77,31 @@ class Mailbox {
   };
 
   // --- engine ---
-  // Whether a thread of the program drives.
+  // Whether a thread of the program drives the engine.
   bool driven() const { return driven_.load(std::memory_order_relaxed); }
-  // Replaces `entries` by all that came since.
+  // Replaces `entries` by all entries since the last call.
   void take(std::vector<Entry>& entries) KOLO_EXCLUDES(mutex_);
-  // From now on, until it has parked, other ranks wake the engine's thread by what they write. What
-  // they wrote before is seen by looking once more.
+  // From now on, until the engine's thread has parked, writes of other ranks wake it. The caller
+  // must look once more for what they wrote before.
   void listen() { doorbell_.listen(); }
   void stop_listening() { doorbell_.stop_listening(); }
-  // The engine's thread sleeps until an entry is there (or has lain for as long as it has
-  // patience), or somebody begins to wait, or another rank calls, or the deadline passes, which
-  // helpers put off for a while, and in any case while a thread of the program drives.
+  // For the engine's thread: sleeps while a thread of the program drives. Otherwise sleeps until an
+  // entry has lain there for `patience`, a thread begins to wait, another rank rings the doorbell,
+  // or the deadline passes. helped() postpones the deadline.
   void park(std::optional<Clock::time_point> deadline) KOLO_EXCLUDES(mutex_);
   bool somebody_waits() const KOLO_EXCLUDES(mutex_);
-  // From now on the engine's thread is woken for each submission.
+  // Wakes the engine's thread for each submission from now on.
   void lose_patience() KOLO_EXCLUDES(mutex_);
-  // The operations are over; their names may be used again, or go to the next that wait for them.
+  // Frees the names of operations that have ended. The next operation in line gets the name.
   void release(const std::vector<Operation*>& operations) KOLO_EXCLUDES(mutex_);
-  // From now on submissions fail with `reason`.
+  // Lets all further submissions fail with `reason`.
   void close(const Status& reason) KOLO_EXCLUDES(mutex_);
-  // Says where the tensor of an allreduce of that name is to be packed; an empty slot ends it.
+  // Sets where the tensor of an allreduce of that name is packed; without a slot it is not packed.
   void set_slot(int process_set, const std::string& name, std::optional<Slot> slot)
       KOLO_EXCLUDES(mutex_);
 
  private:
-  // What is in flight under a name that was refused, and who waits behind it.
+  // The operation in flight under a name that was refused, and the operations queued behind it.
   using Line = std::deque<std::shared_ptr<Operation>>;
   using Names = std::unordered_map<std::string, BookedName>;
 
@@ -130,10 +133,11 @@ class Mailbox {
   std::atomic<bool> any_since_boundary_{false};  // of them; changed under the lock
   int waiters_ KOLO_GUARDED_BY(mutex_) = 0;
   bool wake_ KOLO_GUARDED_BY(mutex_) = false;
-  // There were submissions since the engine's thread last slept. Who submits may have drained them,
-  // but what they began goes on.
+  // There were submissions since the engine's thread last slept. A submitting thread may have taken
+  // them out already, but their work goes on.
   bool submitted_ KOLO_GUARDED_BY(mutex_) = false;
-  // When the engine's thread ends its sleep, unless somebody helped; nothing: not by itself.
+  // When the engine's thread ends its sleep, unless helped() was called; without a value it does
+  // not wake by itself.
   std::optional<Clock::time_point> alarm_ KOLO_GUARDED_BY(mutex_);
 };
 

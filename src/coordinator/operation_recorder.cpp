@@ -60,13 +60,14 @@ void end_at(OperationEvent& event, timeline::Nanoseconds now, bool is_ok) {
 }
 
 // Where the collective as a whole is recorded.
-Recorder::Place place_of(const Running& running) {
+Recorder::Place place_of(const RunningCollective& running) {
   return running.recorded != Recorder::kNowhere ? running.recorded
                                                 : running.members.front().operation->recorded;
 }
 
 // A device has its own times for what the host has only enqueued.
-void note_phases(const Running& running, const DeviceTimes& times, OperationEvent& event) {
+void note_phases(const RunningCollective& running, const DeviceTimes& times,
+                 OperationEvent& event) {
   const bool has_buffer = running.buffer_times.filled != Clock::time_point{};
   if (!running.on_device) {
     event.packed = nanoseconds(running.buffer_times.filled);
@@ -98,7 +99,7 @@ void OperationRecorder::wanted(const Operation& operation) {
   pen.at(operation.recorded).wanted = true;
 }
 
-void OperationRecorder::launched(Running& running, timeline::Medium medium,
+void OperationRecorder::launched(RunningCollective& running, timeline::Medium medium,
                                  const std::optional<Bucket>& in_bucket) {
   const timeline::Nanoseconds now = nanoseconds(running.last_moved);
   const Descriptor& descriptor = running.members.front().operation->descriptor;
@@ -133,16 +134,16 @@ void OperationRecorder::launched(Running& running, timeline::Medium medium,
   pen.at(running.recorded) = bucket;
 }
 
-void OperationRecorder::member_ended(const LaunchMember& member, bool well) {
+void OperationRecorder::member_ended(const LaunchMember& member, bool succeeded) {
   const Descriptor& descriptor = member.operation->descriptor;
   if (descriptor.kind == OpKind::kClock) return;
-  if (!well) return tracing_.meters().failed();
+  if (!succeeded) return tracing_.meters().failed();
   const bool gave_nothing = member.operation->absent || member.absent_everywhere;
   tracing_.meters().ended(descriptor.kind, std::max<std::size_t>(1, descriptor.tensors.size()),
                           gave_nothing ? 0 : bytes_of(*member.operation));
 }
 
-void OperationRecorder::started(Running& running) {
+void OperationRecorder::started(RunningCollective& running) {
   if (timeline::nvtx::on()) {
     const std::string text =
         what_runs(running.members) + ", " + std::to_string(running.bytes) + " bytes";
@@ -160,7 +161,7 @@ void OperationRecorder::started(Running& running) {
   tracing_.add_load();
 }
 
-void OperationRecorder::ended(const Running& running, const DeviceTimes& told) {
+void OperationRecorder::ended(const RunningCollective& running, const DeviceTimes& told) {
   const Clock::time_point seen = Clock::now();
   if (running.range) timeline::nvtx::end(*running.range);
   if (running.started && running.members.front().operation->descriptor.kind != OpKind::kClock)

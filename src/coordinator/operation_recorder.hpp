@@ -8,7 +8,7 @@
 #include "collectives/device.hpp"
 #include "coordinator/negotiator.hpp"
 #include "coordinator/operation.hpp"
-#include "coordinator/running.hpp"
+#include "coordinator/running_collective.hpp"
 #include "core/status.hpp"
 #include "timeline/tracing.hpp"
 
@@ -17,11 +17,11 @@ namespace kolo {
 // Used by the engine thread alone.
 class OperationRecorder {
  public:
-  // `ranks`: the set's, in the world. `tracing` outlives this.
+  // `ranks`: world ranks of the set's members. `tracing` outlives this.
   OperationRecorder(int process_set, std::vector<int> ranks, timeline::Tracing& tracing);
 
   void submitted(Operation& operation);
-  // The program waits for it.
+  // The program has begun to wait for the operation.
   void wanted(const Operation& operation);
 
   // The bucket in which a collective reduces its members. It is recorded as an operation of its own
@@ -30,13 +30,15 @@ class OperationRecorder {
     UnitId unit = 0;
     std::size_t bytes = 0;
   };
-  void launched(Running& running, timeline::Medium medium, const std::optional<Bucket>& in_bucket);
-  void started(Running& running);
-  // `told`: a device's times for what the host has only enqueued; otherwise it ends now.
-  void ended(const Running& running, const DeviceTimes& told = {});
-  // Counts a member of a collective that has ended, but kolo's own readings of the clock.
-  void member_ended(const LaunchMember& member, bool well);
-  // Of an operation that ends otherwise than by its collective.
+  void launched(RunningCollective& running, timeline::Medium medium,
+                const std::optional<Bucket>& in_bucket);
+  void started(RunningCollective& running);
+  // `told`: the device's times for a collective that the host only enqueued. Without them the end
+  // is now.
+  void ended(const RunningCollective& running, const DeviceTimes& told = {});
+  // Counts a member of a collective that has ended; clock readings are not counted.
+  void member_ended(const LaunchMember& member, bool succeeded);
+  // Records the end of an operation that no collective ended.
   void ended(Operation& operation, const Status& status);
   // On the coordinator: a rank has submitted an operation.
   void arrived(const Negotiator::Arrival& arrival);

@@ -212,9 +212,11 @@ bool is_delimiter(char c) {
 
 CsvTable parse_csv(std::string_view text, char delimiter, const std::string& path) {
   if (!is_delimiter(delimiter)) {
-    throw InvalidArgumentError(path + ": '" + std::string(1, delimiter) +
-                               "' cannot separate cells, because it can be a part of a cell; give "
-                               "a comma, a semicolon or a tab");
+    throw InvalidArgumentError(
+        path + ": the delimiter (character " +
+        std::to_string(static_cast<unsigned char>(delimiter)) +
+        ") cannot be a letter, a digit, a sign, a period, a quote or the end of a line; give a "
+        "comma, a semicolon or a tab");
   }
   constexpr std::size_t kShownOfCell = 40;
   CsvTable table;

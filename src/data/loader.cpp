@@ -82,10 +82,10 @@ class DataLoader::State {
     epoch_ = sampler_.epoch();
     first_ = sampler_.position();
     indices_ = sampler_.rest();
-    next_ = batches_of(indices_.size());  // the end, if there can be no workers
+    next_ = batches_of(indices_.size());  // the epoch is over if there can be no workers
     if (!knows_all_transforms_) make_workers();
-    next_ = 0;
     if (prefetcher_) prefetcher_->begin(batches_of(indices_.size()));
+    next_ = 0;
   }
 
   std::optional<data::Batch> next() {

@@ -17,16 +17,17 @@ struct NpyArray {
   std::uint64_t offset = 0;  // of the first element, in bytes; elements are row-major
 };
 
-// A well-formed array that kolo does not read.
+// An array of a kind that kolo does not read; the rest of the file is unchecked.
 class UnsupportedArrayError : public DataError {
  public:
   using DataError::DataError;
 };
 
 // Parses the beginning of a file: all of its header at least, or the whole file. Throws DataError,
-// which names `path`, for what is no such array and if the file, of `file_size` bytes, is too
-// short; UnsupportedArrayError for elements that no tensor has, or in big-endian order, and for an
-// array in Fortran's order. Format: NEP 1, https://numpy.org/neps/nep-0001-npy-format.html,
+// which names `path`, if this is no .npy file, or if the file of `file_size` bytes is shorter than
+// its array. Throws UnsupportedArrayError for elements that tensors do not have, for big-endian
+// elements, and for Fortran order.
+// Format: NEP 1, https://numpy.org/neps/nep-0001-npy-format.html,
 // versions 1 to 3.
 NpyArray parse_npy(const std::vector<std::uint8_t>& beginning, std::uint64_t file_size,
                    const std::string& path);

@@ -1,4 +1,4 @@
-// What a rank records of itself: the flight recorder, always, and the timeline, when it is on.
+// Records what a rank does: always in the flight recorder, and in the timeline while that is on.
 #pragma once
 
 #include <atomic>
@@ -25,37 +25,38 @@ class Tracing {
   Recorder& recorder() { return recorder_; }
   Meters& meters() { return meters_; }
   Measures measures() const;  // any thread
-  // What other ranks have told of themselves.
+  // The measures that other ranks have reported.
   MetricsBoard& board() { return board_; }
-  // From now on dump() writes there.
+  // Sets where dump() writes.
   void set_flight(const FlightOrigin& origin) KOLO_EXCLUDES(notes_);
 
   // --- any thread ---
 
-  // Whether there is a timeline to add to. Costs as much as reading a variable.
+  // Whether a timeline is on. Costs as much as reading a variable.
   bool on() const { return active_.load(std::memory_order_relaxed) != nullptr; }
-  // Nothing while it is off. Does not wait: where the writer is too slow the event is dropped and
-  // counted.
+  // Adds an event to the timeline, if one is on. Does not wait: if the writer is too slow, the
+  // event is dropped and counted.
   void add(const Event& event) KOLO_EXCLUDES(mutex_);
 
-  // Writes the flight recorder, and logs where it is. Waits for the disk. Nothing before
-  // set_flight(), and after write_last(): what is written of a failure stays.
+  // Writes the flight recorder, and logs the file's name. Waits for the disk. Does nothing before
+  // set_flight() and after write_last(), so that the record of a failure stays.
   void dump(const std::string& reason) KOLO_EXCLUDES(dump_);
-  // What dump() would write at this moment, without waiting for a disk; and writing that, which
-  // ends all dumps.
+  // Returns the text that dump() would write now, without waiting for a disk.
   std::string record(const std::string& reason) KOLO_EXCLUDES(notes_);
+  // Writes such a text, and lets all later dumps do nothing.
   void write_last(const std::string& record) KOLO_EXCLUDES(dump_);
-  // Lets the watcher's thread do that, for who must not wait for a disk that does not answer; does
-  // so for at most `patience`, for a program often ends at once when something fails.
+  // Lets the watcher's thread call write_last(), so that a disk that hangs does not block the
+  // caller. Waits at most `patience` for it, because a program often ends at once after a failure.
   void hand_over_last(const std::string& record, Clock::duration patience) KOLO_EXCLUDES(notes_);
-  // The watcher's: while it is there, and what it has to write, if there is anything.
+  // For the watcher's thread: whether it runs; and writing the dump or the last record that was
+  // asked for, if any.
   void set_watched(bool watched) KOLO_EXCLUDES(notes_);
   void write_what_was_asked() KOLO_EXCLUDES(notes_) KOLO_EXCLUDES(dump_);
   bool is_over() const { return over_.load(std::memory_order_relaxed); }
-  // Likewise of a dump: the reason is kept.
+  // Lets the watcher's thread call dump().
   void ask_for_dump(const std::string& reason) KOLO_EXCLUDES(notes_);
 
-  // What the program does.
+  // Notes that the program has submitted an operation.
   void submitted(Clock::time_point now) {
     last_submission_.store(nanoseconds(now), std::memory_order_relaxed);
   }
@@ -65,30 +66,30 @@ class Tracing {
   void end_wait() { waiters_.fetch_sub(1, std::memory_order_relaxed); }
   bool is_waited_for() const { return waiters_.load(std::memory_order_relaxed) > 0; }
 
-  // A thread says that it runs, and that it will again after that time. If it does not, the whole
-  // process does not.
+  // Notes that a thread runs now and will run again after `next`. If it does not, the whole process
+  // was stopped.
   void alive(Clock::time_point now, Clock::duration next);
 
-  // The step of training that the program is in, from 1 on.
+  // The program's training step, from 1 on.
   std::int64_t step() const { return step_.load(std::memory_order_relaxed); }
-  // Ends the step. Of several that call this the first one counts, until it stops counting.
+  // Ends the step. If several callers do, only the first one counts, until its stop_counting().
   void end_step(const void* caller) KOLO_EXCLUDES(mutex_);
   void stop_counting(const void* caller) KOLO_EXCLUDES(mutex_);
 
-  // Of who drives the engine.
+  // For the thread that drives the engine.
   LoadEvent load;
   void add_load();
 
-  // Whether each tensor of a bucket is added beside the bucket.
+  // Whether the timeline also gets each tensor of a bucket, beside the bucket.
   bool shows_bucket_members() const { return bucket_members_.load(std::memory_order_relaxed); }
 
   // --- one thread at a time ---
   void show_bucket_members(bool show) { bucket_members_ = show; }
   void start(std::unique_ptr<TraceFile> file, const Origin& origin,
              std::function<void()> now_and_then) KOLO_EXCLUDES(mutex_);
-  // `now_and_then` is not called any more, nor under way.
+  // Ends the calls of `now_and_then`, and waits for one in progress.
   void keep_quiet() KOLO_EXCLUDES(mutex_);
-  // Writes what was added before.
+  // Writes the events added so far, and ends the timeline.
   void stop() KOLO_EXCLUDES(mutex_);
 
  private:
@@ -114,16 +115,17 @@ class Tracing {
   std::optional<std::string> reason_ KOLO_GUARDED_BY(notes_);
   std::optional<std::string> last_ KOLO_GUARDED_BY(notes_);
   bool watched_ KOLO_GUARDED_BY(notes_) = false;
-  CondVar last_changed_;  // it is written, or nobody will
+  CondVar last_changed_;  // last_ is written, or the watcher has ended
   FlightOrigin flight_ KOLO_GUARDED_BY(notes_);
   Mutex mutex_;
-  std::unique_ptr<EventRing> ring_ KOLO_GUARDED_BY(mutex_);  // made once: who adds may be late
+  std::unique_ptr<EventRing> ring_
+      KOLO_GUARDED_BY(mutex_);  // made once: an adding thread may be late
   std::shared_ptr<Writer> writer_ KOLO_GUARDED_BY(mutex_);
-  const void* stepper_ KOLO_GUARDED_BY(mutex_) = nullptr;  // who counts steps
+  const void* stepper_ KOLO_GUARDED_BY(mutex_) = nullptr;  // the caller that counts steps
   Nanoseconds step_began_ KOLO_GUARDED_BY(mutex_) = kNever;
 };
 
-// The kernel's number of this thread.
+// Returns the kernel's number of this thread.
 std::int32_t this_thread();
 
 }  // namespace kolo::timeline

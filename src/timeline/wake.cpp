@@ -9,19 +9,19 @@
 namespace kolo::timeline {
 namespace {
 
-// A signal's handler reaches only what has no owner. An eventfd, made once and never closed,
-// because the handler may be about to write.
+// The watcher's eventfd. It is global because a signal handler can reach nothing else, and never
+// closed because a handler may be about to write to it.
 std::atomic<int> wakes{-1};
 static_assert(std::atomic<int>::is_always_lock_free);
 
 }  // namespace
 
-bool make_wakes() {
+bool open_wake_fd() {
   if (wakes < 0) wakes = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   return wakes >= 0;
 }
 
-int wakes_fd() {
+int wake_fd() {
   return wakes;
 }
 

@@ -1,4 +1,4 @@
-// How the watcher's thread is woken, also by a signal's handler.
+// Wakes the watcher's thread, also from a signal handler.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@ namespace kolo::timeline {
 constexpr std::uint64_t kWakeToDump = 1;  // write the flight recorder
 constexpr std::uint64_t kWakeToStop = std::uint64_t{1} << 32;
 
-// Makes what the functions below use, once in a process. False, with errno, if there is no more.
-bool make_wakes();
+// Creates the eventfd for the functions below, once per process. Returns false and sets errno on
+// failure.
+bool open_wake_fd();
 
 // For poll(): readable when the watcher was woken.
-int wakes_fd();
+int wake_fd();
 
 // Wakes the watcher, if there is one. Safe in a signal's handler, and keeps errno.
 void wake_watcher(std::uint64_t why);
 
-// Returns the sum of the reasons for which the watcher was woken since the last call; 0: it was
-// not.
+// Returns the sum of the reasons given since the last call, or 0.
 std::uint64_t take_wakes();
 
 }  // namespace kolo::timeline

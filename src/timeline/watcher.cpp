@@ -36,7 +36,7 @@ bool catch_signal() {
 }  // namespace
 
 Watcher::Watcher(Tracing& tracing, const Options& options) : tracing_(tracing), options_(options) {
-  if (!make_wakes()) {
+  if (!open_wake_fd()) {
     log::warning("eventfd failed: " + std::generic_category().message(errno) +
                  "; SIGUSR2 writes no flight recorder");
     return;
@@ -64,7 +64,7 @@ void Watcher::run() {
   const int period = milliseconds > 0 ? std::max(milliseconds / 4, kLeastPeriod) : -1;
   while (true) {
     if (period > 0) tracing_.alive(Clock::now(), std::chrono::milliseconds(period));
-    pollfd waiting{wakes_fd(), POLLIN, 0};
+    pollfd waiting{wake_fd(), POLLIN, 0};
     const int ready = ::poll(&waiting, 1, period);
     if (ready < 0 && errno == EINTR) continue;
     if (ready > 0) {

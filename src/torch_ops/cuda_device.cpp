@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "core/log.hpp"
-#include "kolo/device.h"
 #include "kolo/init.h"
 
 namespace kolo {

@@ -1,5 +1,4 @@
 #include "kolo/device.h"
-#include "kolo/error.h"
 #include "torch_ops/session.hpp"
 
 namespace kolo {

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <numeric>
+#include <utility>
 
 #include "collectives/reduce/reduce.hpp"
 #include "kolo/error.h"

@@ -1,6 +1,7 @@
 // From a call of the API and its tensors to the operation that the engine gets.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 

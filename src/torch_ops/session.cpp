@@ -164,8 +164,8 @@ void warn_of_unknown_variables() {
     for (const UnknownVariable& variable : unknown_variables(environment_names())) {
       if (variable.meant.empty()) continue;
       log::warning("the environment variable " + variable.name +
-                   " has no effect, for kolo reads none of this name; is " + variable.meant +
-                   " meant?");
+                   " has no effect: kolo has no such variable. Did you mean " + variable.meant +
+                   "?");
     }
     return true;
   }();
@@ -253,7 +253,8 @@ void at_exit() {
 void at_finalize() {
   if (!is_initialized()) return;
   log::warning(
-      "MPI_Finalize() was called before kolo::shutdown(), which is done now; call it first");
+      "MPI_Finalize() was called before kolo::shutdown(), so kolo shuts down now; call "
+      "kolo::shutdown() first");
   shutdown();
 }
 
@@ -279,7 +280,8 @@ bool make_session(MpiParent parent) {
   static const int registered = std::atexit(at_exit);
   if (registered != 0) log::warning("atexit failed: call kolo::shutdown() before the program ends");
   static const int forks = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-  if (forks != 0) log::warning("pthread_atfork failed: a child's tensors are its parent's, too");
+  if (forks != 0)
+    log::warning("pthread_atfork failed: child processes share tensors with their parent");
   std::shared_ptr<Session> made;
   const Status status = start_session(parent, made);
   if (status.code() == StatusCode::kInternal || status.code() == StatusCode::kPeerLost)

@@ -7,7 +7,10 @@
 namespace kolo::cli {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
 
 std::vector<std::string> names_of(const std::vector<LoaderHost>& hosts) {
   std::vector<std::string> names;
@@ -37,6 +40,26 @@ TEST(LoaderHosts, AreTheTasksOfOtherComponents) {
   EXPECT_THAT(names_of(loader_hosts(ranks, others, 8, 5)),
               ElementsAre("cpu1 of 1", "cpu1 of 1", "cpu2 of 1", "cpu9 of 2", "cpu1 of 1"));
   EXPECT_THAT(names_of(loader_hosts(ranks, {{1, {}}}, 16, 1)), ElementsAre("gpu1"));
+}
+
+TEST(LoaderPlan, IsAStepThatSharesItsNodeInAnotherComponent) {
+  LaunchRequest launch;
+  launch.own_host = "gpu1";
+  launch.extra = {{"NAME", "value"}};
+  const LaunchPlan plan = plan_loader({"cpu1", 2}, launch);
+  EXPECT_THAT(plan.command,
+              ElementsAre("srun", "--het-group=2", "--nodes=1", "--ntasks=1", "--nodelist=cpu1",
+                          "--overlap", "--cpu-bind=none", "--mem=0", "--gres=none", "--mpi=none",
+                          "--kill-on-bad-exit=0"));
+  EXPECT_THAT(plan.set, Contains(Pair("NAME", "value")));
+  EXPECT_THAT(plan.unset, Contains("SRUN_CPUS_PER_TASK"));
+}
+
+TEST(LoaderPlan, IsNothingOnTheOwnHost) {
+  LaunchRequest launch;
+  launch.own_host = "gpu1";
+  EXPECT_THAT(plan_loader({"gpu1"}, launch).command, IsEmpty());
+  EXPECT_THAT(plan_loader({"localhost"}, launch).command, IsEmpty());
 }
 
 TEST(HostsOfRanks, AreThoseThatTheyFill) {

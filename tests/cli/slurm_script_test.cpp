@@ -365,6 +365,12 @@ TEST(SlurmRequests, AreRefusedForTheirLoaderProcesses) {
   EXPECT_THAT(refusals(made), ElementsAre(HasSubstr("loader processes: there is no partition")));
   made.time = "";
   EXPECT_THAT(faults_of(made), ElementsAre(HasSubstr("--loader-partition needs --time")));
+  made.more = {"--time=10"};
+  EXPECT_THAT(faults_of(made), IsEmpty());
+  made.more = {"--mem=200G"};
+  made.time = "10";
+  EXPECT_THAT(faults_of(made), ElementsAre(HasSubstr("--sbatch --mem: give --mem")));
+  made.more.clear();
   made.loaders = loaders(1);
   made.memory = "200G";
   EXPECT_THAT(faults_of(made), ElementsAre(HasSubstr("give --loader-mem-per-cpu, too")));

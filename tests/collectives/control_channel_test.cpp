@@ -15,6 +15,7 @@
 #include "collectives/local/transport.hpp"
 #include "collectives/messages/control_channel.hpp"
 #include "collectives/shm/control_channel.hpp"
+#include "collectives/shm/layout.hpp"
 
 namespace kolo {
 namespace {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "collectives/shm/control_channel.hpp"
+#include "collectives/shm/layout.hpp"
 #include "coordinator/negotiation_world.hpp"
 
 namespace kolo {

@@ -43,7 +43,13 @@ with open("wide.csv", "w") as file:
 with gzip.open("images.idx.gz", "wb") as file:
     file.write(struct.pack(">BBBBIIII", 0, 0, 8, 4, *images.shape) + images.tobytes())
 numpy.savez("all.npz", x=images, y=labels)
-numpy.savez("mixed.npz", a=labels, names=numpy.array(["x", "y"]), z=labels)
+numpy.savez("mixed.npz", a=labels, names=numpy.array(["x", "y"]), number=3, z=labels)
+numpy.savez("broken.npz", a=labels, z=labels)
+with open("broken.npz", "r+b") as file:  # a byte of the first array
+    file.seek(1000)
+    byte = file.read(1)[0]
+    file.seek(1000)
+    file.write(bytes([byte ^ 16]))
 with gzip.open("images.npy.gz", "wb") as file:
     file.write(open("images.npy", "rb").read())
 with open("table.txt", "w") as file:
@@ -180,8 +186,12 @@ data verify mixed.npz
 if ! has "$out" "without libzip" > /dev/null; then
   check "verify goes on after an array of text in an archive" is "$code $(grep -c ', checksum' <<< "$out")" "0 2"
   check "which it names" has "$out" "names: not read: "
+  check "and after a single number" has "$out" "number: not read: "
   data info mixed.npz
-  check "so does info" is "$code $(grep -cE 'int64|not read' <<< "$out")" "0 3"
+  check "so does info" is "$code $(grep -cE 'int64|not read' <<< "$out")" "0 4"
+  data verify broken.npz
+  check "verify goes on after a damaged array in an archive" is \
+    "$code $(grep -c 'a: CANNOT BE READ' <<< "$out") $(grep -c ', checksum' <<< "$out")" "1 1 1"
 fi
 data info images.npy.gz
 check "a packed .npy file is refused" is $code 2

@@ -80,7 +80,8 @@ std::optional<Allocation> find_slurm(const Lookup& environment) {
   }
   const std::vector<int> cpus = slurm_counts(environment("SLURM_JOB_CPUS_PER_NODE").value_or(""));
   if (!cpus.empty()) found.cpus_per_host = *std::min_element(cpus.begin(), cpus.end());
-  // What was asked for: the batch script of a heterogeneous job has it with a number.
+  // Looks up an option of the job. In the batch script of a heterogeneous job its variable ends in
+  // _HET_GROUP_0.
   const auto asked = [&](const std::string& name) {
     const std::optional<std::string> value = environment(name);
     return value || is_program ? value : environment(name + "_HET_GROUP_0");

@@ -49,9 +49,6 @@ LaunchPlan plan_mpirun(const std::string& host, LaunchRequest launch) {
   return plan;
 }
 
-// A step of one task in another component, which mpirun does not reach. The steps of a node share
-// all that the component has there: a step with CPUs of its own would wait for them without end
-// where there are more loader processes than tasks, or a core has several threads.
 LaunchPlan plan_srun(const LoaderHost& host, const Variables& set) {
   LaunchPlan plan;
   plan.set = set;
@@ -68,20 +65,6 @@ LaunchPlan plan_srun(const LoaderHost& host, const Variables& set) {
                   "--gres=none",
                   "--mpi=none",
                   "--kill-on-bad-exit=0"};
-  return plan;
-}
-
-LaunchPlan plan_loader(const LoaderHost& host, const LaunchRequest& launch) {
-  switch (parent_on(host, launch)) {
-    case LoaderParent::kMpirun:
-      return plan_mpirun(host.name, launch);
-    case LoaderParent::kSrun:
-      return plan_srun(host, launch.extra);
-    case LoaderParent::kKoloRun:
-      break;
-  }
-  LaunchPlan plan;
-  plan.set = launch.extra;
   return plan;
 }
 
@@ -108,6 +91,20 @@ bool ends_before(pid_t pid, Clock::time_point deadline) {
 }
 
 }  // namespace
+
+LaunchPlan plan_loader(const LoaderHost& host, const LaunchRequest& launch) {
+  switch (parent_on(host, launch)) {
+    case LoaderParent::kMpirun:
+      return plan_mpirun(host.name, launch);
+    case LoaderParent::kSrun:
+      return plan_srun(host, launch.extra);
+    case LoaderParent::kKoloRun:
+      break;
+  }
+  LaunchPlan plan;
+  plan.set = launch.extra;
+  return plan;
+}
 
 std::vector<LoaderHost> loader_hosts(const std::vector<Host>& hosts,
                                      const std::vector<Component>& components, int ranks,
@@ -200,11 +197,15 @@ LoaderTeam::~LoaderTeam() {
     if (loader.parent != LoaderParent::kSrun && !has_ended(loader.pid)) ::kill(loader.pid, SIGTERM);
   }
   wait_for_ends();
-  // srun ends its step; without srun the step would go on.
+  bool waits_for_srun = false;
   for (const Loader& loader : loaders_) {
-    if (loader.parent == LoaderParent::kSrun && !has_ended(loader.pid)) ::kill(loader.pid, SIGTERM);
+    if (has_ended(loader.pid)) continue;
+    // srun ends its step; without srun the step would go on.
+    const bool is_srun = loader.parent == LoaderParent::kSrun;
+    ::kill(loader.pid, is_srun ? SIGTERM : SIGKILL);
+    waits_for_srun = waits_for_srun || is_srun;
   }
-  wait_for_ends();
+  if (waits_for_srun) wait_for_ends();
   for (const Loader& loader : loaders_) {
     if (has_ended(loader.pid)) continue;
     ::kill(loader.pid, SIGKILL);

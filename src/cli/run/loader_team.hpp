@@ -45,6 +45,12 @@ std::vector<LoaderHost> loader_hosts(const std::vector<Host>& hosts,
                                      const std::vector<Component>& components, int ranks,
                                      int count);
 
+// Returns the command that starts a process on that host, without the process's own words. In
+// another component, which mpirun does not reach, it is a step of one task. All steps of a node
+// share the component's CPUs and memory there: steps with CPUs of their own would wait for ever if
+// there were more loader processes than tasks, or if a core had several threads.
+LaunchPlan plan_loader(const LoaderHost& host, const LaunchRequest& launch);
+
 // The hosts that the ranks fill. A launcher that knows only these goes on when it loses another
 // one.
 std::vector<Host> hosts_of_ranks(const std::vector<Host>& hosts, int ranks);

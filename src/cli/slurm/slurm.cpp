@@ -202,7 +202,7 @@ po::options_description slurm_option_table() {
   add("loader-partition", po::value<std::string>()->value_name("NAME"),
       "their partition (default: that of the ranks)");
   add("loader-cpus-per-task", po::value<long>()->value_name("T"),
-      "CPUs of each of them (default: 1)");
+      "CPUs requested per loader process; those on a node share them (default: 1)");
   add("loader-mem-per-cpu", po::value<std::string>()->value_name("SIZE"), "memory of each CPU");
   add("units", po::value<long>()->value_name("N"),
       "samples that they prepare before the ranks start");

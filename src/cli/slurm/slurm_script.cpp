@@ -112,7 +112,8 @@ SlurmRequest request_of(const SlurmLoaders& loaders, const SlurmRequest& ranks) 
   request.tasks_per_node = (loaders.count + loaders.nodes - 1) / std::max(1L, loaders.nodes);
   request.cpus_per_task = loaders.cpus_per_task;
   request.time = ranks.time;
-  // sbatch keeps the kind of a component's memory, of a node or of a CPU, for the next component.
+  // sbatch carries --mem over to the next component, where it excludes --mem-per-cpu. So the
+  // loaders' memory is then given for each node, too.
   const std::string per_cpu =
       loaders.memory_per_cpu.empty() ? ranks.memory_per_cpu : loaders.memory_per_cpu;
   if (ranks.memory.empty()) {
@@ -231,11 +232,19 @@ Texts faults_of(const SlurmRequest& request) {
           "--mem-per-cpu "
           "for both");
     }
-    const std::string& partition = request.loaders->partition;
-    if (request.time.empty() && !partition.empty() && partition != request.partition) {
+    const auto is_given = [&](const std::string& option) {
+      return std::any_of(request.more.begin(), request.more.end(),
+                         [&](const std::string& more) { return more.rfind(option, 0) == 0; });
+    };
+    if (is_given("--mem"))
       faults.emplace_back(
-          "--loader-partition needs --time: the partitions may have different limits, and the job "
-          "ends with the shorter one");
+          "--sbatch --mem: give --mem or --mem-per-cpu itself together with --cpus");
+    const bool has_time = !request.time.empty() || is_given("--time") || is_given("-t");
+    const std::string& partition = request.loaders->partition;
+    if (!has_time && !partition.empty() && partition != request.partition) {
+      faults.emplace_back(
+          "--loader-partition needs --time, because the partitions may have different default "
+          "limits and the whole job ends at the shorter one");
     }
     if (request.loaders->count < request.loaders->nodes) {
       faults.push_back("--loader-nodes " + std::to_string(request.loaders->nodes) +

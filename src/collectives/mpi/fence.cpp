@@ -39,7 +39,7 @@ bool find(const char* name, Function& function) {
   function = reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
   if (function == nullptr) {
     log::warning(std::string(name) +
-                 " is not to be found: ranks that are still in MPI_Init may crash (docs/slurm.md)");
+                 " was not found: ranks that are still in MPI_Init may crash (docs/slurm.md)");
   }
   return function != nullptr;
 }
@@ -58,7 +58,7 @@ void progress_mpi() {
   int is_there = 0;
   const int code =
       MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &is_there, MPI_STATUS_IGNORE);
-  if (code != MPI_SUCCESS) log::warning("MPI_Iprobe failed while PMIx_Fence_nb was waited for");
+  if (code != MPI_SUCCESS) log::warning("MPI_Iprobe failed while waiting for PMIx_Fence_nb");
 }
 
 // That of MPI_Init collects nothing, and is no barrier between nodes with Slurm 22.05; one that

@@ -78,7 +78,7 @@ class CudaDevice final : public Device {
 void undo(const char* name, const char* why) {
   const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
   if (value == nullptr || std::string_view(value) == "0") return;
-  log::warning(std::string(name) + "=" + value + " is taken out of the environment: " + why);
+  log::warning("removed " + std::string(name) + "=" + value + " from the environment: " + why);
   unsetenv(name);  // NOLINT(concurrency-mt-unsafe): before NCCL has threads
 }
 void undo_settings() {

@@ -17,10 +17,10 @@ namespace kolo::nccl {
 
 class Events;
 
-// An event that was recorded. The last who refers to it gives it back to be recorded again.
+// A recorded event. The last owner returns it for reuse.
 class Point final : public DevicePoint {
  public:
-  // Only of timed events it can be told when they were.
+  // Only timed events have a time that can be read.
   enum class Kind { kUntimed = 0, kTimed = 1 };
 
   Point(std::shared_ptr<Events> events, Kind kind, cudaEvent_t event, cudaStream_t stream,
@@ -30,7 +30,7 @@ class Point final : public DevicePoint {
   Progress look(Status& status) const override;
 
   cudaEvent_t event() const { return event_; }
-  // Where it was recorded, and the how manieth event of all that is: of two on one stream the one
+  // The stream it was recorded on, and its sequence number: of two events on one stream, the one
   // with the higher number comes later.
   cudaStream_t stream() const { return stream_; }
   std::uint64_t number() const { return number_; }

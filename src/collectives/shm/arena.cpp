@@ -182,7 +182,7 @@ void* Arena::allocate(std::size_t bytes) {
       refusals_.fetch_add(1, std::memory_order_relaxed) == 0) {
     log::warning("the arena has no room or no memory for " + std::to_string(bytes) +
                  " bytes: tensors that it cannot hold get private memory, and are reduced by a "
-                 "slower path. KOLO_ARENA_BYTES says how large it may be");
+                 "slower path. KOLO_ARENA_BYTES sets its maximum size");
   }
   return block;
 }

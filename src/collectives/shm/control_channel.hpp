@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "collectives/control_channel.hpp"
-#include "collectives/shm/layout.hpp"
 #include "collectives/shm/node.hpp"
 
 namespace kolo::shm {

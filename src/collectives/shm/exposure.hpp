@@ -1,5 +1,5 @@
-// One rank's part in a collective over a board: it exposes a region of bytes, piece by piece, and
-// sees what the others expose. Memory of the arena is exposed where it lies; other memory is copied
+// One rank's part in a collective over a board: exposes a region of bytes to the other ranks, piece
+// by piece, and reads theirs. Memory in the arena is exposed in place. Other memory is copied
 // through a staging buffer, a few pieces ahead of its readers.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace kolo::shm {
 
-// Of a region, in bytes.
+// A part of a region, in bytes.
 struct Range {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -30,34 +30,36 @@ class Exposure {
   static constexpr std::size_t kPiece = 512 << 10;
   static constexpr std::size_t kAhead = 4;
 
-  // `participants`: the ranks of the group that take part, this one among them. The region stays
-  // the caller's. Null: the bytes lie in the room.
+  // `participants`: the ranks of the group that take part, including this one. The caller keeps the
+  // region. If it is null, the bytes lie in the room.
   Exposure(Board& board, Turn turn, std::vector<int> participants, const void* region,
            std::size_t bytes);
   ~Exposure();
   Exposure(const Exposure&) = delete;
   Exposure& operator=(const Exposure&) = delete;
 
-  // What of a piece nobody but this rank reads, and is not copied to a staging buffer. Before
-  // post().
+  // Returns the part of a piece that only this rank reads, which need not be copied to a staging
+  // buffer. Call leave_out() before post().
   using Unread = std::function<Range(std::size_t piece)>;
   void leave_out(Unread unread) { unread_ = std::move(unread); }
 
-  // How many bytes a rank must expose; unset: as many as this one. Before post().
+  // Returns how many bytes a rank must expose; by default as many as this one. Call expect() before
+  // post().
   using Expected = std::function<std::size_t(int rank)>;
   static constexpr std::size_t kAnyNumber = std::numeric_limits<std::size_t>::max();
   void expect(Expected expected) { expected_ = std::move(expected); }
 
-  // False: call again later. Afterwards room() may be filled, and then post() is called.
+  // False: call again later. After it has returned true, fill room() and call post().
   bool begin() { return board_.begin(turn_); }
   std::byte* room() { return board_.room(board_.rank(), turn_); }
   Status post();
 
-  // Whether all participants have posted. Once true it stays true, and what follows may be called.
-  // An error: a rank exposes something else than is expected, and nothing of it may be touched.
+  // Whether all participants have posted. Once true it stays true, and the functions below may be
+  // called. `status` is an error if a rank exposes another number of bytes than expected; its
+  // memory must not be touched then.
   bool all_posted(Status& status);
 
-  // Copies one more piece into the staging buffer, if there is one and its readers leave room.
+  // Copies the next piece into the staging buffer, if there is a buffer and its readers leave room.
   bool stage_one();
 
   const std::byte* room_of(int rank) const { return board_.room(rank, turn_); }
@@ -65,34 +67,34 @@ class Exposure {
     return rank == board_.rank() ? staging_ != nullptr : peer(rank).is_private;
   }
   bool any_private() const { return any_private_; }
-  // Of the largest region, and at least one, which may be empty.
+  // Pieces of the largest region; at least one, which may be empty.
   std::size_t pieces() const { return pieces_; }
   std::size_t bytes_of(int rank) const { return peer(rank).bytes; }
   static std::size_t piece_begin(std::size_t piece) { return piece * kPiece; }
 
-  // Where byte `begin` of a rank's region can be read (or, where it is not private, written), while
-  // `piece`, which it lies in, is exposed. This rank's own region is always its own memory.
+  // Returns where byte `begin` of a rank's region can be read (and written, if it is not private)
+  // while `piece`, which contains it, is exposed. For this rank that is always its own memory.
   std::byte* at(int rank, std::size_t piece, std::size_t begin) const;
-  // Whether to store what goes into a staging buffer around the cache. Its readers find it in
-  // memory then, instead of fetching it from this core's cache, and this core need not take the
-  // lines back from theirs. Which is quicker depends on sizes, on the caches, and on how far the
-  // cores are.
+  // Whether to write a staging buffer around the cache. Readers then find the bytes in memory
+  // instead of this core's cache, and this core need not take the lines back from theirs. The
+  // faster way depends on sizes, caches and the distance of the cores.
   bool streams_staged() const { return way_ == Trial::kSecond; }
-  // Of this rank's own region, which is private: where it lies in the staging buffer.
+  // Returns where a byte of this rank's own, private region lies in the staging buffer.
   std::byte* staged(std::size_t piece, std::size_t begin) const;
 
-  // Whether so many pieces are exposed by all, and reduced and copied by all others.
+  // Whether all ranks have exposed, or all other ranks have reduced or copied, so many pieces.
   bool all_ready(std::size_t pieces);
   bool all_reduced(std::size_t pieces);
   bool all_copied(std::size_t pieces);
-  // A rank, in the world, that was found not to have come so far at the last look.
+  // Returns a rank, in the world, that was behind at the last check.
   std::optional<int> waits_for() const;
 
-  // On this rank.
+  // Raise this rank's own counters.
   void set_reduced(std::size_t pieces) { raise(mine_.reduced, pieces); }
   void set_copied(std::size_t pieces) { raise(mine_.copied, pieces); }
 
-  // This rank is done with what it reads (copied is set) and nobody writes to its region any more.
+  // Ends this rank's part: it has read everything it needs (set_copied()), and no rank writes to
+  // its region any more.
   void end();
 
  private:
@@ -102,7 +104,7 @@ class Exposure {
     std::uint64_t reduced = 0;
     std::uint64_t copied = 0;
   };
-  // What this rank has seen of another one's line.
+  // A copy of another rank's line, as last seen.
   struct Peer {
     std::uint64_t bytes = 0;
     std::uint64_t offset = 0;
@@ -121,7 +123,7 @@ class Exposure {
 
   Board& board_;  // outlives every work
   const Turn turn_;
-  std::byte* const region_;  // its owner's; written only by who reduces in place
+  std::byte* const region_;  // the caller's; written only by collectives that reduce in place
   const std::size_t bytes_;
   const std::uint64_t stamp_;
   Line& mine_;
@@ -133,7 +135,7 @@ class Exposure {
   std::size_t staged_ = 0;        // pieces
   Trial::Way way_ = Trial::kFirst;
   Clock::duration spent_{};     // on staging the first piece, before the post
-  std::int64_t posted_at_ = 0;  // of who posted last, of those that were seen
+  std::int64_t posted_at_ = 0;  // the latest time among the posts seen so far
   std::size_t seen_ = 0;        // of others_: have posted
   int waits_for_ = -1;          // a rank, or -1
   bool any_private_ = false;

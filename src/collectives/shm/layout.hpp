@@ -1,6 +1,5 @@
-// What lies at the start of each rank's segment: a slot for each group that the rank may be in. The
-// rank's doorbell lies in that of the group of all.
-// What no group uses is never touched, and costs no memory.
+// The start of each rank's segment: one slot for each group the rank may be in. Slot 0 also holds
+// the rank's doorbell. What no group uses is never touched, and costs no memory.
 #pragma once
 
 #include <array>
@@ -32,7 +31,8 @@ constexpr std::size_t kBoardChannels = Backend::kWindow;
 constexpr std::size_t kBoardRoom = 4096;  // bytes for small values, a rank and channel
 constexpr std::size_t kBoardBytes = kBoardChannels * (sizeof(Line) + kBoardRoom);
 
-// What a rank says on the control plane's channel.
+// The lines that a rank writes on the control channel, and how many of the others' lines it has
+// read.
 struct ControlRing {
   static constexpr std::size_t kLines = 1024;
   static constexpr std::size_t kMostRanks = 1024;

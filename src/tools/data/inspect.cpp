@@ -95,21 +95,41 @@ bool verify_array(const std::string& name, const data::Array& array,
   return is_whole;
 }
 
+// Calls `verify`, which returns whether the array is whole. An array that kolo does not read counts
+// as whole, and one that cannot be read does not.
+bool verify_next(const std::string& name, const std::function<bool()>& verify, std::ostream& out) {
+  try {
+    return verify();
+  } catch (const data::UnsupportedArrayError& error) {
+    print_not_read(name, error.what(), out);
+    return true;
+  } catch (const Error& error) {
+    out << "  " << printable(name) << ": CANNOT BE READ: " << printable(error.what()) << "\n";
+    return false;
+  }
+}
+
 bool verify_hdf5(const std::string& path, std::ostream& out) {
   bool is_whole = true;
   for (const data::StoredArray& stored : data::arrays_in(path)) {
-    if (!stored.type || stored.shape.empty()) {
-      print_not_read(stored.name, "it is no array of numbers", out);
-      continue;
-    }
-    try {
+    const auto verify = [&] {
+      if (!stored.type || stored.shape.empty())
+        throw data::UnsupportedArrayError("it is no array of numbers");
       const data::Hdf5Array array(path, stored.name, 0);
-      is_whole = verify_array(stored.name, array, stored.checksum, out) && is_whole;
-    } catch (const Error& error) {
-      out << "  " << printable(stored.name) << ": CANNOT BE READ: " << printable(error.what())
-          << "\n";
-      is_whole = false;
-    }
+      return verify_array(stored.name, array, stored.checksum, out);
+    };
+    is_whole = verify_next(stored.name, verify, out) && is_whole;
+  }
+  return is_whole;
+}
+
+bool verify_npz(const std::string& path, std::ostream& out) {
+  bool is_whole = true;
+  for (const std::string& name : arrays_in_npz(path)) {
+    const auto verify = [&] {
+      return verify_array(name, *read_npz(path, name), std::nullopt, out);
+    };
+    is_whole = verify_next(name, verify, out) && is_whole;
   }
   return is_whole;
 }
@@ -137,6 +157,7 @@ int data_verify(const std::string& path, const Choice& choice, std::ostream& out
   try {
     const DataFormat format = data_format_of(path);
     if (format == DataFormat::kHdf5) return verify_hdf5(path, out) ? 0 : 1;
+    if (format == DataFormat::kNpz) return verify_npz(path, out) ? 0 : 1;
     for_each_array(
         path, format, choice,
         [&](const std::string& name, const data::Array& array) {

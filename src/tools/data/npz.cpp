@@ -93,6 +93,7 @@ std::unique_ptr<data::Array> read_npz(const std::string& path, const std::string
   const std::size_t header = std::min(bytes.size(), data::kLongestNpyHeader);
   const data::NpyArray array = data::parse_npy(
       {bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(header)}, bytes.size(), what);
+  if (array.shape.empty()) throw data::UnsupportedArrayError(what + ": is a single number");
   data::ArrayForm form(array.type, array.shape, what);
   const std::size_t size = form.rows() * form.row_bytes();
   bytes.erase(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(array.offset));

@@ -13,8 +13,8 @@ namespace kolo::tools {
 // if this program was built without libzip.
 std::vector<std::string> arrays_in_npz(const std::string& path);
 
-// Reads an array into memory. Throws DataError; for a name that the file does not have with those
-// that it has.
+// Reads an array into memory. Throws UnsupportedArrayError for an array that kolo does not read,
+// and DataError otherwise; for a name that the file does not have, with the names that it has.
 std::unique_ptr<data::Array> read_npz(const std::string& path, const std::string& name);
 
 }  // namespace kolo::tools

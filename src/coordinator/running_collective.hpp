@@ -1,4 +1,4 @@
-// A collective that all ranks have decided on and that has not ended.
+// A collective that was launched, with its members and the places where it is recorded.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@
 
 namespace kolo {
 
-struct Running {
+struct RunningCollective {
   std::unique_ptr<Work> work;
   std::vector<LaunchMember> members;
   std::uint64_t sequence = 0;
   std::size_t bytes = 0;
   timeline::Recorder::Place recorded = timeline::Recorder::kNowhere;  // of a bucket
   Work::BufferTimes buffer_times;
-  std::optional<timeline::nvtx::Range> range;  // from its start to its end; nothing: none
+  std::optional<timeline::nvtx::Range> range;  // open while it runs; empty if NVTX is off
   bool small = false;
   bool started = false;
   bool on_device = false;
