@@ -236,9 +236,10 @@ Texts faults_of(const SlurmRequest& request) {
       return std::any_of(request.more.begin(), request.more.end(),
                          [&](const std::string& more) { return more.rfind(option, 0) == 0; });
     };
-    if (is_given("--mem"))
+    if (is_given("--mem")) {
       faults.emplace_back(
           "--sbatch --mem: give --mem or --mem-per-cpu itself together with --cpus");
+    }
     const bool has_time = !request.time.empty() || is_given("--time") || is_given("-t");
     const std::string& partition = request.loaders->partition;
     if (!has_time && !partition.empty() && partition != request.partition) {
