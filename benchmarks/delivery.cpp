@@ -33,7 +33,7 @@ constexpr int kDeliverySamples = 5;
 constexpr std::int64_t kBatch = 8;
 constexpr double kStepSeconds = 0.005;
 
-// What a batch costs the process that loads it.
+// The cost of a batch for the process that loads it.
 struct Cost {
   bool is_computed = false;  // CPU time of a thread; otherwise it waits
   double seconds = 0;

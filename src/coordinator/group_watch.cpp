@@ -94,7 +94,7 @@ Status Group::watch_lost_ranks(Clock::time_point now) {
   return Status::peer_lost(what + ": the process of rank " + std::to_string(*lost) + " has ended");
 }
 
-// Describes the first thing that has not moved for long; empty if there is none.
+// Returns the first collective or operation without recent progress, or an empty text.
 std::string Group::what_stalls(Clock::time_point now) const {
   for (const RunningCollective& running : running_) {
     if (running.started && now - running.last_moved > kSuspicious)

@@ -26,7 +26,7 @@ class Prefetcher {
   // ordered: next() returns the batches by their numbers, otherwise as they are ready. `ahead` is
   // at least 1.
   Prefetcher(std::vector<Load> loads, std::size_t ahead, bool ordered);
-  // As end().
+  // Ends the epoch as end() does, and the threads.
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
@@ -38,7 +38,7 @@ class Prefetcher {
   // the batch's turn; the following batches are loaded all the same.
   std::optional<Batch> next();
 
-  // Waits for the batches that are being loaded; the others are not begun. None is left.
+  // Waits for the batches that threads are loading, starts no others, and drops all results.
   void end();
 
  private:

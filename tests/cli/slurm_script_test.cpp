@@ -369,11 +369,11 @@ TEST(SlurmRequests, AreRefusedForTheirLoaderProcesses) {
   EXPECT_THAT(faults_of(made), IsEmpty());
   made.more = {"--mem=200G"};
   made.time = "10";
-  EXPECT_THAT(faults_of(made), ElementsAre(HasSubstr("--sbatch --mem: give --mem")));
+  EXPECT_THAT(faults_of(made), ElementsAre(HasSubstr("without --sbatch")));
   made.more.clear();
   made.loaders = loaders(1);
   made.memory = "200G";
-  EXPECT_THAT(faults_of(made), ElementsAre(HasSubstr("give --loader-mem-per-cpu, too")));
+  EXPECT_THAT(faults_of(made), ElementsAre(HasSubstr("add --loader-mem-per-cpu")));
   made.memory = "";
   made.loaders->nodes = 2;
   made.loaders->cpus_per_task = 0;

@@ -309,6 +309,31 @@ TEST(DataLoader, WorkersAreTheSameInAllEpochs) {
   EXPECT_EQ(threads.count(::gettid()), 0U);
 }
 
+// Batches of the epoch before, loaded or being loaded when it was left, must not come again.
+TEST(DataLoader, AnEpochThatWasLeftLeavesNoBatches) {
+  for (const bool is_slow : {false, true}) {
+    data::Dataset slow(kSize, [is_slow](std::size_t i) -> Batch {
+      if (is_slow) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return {torch::tensor(static_cast<std::int64_t>(i)),
+              torch::tensor(-static_cast<std::int64_t>(i))};
+    });
+    DataLoader loader(slow, sampler(), DataLoaderOptions().batch_size(4).workers(3));
+    DistributedSampler expected = sampler();
+    for (int epoch = 0; epoch < 20; ++epoch) {
+      expected.reset();
+      int left = 1 + epoch % 5;
+      for (const Batch& batch : loader) {
+        const auto indices = expected.next(4);
+        const std::vector<std::int64_t> rows(indices->begin(), indices->end());
+        ASSERT_TRUE(at::equal(batch.data, torch::tensor(rows))) << "epoch " << epoch;
+        // Others are loaded meanwhile, or are being loaded.
+        if (!is_slow) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        if (--left == 0) break;
+      }
+    }
+  }
+}
+
 TEST(DataLoader, TransformAddedBetweenEpochsIsAppliedFromTheNextOneOn) {
   const auto add_thousand = [](Batch& batch, const BatchInfo& /*info*/) {
     batch.data = batch.data + 1000;

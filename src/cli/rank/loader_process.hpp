@@ -9,7 +9,7 @@
 
 namespace kolo::cli {
 
-// Who has started a kolo-loader: kolo run, or a launcher that it uses to reach another host.
+// The program that starts a kolo-loader: kolo run, or the launcher that reaches another host.
 enum class LoaderParent : std::uint8_t { kKoloRun, kMpirun, kSrun };
 // The word for it on kolo-loader's command line.
 const char* name_of(LoaderParent parent);

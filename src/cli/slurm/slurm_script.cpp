@@ -168,7 +168,7 @@ Texts refusals_of_component(const SlurmRequest& request,
                             const std::vector<SlurmPartition>& partitions,
                             const std::vector<SlurmNode>& nodes) {
   Texts all;
-  // Of several partitions Slurm takes one.
+  // If several partitions are given, Slurm takes one of them.
   for (const std::string& name : partitions_of(request)) {
     const SlurmPartition* const found = find_partition(partitions, name);
     if (found == nullptr) {
@@ -192,6 +192,45 @@ std::string sbatch_quoted(const std::string& word) {
   return quoted + "\"";
 }
 
+void add_range_fault(const char* option, std::optional<long> value, long least, Texts& faults) {
+  if (!value || (*value >= least && *value <= 1'000'000)) return;
+  faults.push_back(std::string(option) + " " + std::to_string(*value) + ": must be from " +
+                   std::to_string(least) + " to 1000000");
+}
+
+// Whether --sbatch gives an option that begins so.
+bool is_given(const SlurmRequest& request, const std::string& option) {
+  return std::any_of(request.more.begin(), request.more.end(),
+                     [&](const std::string& more) { return more.rfind(option, 0) == 0; });
+}
+
+void add_loader_faults(const SlurmRequest& request, const SlurmLoaders& loaders, Texts& faults) {
+  add_range_fault("--cpus", loaders.count, 1, faults);
+  add_range_fault("--loader-nodes", loaders.nodes, 1, faults);
+  add_range_fault("--loader-cpus-per-task", loaders.cpus_per_task, 1, faults);
+  const std::string& size = loaders.memory_per_cpu;
+  if (!size.empty() && !slurm_mebibytes(size))
+    faults.push_back("--loader-mem-per-cpu " + size + ": is no size; 2000 (MiB), 2G");
+  if (!request.memory.empty() && size.empty()) {
+    faults.emplace_back(
+        "--mem is the memory of a node of ranks; add --loader-mem-per-cpu, or give --mem-per-cpu "
+        "for both");
+  }
+  if (is_given(request, "--mem"))
+    faults.emplace_back("--sbatch --mem: with --cpus give --mem or --mem-per-cpu without --sbatch");
+  const bool has_time =
+      !request.time.empty() || is_given(request, "--time") || is_given(request, "-t");
+  if (!has_time && !loaders.partition.empty() && loaders.partition != request.partition) {
+    faults.emplace_back(
+        "--loader-partition needs --time, because the partitions may have different default "
+        "limits and the whole job ends at the shorter one");
+  }
+  if (loaders.count < loaders.nodes) {
+    faults.push_back("--loader-nodes " + std::to_string(loaders.nodes) + " is more than --cpus " +
+                     std::to_string(loaders.count) + ": a loader process runs on one node");
+  }
+}
+
 }  // namespace
 
 long tasks_per_node(const SlurmRequest& request) {
@@ -200,16 +239,10 @@ long tasks_per_node(const SlurmRequest& request) {
 
 Texts faults_of(const SlurmRequest& request) {
   Texts faults;
-  const auto at_least = [&](const char* option, std::optional<long> value, long least) {
-    if (value && (*value < least || *value > 1'000'000)) {
-      faults.push_back(std::string(option) + " " + std::to_string(*value) + ": must be from " +
-                       std::to_string(least) + " to 1000000");
-    }
-  };
-  at_least("--nodes", request.nodes, 1);
-  at_least("--gpus-per-node", request.gpus_per_node, 0);
-  at_least("--ntasks-per-node", request.tasks_per_node, 1);
-  at_least("--cpus-per-task", request.cpus_per_task, 1);
+  add_range_fault("--nodes", request.nodes, 1, faults);
+  add_range_fault("--gpus-per-node", request.gpus_per_node, 0, faults);
+  add_range_fault("--ntasks-per-node", request.tasks_per_node, 1, faults);
+  add_range_fault("--cpus-per-task", request.cpus_per_task, 1, faults);
   if (!request.memory.empty() && !request.memory_per_cpu.empty()) {
     faults.emplace_back(
         "--mem and --mem-per-cpu exclude each other: the one is of a node, the other of a CPU");
@@ -219,40 +252,7 @@ Texts faults_of(const SlurmRequest& request) {
     if (value.empty() || slurm_mebibytes(value)) continue;
     faults.push_back(std::string(option) + " " + value + ": is no size; 250000 (MiB), 16G");
   }
-  if (request.loaders) {
-    at_least("--cpus", request.loaders->count, 1);
-    at_least("--loader-nodes", request.loaders->nodes, 1);
-    at_least("--loader-cpus-per-task", request.loaders->cpus_per_task, 1);
-    const std::string& size = request.loaders->memory_per_cpu;
-    if (!size.empty() && !slurm_mebibytes(size))
-      faults.push_back("--loader-mem-per-cpu " + size + ": is no size; 2000 (MiB), 2G");
-    if (!request.memory.empty() && size.empty()) {
-      faults.emplace_back(
-          "--mem is the memory of a node of ranks; give --loader-mem-per-cpu, too, or "
-          "--mem-per-cpu "
-          "for both");
-    }
-    const auto is_given = [&](const std::string& option) {
-      return std::any_of(request.more.begin(), request.more.end(),
-                         [&](const std::string& more) { return more.rfind(option, 0) == 0; });
-    };
-    if (is_given("--mem")) {
-      faults.emplace_back(
-          "--sbatch --mem: give --mem or --mem-per-cpu itself together with --cpus");
-    }
-    const bool has_time = !request.time.empty() || is_given("--time") || is_given("-t");
-    const std::string& partition = request.loaders->partition;
-    if (!has_time && !partition.empty() && partition != request.partition) {
-      faults.emplace_back(
-          "--loader-partition needs --time, because the partitions may have different default "
-          "limits and the whole job ends at the shorter one");
-    }
-    if (request.loaders->count < request.loaders->nodes) {
-      faults.push_back("--loader-nodes " + std::to_string(request.loaders->nodes) +
-                       " is more than --cpus " + std::to_string(request.loaders->count) +
-                       ": a loader process runs on one node");
-    }
-  }
+  if (request.loaders) add_loader_faults(request, *request.loaders, faults);
   if (!request.time.empty() && !slurm_seconds(request.time)) {
     faults.push_back("--time " + request.time + ": is no time; 08:00:00, 2-00:00:00, 30 (minutes)");
   }

@@ -71,9 +71,9 @@ class Events : public std::enable_shared_from_this<Events> {
   std::atomic<std::uint64_t> recorded_{0};
 };
 
-// What comes next on the stream comes after the point.
+// Later work on the stream runs after the point.
 Status wait_for(cudaStream_t stream, const Point& point);
-// After all that is on the other one now.
+// Likewise after all work that is on the other stream now.
 Status wait_for(cudaStream_t stream, cudaStream_t other, Events& events);
 
 }  // namespace kolo::nccl

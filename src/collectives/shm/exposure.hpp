@@ -82,7 +82,7 @@ class Exposure {
   // Returns where a byte of this rank's own, private region lies in the staging buffer.
   std::byte* staged(std::size_t piece, std::size_t begin) const;
 
-  // Whether all ranks have exposed, or all other ranks have reduced or copied, so many pieces.
+  // Whether the first `pieces` pieces are exposed by all ranks, or reduced or copied by all others.
   bool all_ready(std::size_t pieces);
   bool all_reduced(std::size_t pieces);
   bool all_copied(std::size_t pieces);
