@@ -4,7 +4,7 @@
 # It loads the modules, starts the ranks, passes the request to stop on to them, and decides what their end means:
 #   0   the job is done
 #   75  it has saved its state, and is requeued (kolo::kRequeueExitCode)
-#   else, if a node was lost, it was preempted, or Slurm creates no step any more: requeued; if not: it failed by its own
+#   else, if a node was lost, it was preempted, or its ranks can no longer be started: requeued; if not: it failed by its own
 #   fault, and is not
 # A job is restarted KOLO_MAX_RESTARTS times at most, whoever restarts it.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -58,8 +58,9 @@ tell_ranks() {
   esac || say "kolo doctor --job has failed (exit code $?); the program is started all the same"
 }
 
-# What srun returns where Slurm creates no step for it: by default 1, as many a program does.
-no_step=209
+# What srun returns where Slurm creates no step for it (by default 1, as many a program does), and kolo run where mpirun starts
+# no rank.
+no_step=209 no_rank=69
 
 # Runs the program on all tasks of the job. Slurm 22.05 and newer hand --cpus-per-task to no srun.
 start() {
@@ -232,15 +233,16 @@ requeue() {
   exit 75
 }
 
-# creates_steps CODE: whether Slurm has created a step for the ranks, whose launcher has ended with CODE. What mpirun's srun
-# has returned is not known, so another one tries; $refusal is what that says.
-creates_steps() {
-  refusal="srun says why, above"
+# has_run CODE: whether the program has run, whose launcher has ended with CODE. If it has not, $refusal says why.
+has_run() {
   case $KOLO_LAUNCHER in
-    srun) (($1 != no_step)) ;;
+    srun)
+      refusal="Slurm creates no step for the ranks: srun says why, above"
+      (($1 != no_step))
+      ;;
     mpirun)
-      refusal=$(timeout -k 5 60 srun --overlap --nodes="$SLURM_JOB_NUM_NODES" --ntasks="$SLURM_JOB_NUM_NODES" --ntasks-per-node=1 --mpi=none \
-        true 2>&1 < /dev/null)
+      refusal="mpirun starts no rank: it says why, above"
+      (($1 != no_rank))
       ;;
   esac
 }
@@ -254,12 +256,12 @@ judge() {
     if preempted; then requeue "exit code $code when it was preempted, so it goes on from its newest checkpoint"; fi
     if lost=$(lost_nodes); then
       [ -z "$lost" ] || requeue "exit code $code, and $(paste -sd, <<< "$lost") was lost"
-      if creates_steps "$code"; then
+      if has_run "$code"; then
         say "exit code $code, and all nodes are there: it failed by its own fault and is not requeued"
         exit "$code"
       fi
-      ((restarts == 0)) || requeue "Slurm creates no step for the ranks, although it did before ($refusal)"
-      say "Slurm creates no step for the ranks ($refusal), so the program has not run. It is not requeued: correct what the job asks Slurm for, and submit it again"
+      ((restarts == 0)) || requeue "$refusal. The job ran before, so it is tried once more"
+      say "$refusal. The program has not run, and the job is not requeued: correct what it asks for, and submit it again"
       exit 1
     fi
     sleep 10

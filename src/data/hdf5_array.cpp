@@ -12,6 +12,7 @@
 #include "data/contiguous_rows.hpp"
 #include "data/data_error.hpp"
 #include "data/hdf5_file.hpp"
+#include "data/rows_in_memory.hpp"
 #include "hdf5/library.hpp"
 #include "hdf5/types.hpp"
 
@@ -202,6 +203,14 @@ std::optional<ChunkTable> chunk_table(hid_t file, hid_t dataset, std::size_t dim
   }
 }
 
+// Whether an array is read whole and kept: one of labels, say, of which there are four million in
+// 32 MiB.
+bool is_kept(const ArrayForm& form, std::size_t cache_bytes) {
+  constexpr std::size_t kMostRowBytes = 64;
+  return form.row_bytes() > 0 && form.row_bytes() <= kMostRowBytes &&
+         form.rows() <= cache_bytes / form.row_bytes();
+}
+
 std::vector<std::uint8_t> fill_of(hid_t properties, hid_t type, std::size_t element_size) {
   std::vector<std::uint8_t> fill(element_size);
   checked(H5Pget_fill_value(properties, type, fill.data()), "H5Pget_fill_value");
@@ -250,6 +259,8 @@ Hdf5Array::Hdf5Array(const std::string& path, const std::string& name, std::size
   } else {
     reader_ = std::make_unique<LibraryRows>(dataset, what, form_.type(), shape, form_.row_bytes());
   }
+  if (is_kept(form_, cache_bytes))
+    reader_ = std::make_unique<RowsInMemory>(std::move(reader_), form_.rows(), form_.row_bytes());
 }
 
 void Hdf5Array::read(const std::vector<std::size_t>& rows, std::uint8_t* to) const {

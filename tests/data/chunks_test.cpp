@@ -11,6 +11,7 @@
 #include "data/chunk_cache.hpp"
 #include "data/chunk_filters.hpp"
 #include "data/chunked_rows.hpp"
+#include "data/rows_in_memory.hpp"
 #include "kolo/error.h"
 
 namespace kolo::data {
@@ -194,6 +195,35 @@ TEST(ChunkCache, ThreadsShareWhatIsLoaded) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+}
+
+// Row i holds the low and the high byte of i.
+class CountedRows : public RowReader {
+ public:
+  explicit CountedRows(std::atomic<int>& calls) : calls_(calls) {}
+  void read(const std::vector<std::size_t>& rows, std::uint8_t* to) override {
+    if (calls_++ == 0) throw DataError("the disk is away");
+    for (const std::size_t row : rows) {
+      *to++ = static_cast<std::uint8_t>(row);
+      *to++ = static_cast<std::uint8_t>(row >> 8U);
+    }
+  }
+
+ private:
+  std::atomic<int>& calls_;
+};
+
+// 150,000 rows are read in 3 pieces; a read that failed is tried again at the next use.
+TEST(RowsInMemory, AreReadOnce) {
+  std::atomic<int> calls = 0;
+  RowsInMemory rows(std::make_unique<CountedRows>(calls), 150'000, 2);
+  Bytes got(8);
+  EXPECT_THROW(rows.read({0}, got.data()), DataError);
+  for (int use = 0; use < 3; ++use) {
+    rows.read({149'999, 0, 65'536, 258}, got.data());
+    EXPECT_EQ(got, (Bytes{0xEF, 0x49, 0, 0, 0, 0, 2, 1}));
+    EXPECT_EQ(calls, 1 + 3);
+  }
 }
 
 }  // namespace

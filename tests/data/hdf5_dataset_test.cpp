@@ -52,8 +52,9 @@ std::vector<std::size_t> some_indices(std::size_t size, std::size_t count, unsig
   return indices;
 }
 
-void expect_values(const std::string& path, const Extents& shape) {
-  HDF5Dataset dataset(path, samples_alone());
+void expect_values(const std::string& path, const Extents& shape, std::size_t cache_bytes) {
+  SCOPED_TRACE("cache_bytes " + std::to_string(cache_bytes));
+  HDF5Dataset dataset(path, samples_alone().cache_bytes(cache_bytes));
   ASSERT_EQ(dataset.size(), shape[0]);
   for (unsigned seed = 0; seed < 20; ++seed) {
     const auto indices = some_indices(shape[0], 1 + seed * 3, seed);
@@ -64,6 +65,12 @@ void expect_values(const std::string& path, const Extents& shape) {
   std::vector<std::size_t> all(shape[0]);
   std::iota(all.begin(), all.end(), std::size_t{0});
   ASSERT_TRUE(at::equal(dataset.get_range(0, shape[0]).data, written(shape, all)));
+}
+
+// With nothing in memory, where each row is read as the layout has it; with some chunks there; and
+// with all of the array.
+void expect_values(const std::string& path, const Extents& shape) {
+  for (const std::size_t cache_bytes : {0, 300, 1 << 20}) expect_values(path, shape, cache_bytes);
 }
 
 template <class Function>

@@ -349,9 +349,11 @@ int Supervisor::conclude() {
     return cause->exit_code.value_or(launcher_code == 0 ? 1 : launcher_code);
   }
   if (launcher_code != 0) {
+    const bool is_started = !output_.record().started.empty();
     output_.show_withheld();
     output_.say(plan_.command.front() + " ended with exit code " + std::to_string(launcher_code) +
-                "; no rank reported a failure");
+                (is_started ? "; no rank reported a failure" : " before any rank started"));
+    if (!is_started) return kNotStartedExitCode;
   }
   const std::vector<int> missing = ranks_unheard_of(output_.record(), plan_.size);
   clean_end_ = launcher_code == 0 && missing.empty();
