@@ -43,6 +43,17 @@ check "the factory was called in loaders alone" is "$(cat "$work/made"/* | fold 
 unset MADE
 check "no loader is left" is "$(loaders)" ""
 
+# A job that is started again has loaders again.
+cat >"$work/fails_once" <<'END'
+#!/usr/bin/env bash
+[[ -n ${KOLO_LOADER-} ]] || ! mkdir "$FAILED" 2>/dev/null || exit 3
+exec "$@"
+END
+chmod +x "$work/fails_once"
+FAILED=$work/failed kolo_run -np 2 --cpus 2 --units 200 --max-restarts 1 "$work/fails_once" "$job"
+check "a job that is started again: it was" grep -q 'exited with code 3' "$work/err"
+check "a job that is started again: the same batches" is "$code $(grep epoch "$work/out") $(loaders)" "0 $alone "
+
 # The timeline and the metrics say that loading is too slow.
 kolo_run -np 2 --cpus 1 --timeline "$work/timeline" "$job" --load-ms 8 --step-ms 4 --epochs 1
 check "slow loading: the job ends" is "$code" 0
