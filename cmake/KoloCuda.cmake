@@ -2,7 +2,7 @@
 if(NOT KOLO_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "KOLO_CUDA is '${KOLO_CUDA}'; it must be AUTO, ON or OFF")
 endif()
-foreach(operation ALLREDUCE BROADCAST ALLGATHER ALLTOALL REDUCESCATTER SEND)
+foreach(operation IN LISTS KOLO_GPU_OPERATIONS)
   if(NOT KOLO_GPU_${operation} MATCHES "^(NCCL|MPI)$")
     message(FATAL_ERROR "KOLO_GPU_${operation} is '${KOLO_GPU_${operation}}'; it must be NCCL or MPI")
   endif()

@@ -1,5 +1,5 @@
-// What carries out the collectives of a group: over messages, or over memory that its ranks share.
-// Makes works; says nothing of when they run.
+// Carries out the collectives of a group: over messages, or in memory that its ranks share. It
+// makes works; the engine decides when they run.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 #include "collectives/memory.hpp"
 #include "collectives/scaling.hpp"
 #include "collectives/work.hpp"
-#include "timeline/event.hpp"
+#include "core/operations.hpp"
 
 namespace kolo {
 
@@ -41,27 +41,8 @@ class Backend {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // count elements, reduced in place. Not of Adasum where that is not offered.
-  virtual std::unique_ptr<Work> allreduce(Turn turn, void* data, std::size_t count,
-                                          const Reduction& reduction) = 0;
-  // bytes, from the root's data to all others'.
-  virtual std::unique_ptr<Work> broadcast(Turn turn, void* data, std::size_t bytes, int root) = 0;
-  // boundaries (size() + 1, in bytes, from 0) cut data into a segment a rank; each rank's own is
-  // filled before, all are afterwards.
-  virtual std::unique_ptr<Work> allgather(Turn turn, void* data,
-                                          std::vector<std::size_t> boundaries) = 0;
-  // `from` is not changed and does not overlap with `to`; what a rank has for itself is left where
-  // it is.
-  virtual std::unique_ptr<Work> alltoall(Turn turn, const AlltoallSide& from,
-                                         const AlltoallSide& to) = 0;
-  // boundaries, in elements, cut data into a segment a rank; afterwards the rank's own is reduced
-  // and the others hold what is of no use.
-  virtual std::unique_ptr<Work> reducescatter(Turn turn, void* data,
-                                              std::vector<std::size_t> boundaries,
-                                              const Reduction& reduction) = 0;
-  // From one rank to another, which alone take part.
-  virtual std::unique_ptr<Work> transfer(Turn turn, void* data, std::size_t bytes, int source,
-                                         int destination) = 0;
+  // The work of a collective that this rank takes part in. Adasum only where it is offered.
+  virtual std::unique_ptr<Work> make(Turn turn, Collective collective) = 0;
 
   // Decides where the factors of an allreduce or reducescatter are applied. The caller multiplies
   // the values by `before`, with memory(), and makes the work with the returned reduction.
@@ -76,11 +57,8 @@ class Backend {
     return Status::internal("this backend starts one work at a time");
   }
 
-  // Fills `reading` with how this rank's clock stands to that of the group's rank 0.
-  virtual std::unique_ptr<Work> clock_reading(Turn turn, ClockReading& reading) = 0;
-
   // Over what such an operation goes.
-  virtual timeline::Medium medium(OpKind kind, ReduceOp op) const = 0;
+  virtual Medium medium(OpKind kind, ReduceOp op) const = 0;
 
   // Whether data of such an operation may lie on a device.
   virtual bool takes_device_memory(OpKind /*kind*/) const { return false; }

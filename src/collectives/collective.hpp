@@ -1,10 +1,12 @@
-// The values that describe a collective.
+// A collective as a value.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <variant>
 #include <vector>
 
+#include "core/operations.hpp"
 #include "core/types.hpp"
 
 namespace kolo {
@@ -33,5 +35,84 @@ struct ClockReading {
   std::int64_t start = 0;   // rank 0's clock when it began to measure
   std::int64_t run = 0;     // what rank 0 gave there
 };
+
+// Data belongs to the work that is made of the value, until it is done.
+namespace collective {
+
+// `count` elements, reduced in place.
+struct Allreduce {
+  static constexpr OpKind kKind = OpKind::kAllreduce;
+  void* data = nullptr;
+  std::size_t count = 0;
+  Reduction reduction;
+};
+
+// `bytes` bytes, from the root's data to everyone else's.
+struct Broadcast {
+  static constexpr OpKind kKind = OpKind::kBroadcast;
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  int root = 0;
+};
+
+// `boundaries` (one per rank and one more, in bytes, from 0) cut `data` into a segment for each
+// rank. A rank's own segment is filled before, all of them are afterwards.
+struct Allgather {
+  static constexpr OpKind kKind = OpKind::kAllgather;
+  void* data = nullptr;
+  std::vector<std::size_t> boundaries;
+};
+
+// `from` is not changed and does not overlap with `to`. The segment that a rank has for itself is
+// not copied.
+struct Alltoall {
+  static constexpr OpKind kKind = OpKind::kAlltoall;
+  AlltoallSide from;
+  AlltoallSide to;
+};
+
+// `boundaries`, in elements, cut `data` into a segment for each rank. Afterwards a rank's own
+// segment is reduced, and the contents of the others are unspecified.
+struct Reducescatter {
+  static constexpr OpKind kKind = OpKind::kReducescatter;
+  void* data = nullptr;
+  std::vector<std::size_t> boundaries;
+  Reduction reduction;
+};
+
+// From one rank to another. The other ranks do not take part.
+struct Transfer {
+  static constexpr OpKind kKind = OpKind::kSend;
+  void* data = nullptr;
+  std::size_t bytes = 0;
+  int source = 0;
+  int destination = 0;
+};
+
+// Fills `reading` with how this rank's clock stands to that of the group's rank 0.
+struct ReadClock {
+  static constexpr OpKind kKind = OpKind::kClock;
+  ClockReading* reading = nullptr;
+};
+
+}  // namespace collective
+
+using Collective = std::variant<collective::Allreduce, collective::Broadcast, collective::Allgather,
+                                collective::Alltoall, collective::Reducescatter,
+                                collective::Transfer, collective::ReadClock>;
+
+inline OpKind kind_of(const Collective& any) {
+  return std::visit([](const auto& one) { return one.kKind; }, any);
+}
+
+// The operator of an allreduce or reducescatter; Sum for the others.
+inline ReduceOp op_of(const Collective& any) {
+  return std::visit(
+      [](const auto& one) {
+        if constexpr (requires { one.reduction; }) return one.reduction.op;
+        return ReduceOp::Sum;
+      },
+      any);
+}
 
 }  // namespace kolo

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "core/operations.hpp"
 #include "core/types.hpp"
 
 namespace kolo {
@@ -44,10 +45,10 @@ struct Descriptor {
 
   // Each rank has an extent of its own in dimension 0, so that shapes stand here without it: those
   // of one row.
-  bool has_own_rows() const { return kind == OpKind::kAllgather || kind == OpKind::kAlltoall; }
+  bool has_own_rows() const { return traits_of(kind).has_own_rows; }
 
   // Whether only two ranks take part: who sends, and who receives.
-  bool is_between_two() const { return kind == OpKind::kSend; }
+  bool is_between_two() const { return traits_of(kind).is_between_two; }
 
   std::size_t bytes() const;  // of all tensors
 };

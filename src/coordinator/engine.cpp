@@ -96,7 +96,7 @@ Status Engine::submit(const std::shared_ptr<Operation>& operation) {
   bool packed = false;
   operation->submitted = Clock::now();
   // The timeline's own readings of the clock are not the program's doing.
-  if (operation->descriptor.kind != OpKind::kClock) tracing_->submitted(operation->submitted);
+  if (!traits_of(operation->descriptor.kind).is_internal) tracing_->submitted(operation->submitted);
   operation->step = tracing_->step();
   Status status = mailbox_.submit(operation, packed, waits);
   if (!status.is_ok()) operation->let_go();
@@ -128,7 +128,7 @@ Status Engine::wait(const std::shared_ptr<Operation>& operation,
   Status status = wait_in_silence(operation, timeout);
   tracing_->end_wait();
   const timeline::Nanoseconds end = timeline::nanoseconds(Clock::now());
-  if (operation->descriptor.kind != OpKind::kClock) tracing_->meters().waited(end - begin);
+  if (!traits_of(operation->descriptor.kind).is_internal) tracing_->meters().waited(end - begin);
   if (!tracing_->on()) return status;
   timeline::ScopeEvent event;
   event.kind = timeline::ScopeEvent::Kind::kWait;

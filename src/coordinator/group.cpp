@@ -57,10 +57,6 @@ Status finish(const Operation& operation) {
   return Status::ok();
 }
 
-bool changes_process_sets(OpKind kind) {
-  return kind == OpKind::kAddProcessSet || kind == OpKind::kRemoveProcessSet;
-}
-
 }  // namespace
 
 Group::Group(int process_set, SlotPool::Slot slot, std::vector<int> ranks,
@@ -121,7 +117,7 @@ void Group::submit(const std::shared_ptr<Operation>& operation) {
       {token, operation->name, operation->descriptor, operation->absent, operation->transient,
        operation->submitted, !operation->lined_up,
        operation->slot ? operation->slot->place : BucketPlace{}});
-  if (operation->descriptor.kind != OpKind::kClock) tracing_.meters().submitted(known);
+  if (!traits_of(operation->descriptor.kind).is_internal) tracing_.meters().submitted(known);
 }
 
 void Group::wanted(const Operation& operation) {
@@ -219,12 +215,12 @@ Status Group::carry_out(const Participant::Launch& launch) {
   const std::shared_ptr<Operation> first = running.members.front().operation;
   Backend& backend = backend_on(anything ? first->descriptor.device : DeviceKind::kCpu);
   running.on_device = &backend != backend_.get();
-  const timeline::Medium medium = backend.medium(first->descriptor.kind, first->descriptor.op);
+  const Medium medium = backend.medium(first->descriptor.kind, first->descriptor.op);
   const auto bucket = buckets_.find(launch.unit);
   std::optional<OperationRecorder::Bucket> in_bucket;
   if (bucket != buckets_.end()) in_bucket = {launch.unit, bucket->second.bytes};
   recorder_.launched(running, medium, in_bucket);
-  if (anything && changes_process_sets(first->descriptor.kind)) {
+  if (anything && traits_of(first->descriptor.kind).changes_process_sets) {
     changes_.push_back(first);
     running_.pop_back();
     return Status::ok();

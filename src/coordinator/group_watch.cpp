@@ -16,7 +16,8 @@ constexpr Clock::duration kNever = Clock::duration::zero();
 
 // A join waits for as long as others work, and no program waits for the timeline's operations.
 bool may_stall(const Operation& operation) {
-  return operation.descriptor.kind != OpKind::kJoin && operation.descriptor.kind != OpKind::kClock;
+  return operation.descriptor.kind != OpKind::kJoin &&
+         !traits_of(operation.descriptor.kind).is_internal;
 }
 
 }  // namespace

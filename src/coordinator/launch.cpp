@@ -64,8 +64,9 @@ class AllreduceLaunch final : public Work {
         region_(std::move(region)),
         dtype_(dtype),
         scaling_(scaling_of(backend, first.operation->descriptor, dtype)),
-        inner_(backend.allreduce(turn, region_.data, region_.bytes / size_of(dtype),
-                                 scaling_.reduction)) {}
+        inner_(
+            backend.make(turn, collective::Allreduce{region_.data, region_.bytes / size_of(dtype),
+                                                     scaling_.reduction})) {}
 
   Status start() override {
     const ReduceOp op = scaling_.reduction.op;
@@ -103,7 +104,7 @@ class BroadcastLaunch final : public Work {
         region_(std::move(region)),
         root_(index_of(options.ranks, first.operation->descriptor.root)),
         is_root_(backend.rank() == root_),
-        inner_(backend.broadcast(turn, region_.data, region_.bytes, root_)) {}
+        inner_(backend.make(turn, collective::Broadcast{region_.data, region_.bytes, root_})) {}
 
   Status start() override {
     if (is_root_) {
@@ -325,14 +326,14 @@ std::unique_ptr<Work> launch_allgather(Backend& backend, Backend& host, Turn tur
       const std::size_t own = boundaries[rank + 1] - boundaries[rank];
       throw_if_error(
           backend.memory().copy(result + boundaries[rank], operation.tensors[i].data, own));
-      return backend.allgather(one, result, std::move(boundaries));
+      return backend.make(one, collective::Allgather{result, std::move(boundaries)});
     });
   }
   std::vector<Sequence::Maker> makers;
   makers.emplace_back([&host, rows](Turn one) {
     Reduction sum;
     sum.dtype = DType::kInt64;
-    return host.allreduce(one, rows->data(), rows->size(), sum);
+    return host.make(one, collective::Allreduce{rows->data(), rows->size(), sum});
   });
   makers.emplace_back([&backend, &member, all = std::move(gathers)](Turn one) {
     return in_parts(backend, one, member.operation->descriptor, all);
@@ -351,21 +352,19 @@ std::unique_ptr<Work> launch_alltoall(Backend& backend, Backend& host, Turn turn
   makers.emplace_back([&host, &member, received, ranks](Turn one) {
     const std::vector<std::size_t> one_each =
         byte_boundaries(std::vector<std::int64_t>(ranks, 1), sizeof(std::int64_t));
-    return host.alltoall(one, {member.operation->splits.data(), one_each},
-                         {received->data(), one_each});
+    return host.make(one, collective::Alltoall{{member.operation->splits.data(), one_each},
+                                               {received->data(), one_each}});
   });
   makers.emplace_back([&backend, &member, received, own](Turn one) {
     const Operation& operation = *member.operation;
     const std::size_t row_bytes = operation.descriptor.tensors[0].bytes();
-    const AlltoallSide from{operation.tensors[0].data,
-                            byte_boundaries(operation.splits, row_bytes)};
-    const AlltoallSide to{operation.make_result(0, *received),
-                          byte_boundaries(*received, row_bytes)};
+    AlltoallSide from{operation.tensors[0].data, byte_boundaries(operation.splits, row_bytes)};
+    AlltoallSide to{operation.make_result(0, *received), byte_boundaries(*received, row_bytes)};
     throw_if_error(
         backend.memory().copy(static_cast<std::byte*>(to.data) + to.boundaries[own],
                               static_cast<const std::byte*>(from.data) + from.boundaries[own],
                               from.boundaries[own + 1] - from.boundaries[own]));
-    return backend.alltoall(one, from, to);
+    return backend.make(one, collective::Alltoall{std::move(from), std::move(to)});
   });
   return std::make_unique<Sequence>(turn, std::move(makers));
 }
@@ -390,7 +389,8 @@ std::unique_ptr<Work> launch_reducescatter(Backend& backend, Turn turn,
         const auto share = static_cast<std::size_t>(rows_of(rows, rank, backend.size()));
         boundaries.push_back(boundaries.back() + share * row);
       }
-      return backend.reducescatter(one, data, std::move(boundaries), scaling.reduction);
+      return backend.make(
+          one, collective::Reducescatter{data, std::move(boundaries), scaling.reduction});
     });
   }
   return in_parts(backend, turn, member.operation->descriptor, std::move(makers));
@@ -398,8 +398,8 @@ std::unique_ptr<Work> launch_reducescatter(Backend& backend, Turn turn,
 
 std::unique_ptr<Work> launch_clock_reading(Backend& backend, Turn turn,
                                            const LaunchMember& member) {
-  return backend.clock_reading(turn,
-                               *static_cast<ClockReading*>(member.operation->tensors[0].data));
+  auto* const reading = static_cast<ClockReading*>(member.operation->tensors[0].data);
+  return backend.make(turn, collective::ReadClock{reading});
 }
 
 std::unique_ptr<Work> launch_send(Backend& backend, Turn turn, const LaunchMember& member,
@@ -407,8 +407,9 @@ std::unique_ptr<Work> launch_send(Backend& backend, Turn turn, const LaunchMembe
   const Operation& operation = *member.operation;
   const int source = index_of(options.ranks, operation.descriptor.root);
   const int destination = index_of(options.ranks, operation.descriptor.destination);
-  return backend.transfer(turn, operation.tensors[0].data, operation.descriptor.bytes(), source,
-                          destination);
+  return backend.make(
+      turn, collective::Transfer{operation.tensors[0].data, operation.descriptor.bytes(), source,
+                                 destination});
 }
 
 }  // namespace
@@ -475,8 +476,7 @@ std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descript
   operation->splits.assign(static_cast<std::size_t>(backend.size()), 0);
   const auto memory = std::make_shared<std::vector<std::shared_ptr<std::byte[]>>>();
   // The ranks of a process set travel as a shape; there are no values.
-  const bool has_values = !in_bucket && descriptor.kind != OpKind::kAddProcessSet &&
-                          descriptor.kind != OpKind::kRemoveProcessSet;
+  const bool has_values = !in_bucket && !traits_of(descriptor.kind).changes_process_sets;
   for (const TensorSpec& tensor : descriptor.tensors) {
     const std::size_t bytes = descriptor.has_own_rows() ? 0 : tensor.bytes();
     memory->push_back(has_values ? backend.make_buffer(bytes) : nullptr);

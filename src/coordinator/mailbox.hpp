@@ -19,6 +19,7 @@
 #include "collectives/shm/doorbell.hpp"
 #include "coordinator/operation.hpp"
 #include "core/clock.hpp"
+#include "core/operations.hpp"
 #include "core/status.hpp"
 #include "core/thread_annotations.hpp"
 

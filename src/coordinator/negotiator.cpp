@@ -47,7 +47,7 @@ std::vector<Stall> Negotiator::stalls(Clock::time_point before) const {
     for (const auto& [name, tensor] : tensors) {
       if (tensor->arrivals == 0 || tensor->since > before) continue;
       // The timeline's own: a rank whose disk hangs does not come, and nothing else waits for it.
-      if (meant(*tensor).kind == OpKind::kClock) continue;
+      if (traits_of(meant(*tensor).kind).is_internal) continue;
       std::vector<int> missing = missing_ranks(*tensor);
       // The rest of its bucket is what is waited for.
       if (missing.empty()) continue;
@@ -412,11 +412,12 @@ std::string Negotiator::refusals(const Tensor& tensor) const {
 std::string Negotiator::missing_for_good(const Tensor& tensor) const {
   const Descriptor& descriptor = meant(tensor);
   const std::vector<int> joined = joined_without(tensor);
-  if (descriptor.kind == OpKind::kBroadcast &&
+  if (traits_of(descriptor.kind).needs_root &&
       std::any_of(joined.begin(), joined.end(), [&](int rank) {
         return options_.ranks[static_cast<std::size_t>(rank)] == descriptor.root;
       })) {
-    return "broadcast of '" + tensor.name + "': its root, rank " + std::to_string(descriptor.root) +
+    return std::string(name_of(descriptor.kind)) + " of '" + tensor.name + "': its root, rank " +
+           std::to_string(descriptor.root) +
            ", has joined and gives nothing; choose a root that still takes part";
   }
   if (descriptor.is_between_two() && tensor.arrivals < 2) {

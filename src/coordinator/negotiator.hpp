@@ -21,6 +21,7 @@
 #include "coordinator/stall.hpp"
 #include "coordinator/wire.hpp"
 #include "core/clock.hpp"
+#include "core/operations.hpp"
 
 namespace kolo {
 

@@ -31,7 +31,7 @@ void describe(const Operation& operation, OperationEvent& event) {
   event.begun = event.reduced = event.ended = timeline::kNever;
   event.sequence = event.bucket = event.members = 0;
   event.state = State::kSubmitted;
-  event.medium = timeline::Medium::kNone;
+  event.medium = Medium::kNone;
   event.wanted = false;
   event.bytes = bytes_of(operation);
   event.step = operation.step;
@@ -99,7 +99,7 @@ void OperationRecorder::wanted(const Operation& operation) {
   pen.at(operation.recorded).wanted = true;
 }
 
-void OperationRecorder::launched(RunningCollective& running, timeline::Medium medium,
+void OperationRecorder::launched(RunningCollective& running, Medium medium,
                                  const std::optional<Bucket>& in_bucket) {
   const timeline::Nanoseconds now = nanoseconds(running.last_moved);
   const Descriptor& descriptor = running.members.front().operation->descriptor;
@@ -136,7 +136,7 @@ void OperationRecorder::launched(RunningCollective& running, timeline::Medium me
 
 void OperationRecorder::member_ended(const LaunchMember& member, bool succeeded) {
   const Descriptor& descriptor = member.operation->descriptor;
-  if (descriptor.kind == OpKind::kClock) return;
+  if (traits_of(descriptor.kind).is_internal) return;
   if (!succeeded) return tracing_.meters().failed();
   const bool gave_nothing = member.operation->absent || member.absent_everywhere;
   tracing_.meters().ended(descriptor.kind, std::max<std::size_t>(1, descriptor.tensors.size()),
@@ -164,7 +164,7 @@ void OperationRecorder::started(RunningCollective& running) {
 void OperationRecorder::ended(const RunningCollective& running, const DeviceTimes& told) {
   const Clock::time_point seen = Clock::now();
   if (running.range) timeline::nvtx::end(*running.range);
-  if (running.started && running.members.front().operation->descriptor.kind != OpKind::kClock)
+  if (running.started && !traits_of(running.members.front().operation->descriptor.kind).is_internal)
     tracing_.meters().ran(running.members.size() > 1);
   {
     Recorder::Pen pen(tracing_.recorder());
@@ -184,7 +184,7 @@ void OperationRecorder::ended(const RunningCollective& running, const DeviceTime
     for (const LaunchMember& member : running.members)
       finish(std::exchange(member.operation->recorded, Recorder::kNowhere));
     const bool is_timed = running.started && whole.agreed != timeline::kNever &&
-                          place != Recorder::kNowhere && whole.kind != OpKind::kClock;
+                          place != Recorder::kNowhere && !traits_of(whole.kind).is_internal;
     if (is_timed) tracing_.meters().ran_in(whole.agreed - whole.submitted, now - whole.started);
     finish(running.recorded);
   }
@@ -197,7 +197,7 @@ void OperationRecorder::ended(const RunningCollective& running, const DeviceTime
 void OperationRecorder::ended(Operation& operation, const Status& status) {
   if (status.is_ok()) {
     tracing_.meters().ended(operation.descriptor.kind, 1, 0);
-  } else if (operation.descriptor.kind != OpKind::kClock) {
+  } else if (!traits_of(operation.descriptor.kind).is_internal) {
     tracing_.meters().failed();
   }
   const Recorder::Place place = std::exchange(operation.recorded, Recorder::kNowhere);

@@ -30,8 +30,7 @@ class OperationRecorder {
     UnitId unit = 0;
     std::size_t bytes = 0;
   };
-  void launched(RunningCollective& running, timeline::Medium medium,
-                const std::optional<Bucket>& in_bucket);
+  void launched(RunningCollective& running, Medium medium, const std::optional<Bucket>& in_bucket);
   void started(RunningCollective& running);
   // `told`: the device's times for a collective that the host only enqueued. Without them the end
   // is now.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/clock.hpp"
+#include "core/operations.hpp"
 #include "core/types.hpp"
 
 namespace kolo {

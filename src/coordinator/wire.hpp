@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "coordinator/descriptor.hpp"
+#include "core/operations.hpp"
 #include "core/status.hpp"
 
 namespace kolo {

@@ -117,11 +117,21 @@ void add_memory(std::vector<Row>& rows) {
                             "share of it if that is less."));
 }
 
+// The build's choice, of KOLO_GPU_CHOICES: "ALLREDUCE=NCCL BROADCAST=MPI ".
+std::string gpu_choice_of_build(const std::string& operation) {
+  const std::string choices = std::string(" ") + KOLO_GPU_CHOICES;
+  const std::string before = " " + operation + "=";
+  const std::size_t begin = choices.find(before) + before.size();
+  return choices.substr(begin, choices.find(' ', begin) - begin);
+}
+
 // NCCL, or MPI: then the host carries the operation out.
-Row cuda_row(const char* name, OpKind kind, const char* initial) {
+Row cuda_row(OpKind kind) {
   const std::string help = std::string("What carries out ") + name_of(kind) +
                            " of CUDA tensors: NCCL, or MPI: the host, over shared memory and MPI.";
-  return rank_zeros({{name, "", "library", initial, "NCCL or MPI", help},
+  const std::string operation = upper_name_of(kind);
+  return rank_zeros({{"KOLO_GPU_" + operation, "", "library", gpu_choice_of_build(operation),
+                      "NCCL or MPI", help},
                      [kind](const std::string& text, Config& config) {
                        std::erase(config.cuda_over_host, kind);
                        if (text == "MPI") config.cuda_over_host.push_back(kind);
@@ -141,13 +151,10 @@ void add_cuda(std::vector<Row>& rows) {
       std::int64_t{0}, kGiB,
       "As KOLO_FUSION_THRESHOLD, for CUDA tensors, which are packed up to this size themselves; 0: "
       "each is reduced where it lies.")));
-  rows.push_back(cuda_row("KOLO_GPU_ALLREDUCE", OpKind::kAllreduce, KOLO_DEFAULT_GPU_ALLREDUCE));
-  rows.push_back(cuda_row("KOLO_GPU_BROADCAST", OpKind::kBroadcast, KOLO_DEFAULT_GPU_BROADCAST));
-  rows.push_back(cuda_row("KOLO_GPU_ALLGATHER", OpKind::kAllgather, KOLO_DEFAULT_GPU_ALLGATHER));
-  rows.push_back(cuda_row("KOLO_GPU_ALLTOALL", OpKind::kAlltoall, KOLO_DEFAULT_GPU_ALLTOALL));
-  rows.push_back(
-      cuda_row("KOLO_GPU_REDUCESCATTER", OpKind::kReducescatter, KOLO_DEFAULT_GPU_REDUCESCATTER));
-  rows.push_back(cuda_row("KOLO_GPU_SEND", OpKind::kSend, KOLO_DEFAULT_GPU_SEND));
+  for (int kind = 0; kind < kOpKindCount; ++kind) {
+    if (traits_of(static_cast<OpKind>(kind)).has_gpu_choice)
+      rows.push_back(cuda_row(static_cast<OpKind>(kind)));
+  }
   rows.push_back(rank_zeros(bool_row(
       "KOLO_HIERARCHICAL_ALLREDUCE", "HOROVOD_HIERARCHICAL_ALLREDUCE", &Config::cuda_in_stages, "0",
       "Allreduce of CUDA tensors goes in stages: NCCL within each node, MPI between nodes. (On the "

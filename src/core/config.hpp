@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/operations.hpp"
 #include "core/status.hpp"
 #include "core/types.hpp"
 

@@ -34,13 +34,6 @@ const char* name_of(DType dtype) {
   return kNames[static_cast<int>(dtype)];
 }
 
-const char* name_of(OpKind kind) {
-  static constexpr const char* kNames[kOpKindCount] = {
-      "allreduce", "broadcast",       "allgather",          "alltoall", "reducescatter", "barrier",
-      "join",      "add_process_set", "remove_process_set", "send",     "clock"};
-  return kNames[static_cast<int>(kind)];
-}
-
 const char* name_of(ReduceOp op) {
   static constexpr const char* kNames[kReduceOpCount] = {"Average", "Sum",     "Min",
                                                          "Max",     "Product", "Adasum"};

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "core/clock.hpp"
+#include "core/operations.hpp"
 #include "core/types.hpp"
 
 namespace kolo::timeline {
@@ -57,15 +58,6 @@ class ShortText {
 };
 
 using Name = ShortText<95>;
-
-// Over what a collective goes.
-enum class Medium : std::uint8_t {
-  kNone = 0,    // there is one rank
-  kShm = 1,     // memory that the ranks share
-  kMpi = 2,     // messages
-  kStaged = 3,  // within nodes and between them, in stages
-  kNccl = 4,    // NCCL, between devices
-};
 
 enum class State : std::uint8_t {
   kSubmitted = 0,  // here; not on every rank yet

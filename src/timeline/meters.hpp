@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/operations.hpp"
 #include "timeline/event.hpp"
 
 namespace kolo::timeline {

@@ -33,23 +33,6 @@ void append_time(std::string& text, Nanoseconds time) {
   text.append(decimals, sizeof decimals);
 }
 
-std::string_view upper_name_of(OpKind kind) {
-  static constexpr std::array<std::string_view, kOpKindCount> kNames = {
-      "ALLREDUCE", "BROADCAST",       "ALLGATHER",          "ALLTOALL", "REDUCESCATTER", "BARRIER",
-      "JOIN",      "ADD_PROCESS_SET", "REMOVE_PROCESS_SET", "SEND",     "CLOCK"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
-
-std::string_view prefix_of(Medium medium) {
-  static constexpr std::array<std::string_view, 5> kPrefixes = {"LOCAL_", "SHM_", "MPI_", "STAGED_",
-                                                                "NCCL_"};
-  return kPrefixes[static_cast<std::size_t>(medium)];
-}
-
-std::string with_prefix(std::string_view prefix, OpKind kind) {
-  return std::string(prefix) + std::string(upper_name_of(kind));
-}
-
 void field(std::string& text, const char* name, std::int64_t value) {
   text += text.back() == '{' ? "\"" : ",\"";
   text += name;
@@ -143,7 +126,7 @@ void TraceText::counter(std::string& text, const char* name, const char* series,
 void TraceText::write(std::string& text, const OperationEvent& event) {
   const int row = row_of(text, event);
   const bool agreed = event.agreed != kNever;
-  span(text, with_prefix("NEGOTIATE_", event.kind), "negotiate", row, event.submitted,
+  span(text, "NEGOTIATE_" + upper_name_of(event.kind), "negotiate", row, event.submitted,
        agreed ? event.agreed : event.ended);
   text += ",\"args\":{";
   field(text, "step", event.step);
@@ -189,7 +172,7 @@ void TraceText::phases(std::string& text, const OperationEvent& event, int row) 
   if (event.data_ready != kNever) phase("WAIT_FOR_DATA", "queue", event.started, ready);
   if (event.packed != kNever) phase("MEMCPY_IN_FUSION_BUFFER", "memcpy", ready, packed);
   if (begun > packed) phase("QUEUE", "queue", packed, begun);
-  phase(with_prefix(prefix_of(event.medium), event.kind), "collective", begun, reduced);
+  phase(timeline_name_of(event.medium, event.kind), "collective", begun, reduced);
   if (event.reduced != kNever)
     phase("MEMCPY_OUT_FUSION_BUFFER", "memcpy", event.reduced, event.ended);
 }

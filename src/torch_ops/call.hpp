@@ -6,6 +6,7 @@
 #include <string>
 
 #include "coordinator/operation.hpp"
+#include "core/operations.hpp"
 #include "torch_ops/handle_state.hpp"
 #include "torch_ops/process_set_state.hpp"
 

@@ -169,7 +169,7 @@ void allreduce(Rank& me) {
     Floats data(me.arena, count);
     fill(data.data(), count, [&](std::size_t i) { return value(me.rank(), i); });
     const Reduction twice{DType::kFloat32, ReduceOp::Sum, 1, 2.0};
-    finish(*me.backend.allreduce({sequence++}, data.data(), count, twice));
+    finish(*me.backend.make({sequence++}, collective::Allreduce{data.data(), count, twice}));
     expect_values(data.data(), count, [&](std::size_t i) { return 2 * sum(me.size(), i); });
   }
 }
@@ -179,7 +179,8 @@ void allreduce_of_much(Rank& me) {
   const std::size_t count = (10 << 20) / sizeof(float) + 5;
   Floats data(me.arena, count);
   fill(data.data(), count, [&](std::size_t i) { return value(me.rank(), i); });
-  finish(*me.backend.allreduce({0}, data.data(), count, {DType::kFloat32, ReduceOp::Sum, 2}));
+  finish(*me.backend.make(
+      {0}, collective::Allreduce{data.data(), count, {DType::kFloat32, ReduceOp::Sum, 2}}));
   expect_values(data.data(), count, [&](std::size_t i) { return sum(me.size(), i) / 2; });
 }
 
@@ -188,7 +189,7 @@ void allreduce_of_a_view(Rank& me) {
   Floats data(me.arena, 3 * kPiece);
   for (std::size_t i = 0; i < data.count(); ++i) data[i] = value(me.rank(), i);
   const std::size_t begin = 1 + static_cast<std::size_t>(me.rank());
-  finish(*me.backend.allreduce({0}, data.data() + begin, 2 * kPiece, Reduction{}));
+  finish(*me.backend.make({0}, collective::Allreduce{data.data() + begin, 2 * kPiece, {}}));
   expect_values(data.data(), data.count(), [&](std::size_t i) {
     if (i < begin || i >= begin + 2 * kPiece) return value(me.rank(), i);
     float expected = 0;
@@ -204,7 +205,8 @@ void broadcast(Rank& me) {
     const int root = static_cast<int>(count) % me.size();
     Floats data(me.arena, count);
     fill(data.data(), count, [&](std::size_t i) { return value(me.rank(), i); });
-    finish(*me.backend.broadcast({sequence++}, data.data(), count * sizeof(float), root));
+    finish(*me.backend.make({sequence++},
+                            collective::Broadcast{data.data(), count * sizeof(float), root}));
     expect_values(data.data(), count, [&](std::size_t i) { return value(root, i); });
   }
 }
@@ -224,7 +226,7 @@ void allgather(Rank& me) {
          [&](std::size_t i) { return value(me.rank(), cuts[mine] + i); });
     std::vector<std::size_t> bytes;
     for (const std::size_t cut : cuts) bytes.push_back(cut * sizeof(float));
-    finish(*me.backend.allgather({sequence++}, data.data(), bytes));
+    finish(*me.backend.make({sequence++}, collective::Allgather{data.data(), bytes}));
     for (std::size_t rank = 0; rank + 1 < cuts.size(); ++rank) {
       expect_values(data.data() + cuts[rank], cuts[rank + 1] - cuts[rank],
                     [&](std::size_t i) { return value(static_cast<int>(rank), cuts[rank] + i); });
@@ -255,7 +257,8 @@ void alltoall(Rank& me) {
     }
     const std::size_t own = taken[static_cast<std::size_t>(me.rank())] / sizeof(float);
     for (std::size_t i = 0; i < elements(count, me.rank(), me.rank()); ++i) to[own + i] = -1;
-    finish(*me.backend.alltoall({sequence++}, {from.data(), given}, {to.data(), taken}));
+    finish(*me.backend.make({sequence++},
+                            collective::Alltoall{{from.data(), given}, {to.data(), taken}}));
     for (int rank = 0; rank < me.size(); ++rank) {
       const std::size_t begin = taken[static_cast<std::size_t>(rank)] / sizeof(float);
       expect_values(to.data() + begin, elements(count, rank, me.rank()), [&](std::size_t i) {
@@ -274,7 +277,7 @@ void reducescatter(Rank& me) {
                      static_cast<std::size_t>(me.size()));
     Floats data(me.arena, count);
     fill(data.data(), count, [&](std::size_t i) { return value(me.rank(), i); });
-    finish(*me.backend.reducescatter({sequence++}, data.data(), cuts, Reduction{}));
+    finish(*me.backend.make({sequence++}, collective::Reducescatter{data.data(), cuts, {}}));
     const auto mine = static_cast<std::size_t>(me.rank());
     expect_values(data.data() + cuts[mine], cuts[mine + 1] - cuts[mine],
                   [&](std::size_t i) { return sum(me.size(), cuts[mine] + i); });
@@ -291,7 +294,8 @@ void transfer(Rank& me) {
     if (me.rank() != source && me.rank() != destination) continue;
     Floats data(me.arena, count);
     fill(data.data(), count, [&](std::size_t i) { return value(me.rank(), i); });
-    finish(*me.backend.transfer({mine}, data.data(), count * sizeof(float), source, destination));
+    finish(*me.backend.make(
+        {mine}, collective::Transfer{data.data(), count * sizeof(float), source, destination}));
     expect_values(data.data(), count, [&](std::size_t i) { return value(source, i); });
   }
 }
@@ -305,8 +309,8 @@ void operators(Rank& me) {
       Floats data(me.arena, count);
       for (std::size_t i = 0; i < count; ++i) data[i] = static_cast<float>(me.rank() + 1);
       const int divisor = op == ReduceOp::Average ? me.size() : 1;
-      finish(
-          *me.backend.allreduce({sequence++}, data.data(), count, {DType::kFloat32, op, divisor}));
+      finish(*me.backend.make(
+          {sequence++}, collective::Allreduce{data.data(), count, {DType::kFloat32, op, divisor}}));
       float expected = 1;
       const auto n = static_cast<float>(me.size());
       if (op == ReduceOp::Max) expected = n;
@@ -353,12 +357,13 @@ void many_at_once(Rank& me) {
     one.data = std::make_unique<Floats>(me.arena, count);
     fill(one.data->data(), count, [&](std::size_t i) { return value(me.rank(), i + sequence); });
     if (same() % 3 == 0) {
-      one.work = me.backend.broadcast({sequence}, one.data->data(), count * sizeof(float), root);
+      one.work = me.backend.make(
+          {sequence}, collective::Broadcast{one.data->data(), count * sizeof(float), root});
       one.check = [=](Floats& data) {
         expect_values(data.data(), count, [=](std::size_t i) { return value(root, i + sequence); });
       };
     } else {
-      one.work = me.backend.allreduce({sequence}, one.data->data(), count, Reduction{});
+      one.work = me.backend.make({sequence}, collective::Allreduce{one.data->data(), count, {}});
       one.check = [=, size = me.size()](Floats& data) {
         expect_values(data.data(), count, [=](std::size_t i) { return sum(size, i + sequence); });
       };
@@ -375,7 +380,8 @@ void parts(Rank& me) {
   for (std::uint64_t sequence = 0; sequence < 3; ++sequence) {
     for (std::uint32_t part = 0; part < 600; ++part) {
       float one[] = {value(me.rank(), part)};
-      finish(*me.backend.allreduce({sequence * shm::Board::kChannels, part}, one, 1, Reduction{}));
+      finish(*me.backend.make({sequence * shm::Board::kChannels, part},
+                              collective::Allreduce{one, 1, {}}));
       ASSERT_EQ(one[0], sum(me.size(), part));
     }
   }

@@ -83,20 +83,20 @@ class Sizes : public testing::Test {
 
 TEST_F(Sizes, OfAnAllreduce) {
   expect_refusals([this](Backend& backend, int /*rank*/, std::size_t elements, void* data) {
-    return backend.allreduce(turn_, data, elements, Reduction{});
+    return backend.make(turn_, collective::Allreduce{data, elements, {}});
   });
 }
 
 TEST_F(Sizes, OfAReducescatter) {
   expect_refusals([this](Backend& backend, int /*rank*/, std::size_t elements, void* data) {
-    return backend.reducescatter(turn_, data, {0, elements / 2, elements}, Reduction{});
+    return backend.make(turn_, collective::Reducescatter{data, {0, elements / 2, elements}, {}});
   });
 }
 
 TEST_F(Sizes, OfAnAllgather) {
   expect_refusals([this](Backend& backend, int /*rank*/, std::size_t elements, void* data) {
     const std::size_t bytes = elements * sizeof(float);
-    return backend.allgather(turn_, data, {0, bytes, 2 * bytes});
+    return backend.make(turn_, collective::Allgather{data, {0, bytes, 2 * bytes}});
   });
 }
 

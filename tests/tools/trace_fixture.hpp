@@ -121,7 +121,7 @@ class RankTimeline {
     event.sequence = sequence;
     event.step = step;
     event.state = timeline::State::kDone;
-    event.medium = timeline::Medium::kShm;
+    event.medium = Medium::kShm;
     event.name = timeline::Name(name);
     return event;
   }

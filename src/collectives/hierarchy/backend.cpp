@@ -79,8 +79,8 @@ class HierarchicalAllreduce final : public Work {
         ++crossed_;
         return Progress::kAdvanced;
       }
-      cross_ = levels_.cross->allreduce(turn_, at(crossed_) + slices[mine] * element_, count,
-                                        reduction_);
+      cross_ = levels_.cross->make(
+          turn_, collective::Allreduce{at(crossed_) + slices[mine] * element_, count, reduction_});
       status = cross_->start();
       if (!status.is_ok()) return Progress::kFailed;
     }
@@ -96,13 +96,14 @@ class HierarchicalAllreduce final : public Work {
     if (reduction.op == ReduceOp::Average) reduction.op = ReduceOp::Sum;
     reduction.divisor = 1;
     reduction.postscale = 1.0;
-    return levels_.local->reducescatter(turn_of(work), at(chunk), slices_of(chunk), reduction);
+    return levels_.local->make(turn_of(work),
+                               collective::Reducescatter{at(chunk), slices_of(chunk), reduction});
   }
 
   std::unique_ptr<Work> make_gather(std::size_t work, std::size_t chunk) const {
     std::vector<std::size_t> slices = slices_of(chunk);
     for (std::size_t& boundary : slices) boundary *= element_;
-    return levels_.local->allgather(turn_of(work), at(chunk), std::move(slices));
+    return levels_.local->make(turn_of(work), collective::Allgather{at(chunk), std::move(slices)});
   }
 
   // Each a part of its own, as those of the decision's other parts: what matters is that no two
@@ -163,40 +164,19 @@ class HierarchicalBackend final : public Backend {
   int rank() const override { return messages_->rank(); }
   int size() const override { return messages_->size(); }
 
-  std::unique_ptr<Work> allreduce(Turn turn, void* data, std::size_t count,
-                                  const Reduction& reduction) override {
-    if (reduction.op == ReduceOp::Adasum) return messages_->allreduce(turn, data, count, reduction);
-    return make_hierarchical_allreduce(levels_, turn, data, count, reduction);
+  std::unique_ptr<Work> make(Turn turn, Collective collective) override {
+    const auto* const one = std::get_if<collective::Allreduce>(&collective);
+    if (one == nullptr || one->reduction.op == ReduceOp::Adasum)
+      return messages_->make(turn, std::move(collective));
+    return make_hierarchical_allreduce(levels_, turn, one->data, one->count, one->reduction);
   }
   Scaling scaling_of(OpKind kind, const Reduction& reduction) const override {
     return messages_->scaling_of(kind, reduction);
   }
   const Levels* levels() const override { return &levels_; }
-  std::unique_ptr<Work> broadcast(Turn turn, void* data, std::size_t bytes, int root) override {
-    return messages_->broadcast(turn, data, bytes, root);
-  }
-  std::unique_ptr<Work> allgather(Turn turn, void* data,
-                                  std::vector<std::size_t> boundaries) override {
-    return messages_->allgather(turn, data, std::move(boundaries));
-  }
-  std::unique_ptr<Work> alltoall(Turn turn, const AlltoallSide& from,
-                                 const AlltoallSide& to) override {
-    return messages_->alltoall(turn, from, to);
-  }
-  std::unique_ptr<Work> reducescatter(Turn turn, void* data, std::vector<std::size_t> boundaries,
-                                      const Reduction& reduction) override {
-    return messages_->reducescatter(turn, data, std::move(boundaries), reduction);
-  }
-  std::unique_ptr<Work> transfer(Turn turn, void* data, std::size_t bytes, int source,
-                                 int destination) override {
-    return messages_->transfer(turn, data, bytes, source, destination);
-  }
-  std::unique_ptr<Work> clock_reading(Turn turn, ClockReading& reading) override {
-    return messages_->clock_reading(turn, reading);
-  }
-  timeline::Medium medium(OpKind kind, ReduceOp op) const override {
+  Medium medium(OpKind kind, ReduceOp op) const override {
     const bool in_stages = kind == OpKind::kAllreduce && op != ReduceOp::Adasum;
-    return in_stages ? timeline::Medium::kStaged : timeline::Medium::kMpi;
+    return in_stages ? Medium::kStaged : Medium::kMpi;
   }
   bool takes_device_memory(OpKind kind) const override {
     return messages_->takes_device_memory(kind);

@@ -14,43 +14,14 @@ class MessageBackend final : public Backend {
   int rank() const override { return transport_.rank(); }
   int size() const override { return transport_.size(); }
 
-  std::unique_ptr<Work> allreduce(Turn turn, void* data, std::size_t count,
-                                  const Reduction& reduction) override {
-    return make_allreduce(transport_, tag(turn), data, count, reduction, tuning_);
+  std::unique_ptr<Work> make(Turn turn, Collective collective) override {
+    return std::visit([&](auto& one) { return made(tag(turn), one); }, collective);
   }
   Scaling scaling_of(OpKind /*kind*/, const Reduction& reduction) const override {
     return scaled_for_partial_sums(reduction, size());
   }
-  std::unique_ptr<Work> broadcast(Turn turn, void* data, std::size_t bytes, int root) override {
-    return make_broadcast(transport_, tag(turn), data, bytes, root,
-                          piece_bytes(bytes, tuning_.chunk_bytes));
-  }
-  std::unique_ptr<Work> allgather(Turn turn, void* data,
-                                  std::vector<std::size_t> boundaries) override {
-    const std::size_t piece = piece_bytes(boundaries.back(), tuning_.chunk_bytes);
-    return make_allgather(transport_, tag(turn), data, std::move(boundaries), piece);
-  }
-  std::unique_ptr<Work> alltoall(Turn turn, const AlltoallSide& from,
-                                 const AlltoallSide& to) override {
-    return make_alltoall(transport_, tag(turn), from, to, tuning_.chunk_bytes);
-  }
-  std::unique_ptr<Work> reducescatter(Turn turn, void* data, std::vector<std::size_t> boundaries,
-                                      const Reduction& reduction) override {
-    const std::size_t bytes = boundaries.back() * size_of(reduction.dtype);
-    return make_reducescatter(transport_, tag(turn), data, std::move(boundaries), reduction,
-                              piece_bytes(bytes, tuning_.chunk_bytes));
-  }
-  std::unique_ptr<Work> transfer(Turn turn, void* data, std::size_t bytes, int source,
-                                 int destination) override {
-    const bool sending = source == transport_.rank();
-    return make_transfer(transport_, tag(turn), data, bytes, sending ? destination : source,
-                         sending, piece_bytes(bytes, tuning_.chunk_bytes));
-  }
-  std::unique_ptr<Work> clock_reading(Turn turn, ClockReading& reading) override {
-    return make_clock_reading(transport_, tag(turn), reading);
-  }
-  timeline::Medium medium(OpKind /*kind*/, ReduceOp /*op*/) const override {
-    return size() == 1 ? timeline::Medium::kNone : timeline::Medium::kMpi;
+  Medium medium(OpKind /*kind*/, ReduceOp /*op*/) const override {
+    return size() == 1 ? Medium::kNone : Medium::kMpi;
   }
   // Where values are only moved: to reduce them, the host reads them.
   bool takes_device_memory(OpKind kind) const override {
@@ -60,6 +31,35 @@ class MessageBackend final : public Backend {
   }
 
  private:
+  std::unique_ptr<Work> made(Tag tag, const collective::Allreduce& one) {
+    return make_allreduce(transport_, tag, one.data, one.count, one.reduction, tuning_);
+  }
+  std::unique_ptr<Work> made(Tag tag, const collective::Broadcast& one) {
+    return make_broadcast(transport_, tag, one.data, one.bytes, one.root, piece(one.bytes));
+  }
+  std::unique_ptr<Work> made(Tag tag, collective::Allgather& one) {
+    const std::size_t bytes = one.boundaries.back();
+    return make_allgather(transport_, tag, one.data, std::move(one.boundaries), piece(bytes));
+  }
+  std::unique_ptr<Work> made(Tag tag, const collective::Alltoall& one) {
+    return make_alltoall(transport_, tag, one.from, one.to, tuning_.chunk_bytes);
+  }
+  std::unique_ptr<Work> made(Tag tag, collective::Reducescatter& one) {
+    const std::size_t bytes = one.boundaries.back() * size_of(one.reduction.dtype);
+    return make_reducescatter(transport_, tag, one.data, std::move(one.boundaries), one.reduction,
+                              piece(bytes));
+  }
+  std::unique_ptr<Work> made(Tag tag, const collective::Transfer& one) {
+    const bool sends = one.source == transport_.rank();
+    return make_transfer(transport_, tag, one.data, one.bytes, sends ? one.destination : one.source,
+                         sends, piece(one.bytes));
+  }
+  std::unique_ptr<Work> made(Tag tag, const collective::ReadClock& one) {
+    return make_clock_reading(transport_, tag, *one.reading);
+  }
+
+  std::size_t piece(std::size_t bytes) const { return piece_bytes(bytes, tuning_.chunk_bytes); }
+
   Tag tag(Turn turn) const {
     const Tag tags = transport_.max_tag() - first_tag_ + 1;
     return first_tag_ + static_cast<Tag>(turn.sequence % tags);

@@ -32,14 +32,14 @@ bool are_equal(const std::vector<std::size_t>& boundaries) {
 // node, all of it is between nodes.
 std::set<OpKind> over_host(const Options& options, const Backend& host) {
   std::set<OpKind> kinds = options.over_host;
-  const bool between_nodes =
-      host.medium(OpKind::kAllreduce, ReduceOp::Sum) == timeline::Medium::kMpi;
+  const bool between_nodes = host.medium(OpKind::kAllreduce, ReduceOp::Sum) == Medium::kMpi;
   if (options.hierarchical_allreduce && between_nodes) kinds.insert(OpKind::kAllreduce);
   return kinds;
 }
 
-// Operations for which there is a choice.
-constexpr std::size_t kChoices = 6;
+constexpr auto kChoices = static_cast<std::size_t>(
+    std::count_if(kOperations.begin(), kOperations.end(),
+                  [](const OperationTraits& traits) { return traits.has_gpu_choice; }));
 
 class NcclBackend final : public DeviceBackend {
  public:
@@ -65,11 +65,11 @@ class NcclBackend final : public DeviceBackend {
   std::shared_ptr<std::byte[]> make_buffer(std::size_t bytes) override {
     return memory_.allocate(bytes);
   }
-  timeline::Medium medium(OpKind kind, ReduceOp op) const override {
-    if (size() == 1) return timeline::Medium::kNone;
+  Medium medium(OpKind kind, ReduceOp op) const override {
+    if (size() == 1) return Medium::kNone;
     if (is_over_host(kind, op)) return host_.medium(kind, op);
     const bool in_stages = levels_ && kind == OpKind::kAllreduce;
-    return in_stages ? timeline::Medium::kStaged : timeline::Medium::kNccl;
+    return in_stages ? Medium::kStaged : Medium::kNccl;
   }
 
   std::unique_ptr<Work> preparation(Turn turn, std::optional<int> peer) override {
@@ -132,94 +132,11 @@ class NcclBackend final : public DeviceBackend {
     return status.is_ok() && within_ != nullptr ? within_->check() : status;
   }
 
-  std::unique_ptr<Work> allreduce(Turn turn, void* data, std::size_t count,
-                                  const Reduction& reduction) override {
-    if (is_over_host(OpKind::kAllreduce, reduction.op))
-      return carried_by_host_.allreduce(turn, data, count, reduction);
-    if (levels_) return make_hierarchical_allreduce(*levels_, turn, data, count, reduction);
-    const auto finish = [this, data, count, reduction] {
-      return scale_result(data, count, reduction);
-    };
-    if (size() == 1) return enqueue([] { return Status::ok(); }, finish);
-    if (reduction.dtype == DType::kInt16) return allreduce_widened(data, count, reduction);
-    return enqueue(
-        [this, data, count, reduction] { return call_allreduce(data, count, reduction); }, finish);
-  }
-
-  std::unique_ptr<Work> broadcast(Turn turn, void* data, std::size_t bytes, int root) override {
-    if (size() == 1 || bytes == 0) return std::make_unique<Nothing>();
-    if (is_over_host(OpKind::kBroadcast))
-      return carried_by_host_.broadcast(turn, data, bytes, root);
-    return enqueue([this, data, bytes, root] { return call_broadcast(data, bytes, root); });
-  }
-
-  std::unique_ptr<Work> allgather(Turn turn, void* data,
-                                  std::vector<std::size_t> boundaries) override {
-    if (size() == 1) return std::make_unique<Nothing>();
-    if (is_over_host(OpKind::kAllgather))
-      return carried_by_host_.allgather(turn, data, std::move(boundaries));
-    return enqueue([this, data = static_cast<std::byte*>(data), at = std::move(boundaries)] {
-      if (are_equal(at)) {
-        return status_of(
-            ncclAllGather(data + at[rank()], data, at[1], ncclUint8, communicator_.get(), stream()),
-            "ncclAllGather");
-      }
-      return in_group([&] {
-        for (std::size_t root = 0; root + 1 < at.size(); ++root) {
-          const std::size_t bytes = at[root + 1] - at[root];
-          if (bytes == 0) continue;
-          Status status = call_broadcast(data + at[root], bytes, static_cast<int>(root));
-          if (!status.is_ok()) return status;
-        }
-        return Status::ok();
-      });
-    });
-  }
-
-  std::unique_ptr<Work> alltoall(Turn turn, const AlltoallSide& from,
-                                 const AlltoallSide& to) override {
-    if (size() == 1) return std::make_unique<Nothing>();
-    if (is_over_host(OpKind::kAlltoall)) return carried_by_host_.alltoall(turn, from, to);
-    return enqueue([this, from, to] { return call_alltoall(from, to); });
-  }
-
-  std::unique_ptr<Work> reducescatter(Turn turn, void* data, std::vector<std::size_t> boundaries,
-                                      const Reduction& reduction) override {
-    if (is_over_host(OpKind::kReducescatter))
-      return carried_by_host_.reducescatter(turn, data, std::move(boundaries), reduction);
-    // Rare: every rank gets more than it needs.
-    if (size() == 1 || reduction.dtype == DType::kInt16)
-      return allreduce(turn, data, boundaries.back(), reduction);
-    auto* const bytes = static_cast<std::byte*>(data);
-    const std::size_t element = size_of(reduction.dtype);
-    const auto own = static_cast<std::size_t>(rank());
-    std::byte* const mine = bytes + boundaries[own] * element;
-    const std::size_t count = boundaries[own + 1] - boundaries[own];
-    return enqueue([this, bytes, element, at = std::move(boundaries),
-                    reduction] { return call_reducescatter(bytes, element, at, reduction); },
-                   [this, mine, count, reduction] { return scale_result(mine, count, reduction); });
-  }
-
-  std::unique_ptr<Work> transfer(Turn turn, void* data, std::size_t bytes, int source,
-                                 int destination) override {
-    if (bytes == 0 || (rank() != source && rank() != destination))
-      return std::make_unique<Nothing>();
-    if (is_over_host(OpKind::kSend))
-      return carried_by_host_.transfer(turn, data, bytes, source, destination);
-    const bool sends = rank() == source;
-    const Communicator& pair = pair_with(sends ? destination : source).communicator;
-    return std::make_unique<Enqueue>(
-        *streams_, pair,
-        [this, &pair, data, bytes, sends] {
-          const int other = 1 - pair.rank();
-          if (sends) {
-            return nccl_status(ncclSend(data, bytes, ncclUint8, other, pair.get(), stream()),
-                               "ncclSend", pair.get());
-          }
-          return nccl_status(ncclRecv(data, bytes, ncclUint8, other, pair.get(), stream()),
-                             "ncclRecv", pair.get());
-        },
-        Enqueue::Call{});
+  std::unique_ptr<Work> make(Turn turn, Collective collective) override {
+    if (moves_nothing(collective)) return std::make_unique<Nothing>();
+    if (is_over_host(kind_of(collective), op_of(collective)))
+      return carried_by_host_.make(turn, std::move(collective));
+    return std::visit([&](auto& one) { return made(turn, one); }, collective);
   }
 
   // An average is divided before. NCCL's own average multiplies by 1 / size in the values' dtype,
@@ -241,10 +158,6 @@ class NcclBackend final : public DeviceBackend {
       }
       return Status::ok();
     });
-  }
-
-  std::unique_ptr<Work> clock_reading(Turn turn, ClockReading& reading) override {
-    return host_.clock_reading(turn, reading);
   }
 
  private:
@@ -292,6 +205,95 @@ class NcclBackend final : public DeviceBackend {
     if (std::exchange(pair.prepared, true)) return nullptr;
     const auto [lower, higher] = std::minmax({rank(), peer});
     return make_pair_preparation(host_, turn, pair.communicator, card_, lower, higher);
+  }
+
+  // Whether this rank has nothing to send or to receive. A reduction may have to scale its values.
+  bool moves_nothing(const Collective& collective) const {
+    if (const auto* const one = std::get_if<collective::Transfer>(&collective))
+      return one->bytes == 0 || (rank() != one->source && rank() != one->destination);
+    if (const auto* const one = std::get_if<collective::Broadcast>(&collective))
+      return one->bytes == 0 || size() == 1;
+    return size() == 1 && (std::holds_alternative<collective::Allgather>(collective) ||
+                           std::holds_alternative<collective::Alltoall>(collective));
+  }
+
+  std::unique_ptr<Work> made(Turn turn, const collective::Allreduce& one) {
+    if (levels_)
+      return make_hierarchical_allreduce(*levels_, turn, one.data, one.count, one.reduction);
+    const auto finish = [this, one] { return scale_result(one.data, one.count, one.reduction); };
+    if (size() == 1) return enqueue([] { return Status::ok(); }, finish);
+    if (one.reduction.dtype == DType::kInt16)
+      return allreduce_widened(one.data, one.count, one.reduction);
+    return enqueue([this, one] { return call_allreduce(one.data, one.count, one.reduction); },
+                   finish);
+  }
+
+  std::unique_ptr<Work> made(Turn /*turn*/, const collective::Broadcast& one) {
+    return enqueue([this, one] { return call_broadcast(one.data, one.bytes, one.root); });
+  }
+
+  std::unique_ptr<Work> made(Turn /*turn*/, collective::Allgather& one) {
+    return enqueue([this, data = static_cast<std::byte*>(one.data),
+                    at = std::move(one.boundaries)] {
+      if (are_equal(at)) {
+        return status_of(
+            ncclAllGather(data + at[rank()], data, at[1], ncclUint8, communicator_.get(), stream()),
+            "ncclAllGather");
+      }
+      return in_group([&] {
+        for (std::size_t root = 0; root + 1 < at.size(); ++root) {
+          const std::size_t bytes = at[root + 1] - at[root];
+          if (bytes == 0) continue;
+          Status status = call_broadcast(data + at[root], bytes, static_cast<int>(root));
+          if (!status.is_ok()) return status;
+        }
+        return Status::ok();
+      });
+    });
+  }
+
+  std::unique_ptr<Work> made(Turn /*turn*/, const collective::Alltoall& one) {
+    return enqueue([this, one] { return call_alltoall(one.from, one.to); });
+  }
+
+  std::unique_ptr<Work> made(Turn turn, collective::Reducescatter& one) {
+    // Rare: every rank gets more than it needs.
+    if (size() == 1 || one.reduction.dtype == DType::kInt16)
+      return make(turn, collective::Allreduce{one.data, one.boundaries.back(), one.reduction});
+    auto* const bytes = static_cast<std::byte*>(one.data);
+    const std::size_t element = size_of(one.reduction.dtype);
+    const auto own = static_cast<std::size_t>(rank());
+    std::byte* const mine = bytes + one.boundaries[own] * element;
+    const std::size_t count = one.boundaries[own + 1] - one.boundaries[own];
+    return enqueue(
+        [this, bytes, element, at = std::move(one.boundaries), reduction = one.reduction] {
+          return call_reducescatter(bytes, element, at, reduction);
+        },
+        [this, mine, count, reduction = one.reduction] {
+          return scale_result(mine, count, reduction);
+        });
+  }
+
+  std::unique_ptr<Work> made(Turn /*turn*/, const collective::Transfer& one) {
+    const bool sends = rank() == one.source;
+    const Communicator& pair = pair_with(sends ? one.destination : one.source).communicator;
+    return std::make_unique<Enqueue>(
+        *streams_, pair,
+        [this, &pair, one, sends] {
+          const int other = 1 - pair.rank();
+          if (sends) {
+            return nccl_status(
+                ncclSend(one.data, one.bytes, ncclUint8, other, pair.get(), stream()), "ncclSend",
+                pair.get());
+          }
+          return nccl_status(ncclRecv(one.data, one.bytes, ncclUint8, other, pair.get(), stream()),
+                             "ncclRecv", pair.get());
+        },
+        Enqueue::Call{});
+  }
+
+  std::unique_ptr<Work> made(Turn turn, const collective::ReadClock& one) {
+    return host_.make(turn, one);
   }
 
   cudaStream_t stream() const { return streams_->reducing(); }

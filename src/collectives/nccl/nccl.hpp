@@ -8,6 +8,7 @@
 #include <set>
 
 #include "collectives/device.hpp"
+#include "core/operations.hpp"
 
 namespace kolo::nccl {
 

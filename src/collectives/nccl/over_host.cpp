@@ -241,15 +241,24 @@ Turn OverHost::next(Turn turn) {
   return mine;
 }
 
-std::unique_ptr<Work> OverHost::allreduce(Turn turn, void* data, std::size_t count,
-                                          const Reduction& reduction) {
-  auto* const bytes = static_cast<std::byte*>(data);
-  const std::size_t element = size_of(reduction.dtype);
-  const auto make = [this, turn, element, reduction](std::byte* memory, std::size_t size) {
-    return host_.allreduce(next(turn), memory, size / element, reduction);
+std::unique_ptr<Work> OverHost::make(Turn turn, Collective collective) {
+  if (host_.takes_device_memory(kind_of(collective))) {
+    return std::make_unique<Direct>(streams_, [this, turn, where_it_lies = std::move(collective)] {
+      return host_.make(next(turn), where_it_lies);
+    });
+  }
+  return std::visit([&](auto& one) { return made(turn, one); }, collective);
+}
+
+std::unique_ptr<Work> OverHost::made(Turn turn, const collective::Allreduce& one) {
+  auto* const bytes = static_cast<std::byte*>(one.data);
+  const std::size_t element = size_of(one.reduction.dtype);
+  const auto make = [this, turn, element, reduction = one.reduction](std::byte* memory,
+                                                                     std::size_t size) {
+    return host_.make(next(turn), collective::Allreduce{memory, size / element, reduction});
   };
-  const std::size_t all_bytes = count * element;
-  if (reduction.op == ReduceOp::Adasum) {  // which looks at whole tensors
+  const std::size_t all_bytes = one.count * element;
+  if (one.reduction.op == ReduceOp::Adasum) {  // which looks at whole tensors
     const Span all{bytes, 0, all_bytes};
     Part part{{all}, {all}, [make, all](std::byte* memory) { return make(memory, all.bytes); }};
     return std::make_unique<Staged>(streams_, pool_, all_bytes, std::vector<Part>{std::move(part)});
@@ -259,90 +268,76 @@ std::unique_ptr<Work> OverHost::allreduce(Turn turn, void* data, std::size_t cou
                                   parts_of(pieces, true, true, make));
 }
 
-std::unique_ptr<Work> OverHost::broadcast(Turn turn, void* data, std::size_t bytes, int root) {
-  if (host_.takes_device_memory(OpKind::kBroadcast)) {
-    return std::make_unique<Direct>(streams_, [this, turn, data, bytes, root] {
-      return host_.broadcast(next(turn), data, bytes, root);
-    });
-  }
-  const bool is_root = host_.rank() == root;
-  const InPieces pieces{static_cast<std::byte*>(data), bytes, piece_bytes_};
+std::unique_ptr<Work> OverHost::made(Turn turn, const collective::Broadcast& one) {
+  const bool is_root = host_.rank() == one.root;
+  const InPieces pieces{static_cast<std::byte*>(one.data), one.bytes, piece_bytes_};
   return std::make_unique<Staged>(
       streams_, pool_, pieces.ring(),
-      parts_of(pieces, is_root, !is_root, [this, turn, root](std::byte* memory, std::size_t size) {
-        return host_.broadcast(next(turn), memory, size, root);
-      }));
+      parts_of(pieces, is_root, !is_root,
+               [this, turn, root = one.root](std::byte* memory, std::size_t size) {
+                 return host_.make(next(turn), collective::Broadcast{memory, size, root});
+               }));
 }
 
-std::unique_ptr<Work> OverHost::allgather(Turn turn, void* data,
-                                          std::vector<std::size_t> boundaries) {
-  if (host_.takes_device_memory(OpKind::kAllgather)) {
-    return std::make_unique<Direct>(streams_, [this, turn, data, at = std::move(boundaries)] {
-      return host_.allgather(next(turn), data, at);
-    });
-  }
+std::unique_ptr<Work> OverHost::made(Turn turn, collective::Allgather& one) {
   const auto own = static_cast<std::size_t>(host_.rank());
-  const std::size_t begin = boundaries[own];
-  const std::size_t all = boundaries.back();
+  const std::size_t begin = one.boundaries[own];
+  const std::size_t all = one.boundaries.back();
   Part part;
-  part.there = {{static_cast<std::byte*>(data) + begin, begin, boundaries[own + 1] - begin}};
-  part.back = all_but_own({data, boundaries}, host_.rank(), 0);
-  part.make = [this, turn, at = std::move(boundaries)](std::byte* memory) {
-    return host_.allgather(next(turn), memory, at);
+  part.there = {
+      {static_cast<std::byte*>(one.data) + begin, begin, one.boundaries[own + 1] - begin}};
+  part.back = all_but_own({one.data, one.boundaries}, host_.rank(), 0);
+  part.make = [this, turn, at = std::move(one.boundaries)](std::byte* memory) {
+    return host_.make(next(turn), collective::Allgather{memory, at});
   };
   return std::make_unique<Staged>(streams_, pool_, all, std::vector<Part>{std::move(part)});
 }
 
-std::unique_ptr<Work> OverHost::alltoall(Turn turn, const AlltoallSide& from,
-                                         const AlltoallSide& to) {
-  if (host_.takes_device_memory(OpKind::kAlltoall)) {
-    return std::make_unique<Direct>(
-        streams_, [this, turn, from, to] { return host_.alltoall(next(turn), from, to); });
-  }
-  const std::size_t sent = from.boundaries.back();
-  const std::size_t received = to.boundaries.back();
+std::unique_ptr<Work> OverHost::made(Turn turn, const collective::Alltoall& one) {
+  const std::size_t sent = one.from.boundaries.back();
+  const std::size_t received = one.to.boundaries.back();
   Part part;
-  part.there = all_but_own(from, host_.rank(), 0);
-  part.back = all_but_own(to, host_.rank(), sent);
-  part.make = [this, turn, out = from.boundaries, in = to.boundaries, sent](std::byte* memory) {
-    return host_.alltoall(next(turn), {memory, out}, {memory + sent, in});
+  part.there = all_but_own(one.from, host_.rank(), 0);
+  part.back = all_but_own(one.to, host_.rank(), sent);
+  part.make = [this, turn, out = one.from.boundaries, in = one.to.boundaries,
+               sent](std::byte* memory) {
+    return host_.make(next(turn), collective::Alltoall{{memory, out}, {memory + sent, in}});
   };
   return std::make_unique<Staged>(streams_, pool_, sent + received,
                                   std::vector<Part>{std::move(part)});
 }
 
-std::unique_ptr<Work> OverHost::reducescatter(Turn turn, void* data,
-                                              std::vector<std::size_t> boundaries,
-                                              const Reduction& reduction) {
-  auto* const bytes = static_cast<std::byte*>(data);
-  const std::size_t element = size_of(reduction.dtype);
+std::unique_ptr<Work> OverHost::made(Turn turn, collective::Reducescatter& one) {
+  auto* const bytes = static_cast<std::byte*>(one.data);
+  const std::size_t element = size_of(one.reduction.dtype);
   const auto own = static_cast<std::size_t>(host_.rank());
-  const std::size_t begin = boundaries[own] * element;
-  const std::size_t end = boundaries[own + 1] * element;
-  const std::size_t all = boundaries.back() * element;
+  const std::size_t begin = one.boundaries[own] * element;
+  const std::size_t end = one.boundaries[own + 1] * element;
+  const std::size_t all = one.boundaries.back() * element;
   Part part;
   part.there = {{bytes, 0, all}};
   part.back = {{bytes + begin, begin, end - begin}};
-  part.make = [this, turn, at = std::move(boundaries), reduction](std::byte* memory) {
-    return host_.reducescatter(next(turn), memory, at, reduction);
+  part.make = [this, turn, at = std::move(one.boundaries),
+               reduction = one.reduction](std::byte* memory) {
+    return host_.make(next(turn), collective::Reducescatter{memory, at, reduction});
   };
   return std::make_unique<Staged>(streams_, pool_, all, std::vector<Part>{std::move(part)});
 }
 
-std::unique_ptr<Work> OverHost::transfer(Turn turn, void* data, std::size_t bytes, int source,
-                                         int destination) {
-  if (host_.takes_device_memory(OpKind::kSend)) {
-    return std::make_unique<Direct>(streams_, [this, turn, data, bytes, source, destination] {
-      return host_.transfer(next(turn), data, bytes, source, destination);
-    });
-  }
-  const InPieces pieces{static_cast<std::byte*>(data), bytes, piece_bytes_};
+std::unique_ptr<Work> OverHost::made(Turn turn, const collective::Transfer& one) {
+  const InPieces pieces{static_cast<std::byte*>(one.data), one.bytes, piece_bytes_};
   return std::make_unique<Staged>(
       streams_, pool_, pieces.ring(),
-      parts_of(pieces, host_.rank() == source, host_.rank() == destination,
-               [this, turn, source, destination](std::byte* memory, std::size_t size) {
-                 return host_.transfer(next(turn), memory, size, source, destination);
+      parts_of(pieces, host_.rank() == one.source, host_.rank() == one.destination,
+               [this, turn, one](std::byte* memory, std::size_t size) {
+                 return host_.make(next(turn),
+                                   collective::Transfer{memory, size, one.source, one.destination});
                }));
+}
+
+// No device has a part in it.
+std::unique_ptr<Work> OverHost::made(Turn turn, const collective::ReadClock& one) {
+  return host_.make(turn, one);
 }
 
 }  // namespace kolo::nccl

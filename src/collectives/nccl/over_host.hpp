@@ -32,8 +32,8 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
   std::multimap<std::size_t, std::byte*> free_;  // by size
 };
 
-// Makes the works that Backend describes, of data on the device. They are done when their results
-// are on their way back, on the reducing stream.
+// Makes the works of collectives whose data lie on the device. They are done when their results are
+// on their way back, on the reducing stream.
 class OverHost {
  public:
   // `host` outlives this, and is that of the same group.
@@ -43,20 +43,19 @@ class OverHost {
         piece_bytes_(piece_bytes),
         pool_(std::make_shared<PinnedPool>(streams_->device())) {}
 
-  std::unique_ptr<Work> allreduce(Turn turn, void* data, std::size_t count,
-                                  const Reduction& reduction);
-  std::unique_ptr<Work> broadcast(Turn turn, void* data, std::size_t bytes, int root);
-  std::unique_ptr<Work> allgather(Turn turn, void* data, std::vector<std::size_t> boundaries);
-  std::unique_ptr<Work> alltoall(Turn turn, const AlltoallSide& from, const AlltoallSide& to);
-  std::unique_ptr<Work> reducescatter(Turn turn, void* data, std::vector<std::size_t> boundaries,
-                                      const Reduction& reduction);
-  std::unique_ptr<Work> transfer(Turn turn, void* data, std::size_t bytes, int source,
-                                 int destination);
+  std::unique_ptr<Work> make(Turn turn, Collective collective);
 
+ private:
+  std::unique_ptr<Work> made(Turn turn, const collective::Allreduce& one);
+  std::unique_ptr<Work> made(Turn turn, const collective::Broadcast& one);
+  std::unique_ptr<Work> made(Turn turn, collective::Allgather& one);
+  std::unique_ptr<Work> made(Turn turn, const collective::Alltoall& one);
+  std::unique_ptr<Work> made(Turn turn, collective::Reducescatter& one);
+  std::unique_ptr<Work> made(Turn turn, const collective::Transfer& one);
+  std::unique_ptr<Work> made(Turn turn, const collective::ReadClock& one);
   // The next turn on the host within the sequence: a work may take several.
   Turn next(Turn turn);
 
- private:
   const std::shared_ptr<Streams> streams_;
   Backend& host_;
   const std::size_t piece_bytes_;  // of whole elements

@@ -38,10 +38,10 @@ class Preparation final : public Work {
   // Before start(), one of these: all ranks see all cards, or the higher one of two that of the
   // other.
   void exchange(Backend& host, Turn turn) {
-    exchange_ = host.allgather(turn, cards_.data(), boundaries(host.size()));
+    exchange_ = host.make(turn, collective::Allgather{cards_.data(), boundaries(host.size())});
   }
   void pass_on(Backend& host, Turn turn, int lower, int higher) {
-    exchange_ = host.transfer(turn, cards_.data(), sizeof(Card), lower, higher);
+    exchange_ = host.make(turn, collective::Transfer{cards_.data(), sizeof(Card), lower, higher});
   }
 
   Status start() override {

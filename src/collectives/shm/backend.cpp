@@ -19,44 +19,16 @@ class SharedMemoryBackend final : public Backend {
   int rank() const override { return board_.rank(); }
   int size() const override { return board_.size(); }
 
-  std::unique_ptr<Work> allreduce(Turn turn, void* data, std::size_t count,
-                                  const Reduction& reduction) override {
-    if (reduction.op == ReduceOp::Adasum) return messages_->allreduce(turn, data, count, reduction);
-    if (fits_room(count * size_of(reduction.dtype)))
-      return make_small_allreduce(board_, turn, data, count, reduction);
-    return make_sliced_allreduce(board_, turn, data, count, reduction);
+  std::unique_ptr<Work> make(Turn turn, Collective collective) override {
+    if (goes_over_messages(kind_of(collective), op_of(collective)))
+      return messages_->make(turn, std::move(collective));
+    return std::visit([&](const auto& one) { return made(turn, one); }, collective);
   }
   Scaling scaling_of(OpKind /*kind*/, const Reduction& reduction) const override {
     return scaled_in_one_pass(reduction);
   }
-  std::unique_ptr<Work> broadcast(Turn turn, void* data, std::size_t bytes, int root) override {
-    return make_broadcast(board_, turn, data, bytes, root);
-  }
-  std::unique_ptr<Work> allgather(Turn turn, void* data,
-                                  std::vector<std::size_t> boundaries) override {
-    return make_allgather(board_, turn, data, boundaries);
-  }
-  std::unique_ptr<Work> alltoall(Turn turn, const AlltoallSide& from,
-                                 const AlltoallSide& to) override {
-    if (!offsets_fit_room(board_.size())) return messages_->alltoall(turn, from, to);
-    return make_alltoall(board_, turn, from, to);
-  }
-  std::unique_ptr<Work> reducescatter(Turn turn, void* data, std::vector<std::size_t> boundaries,
-                                      const Reduction& reduction) override {
-    return make_reducescatter(board_, turn, data, boundaries, reduction);
-  }
-  std::unique_ptr<Work> transfer(Turn turn, void* data, std::size_t bytes, int source,
-                                 int destination) override {
-    return make_transfer(board_, turn, data, bytes, source, destination);
-  }
-  std::unique_ptr<Work> clock_reading(Turn turn, ClockReading& reading) override {
-    return messages_->clock_reading(turn, reading);
-  }
-  timeline::Medium medium(OpKind kind, ReduceOp op) const override {
-    const bool over_messages = (kind == OpKind::kAllreduce && op == ReduceOp::Adasum) ||
-                               (kind == OpKind::kAlltoall && !offsets_fit_room(board_.size())) ||
-                               kind == OpKind::kClock;
-    return over_messages ? timeline::Medium::kMpi : timeline::Medium::kShm;
+  Medium medium(OpKind kind, ReduceOp op) const override {
+    return goes_over_messages(kind, op) ? Medium::kMpi : Medium::kShm;
   }
 
   std::shared_ptr<std::byte[]> make_buffer(std::size_t bytes) override {
@@ -67,6 +39,35 @@ class SharedMemoryBackend final : public Backend {
   }
 
  private:
+  bool goes_over_messages(OpKind kind, ReduceOp op) const {
+    return op == ReduceOp::Adasum || kind == OpKind::kClock ||
+           (kind == OpKind::kAlltoall && !offsets_fit_room(board_.size()));
+  }
+
+  std::unique_ptr<Work> made(Turn turn, const collective::Allreduce& one) {
+    const bool is_small = fits_room(one.count * size_of(one.reduction.dtype));
+    const auto make_allreduce = is_small ? make_small_allreduce : make_sliced_allreduce;
+    return make_allreduce(board_, turn, one.data, one.count, one.reduction);
+  }
+  std::unique_ptr<Work> made(Turn turn, const collective::Broadcast& one) {
+    return make_broadcast(board_, turn, one.data, one.bytes, one.root);
+  }
+  std::unique_ptr<Work> made(Turn turn, const collective::Allgather& one) {
+    return make_allgather(board_, turn, one.data, one.boundaries);
+  }
+  std::unique_ptr<Work> made(Turn turn, const collective::Alltoall& one) {
+    return make_alltoall(board_, turn, one.from, one.to);
+  }
+  std::unique_ptr<Work> made(Turn turn, const collective::Reducescatter& one) {
+    return make_reducescatter(board_, turn, one.data, one.boundaries, one.reduction);
+  }
+  std::unique_ptr<Work> made(Turn turn, const collective::Transfer& one) {
+    return make_transfer(board_, turn, one.data, one.bytes, one.source, one.destination);
+  }
+  std::unique_ptr<Work> made(Turn turn, const collective::ReadClock& one) {
+    return messages_->make(turn, one);
+  }
+
   const std::shared_ptr<Node> node_;
   Board board_;
   const std::unique_ptr<Backend> messages_;

@@ -1,0 +1,72 @@
+// The table of operations: every kind of operation, and what tells the kinds apart.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace kolo {
+
+// The numbers travel in messages.
+enum class OpKind : std::uint8_t {
+  kAllreduce = 0,
+  kBroadcast = 1,
+  kAllgather = 2,
+  kAlltoall = 3,
+  kReducescatter = 4,
+  kBarrier = 5,
+  kJoin = 6,
+  kAddProcessSet = 7,     // the shape of its tensor is the list of ranks
+  kRemoveProcessSet = 8,  // the shape of its tensor is the number of the set
+  kSend = 9,
+  kClock = 10,  // its tensor is a ClockReading (collective.hpp)
+};
+inline constexpr int kOpKindCount = 11;
+
+struct OperationTraits {
+  const char* name;                   // in messages, metrics and the timeline
+  bool has_own_rows = false;          // each rank has an extent of its own in dimension 0
+  bool needs_root = false;            // the root's values; it must not have joined
+  bool is_between_two = false;        // the root sends to the destination; no others take part
+  bool changes_process_sets = false;  // carried out by the engine
+  bool is_internal = false;           // kolo's own: not recorded, counted or reported as a stall
+  // Whether KOLO_GPU_<NAME> chooses what carries it out on a device: NCCL, or the host.
+  bool has_gpu_choice = false;
+};
+
+inline constexpr std::array<OperationTraits, kOpKindCount> kOperations = {{
+    {.name = "allreduce", .has_gpu_choice = true},
+    {.name = "broadcast", .needs_root = true, .has_gpu_choice = true},
+    {.name = "allgather", .has_own_rows = true, .has_gpu_choice = true},
+    {.name = "alltoall", .has_own_rows = true, .has_gpu_choice = true},
+    {.name = "reducescatter", .has_gpu_choice = true},
+    {.name = "barrier"},
+    {.name = "join"},
+    {.name = "add_process_set", .changes_process_sets = true},
+    {.name = "remove_process_set", .changes_process_sets = true},
+    {.name = "send", .is_between_two = true, .has_gpu_choice = true},
+    {.name = "clock", .is_internal = true},
+}};
+
+constexpr const OperationTraits& traits_of(OpKind kind) {
+  return kOperations[static_cast<std::size_t>(kind)];
+}
+constexpr const char* name_of(OpKind kind) {  // "allreduce"
+  return traits_of(kind).name;
+}
+std::string upper_name_of(OpKind kind);  // "ALLREDUCE"
+
+// What carries a collective's data.
+enum class Medium : std::uint8_t {
+  kNone = 0,    // there is one rank
+  kShm = 1,     // memory that the ranks share
+  kMpi = 2,     // messages
+  kStaged = 3,  // stages: within nodes, and between them
+  kNccl = 4,    // NCCL, between devices
+};
+
+// The name of a collective in the timeline: "SHM_ALLREDUCE".
+std::string timeline_name_of(Medium medium, OpKind kind);
+
+}  // namespace kolo
