@@ -3,58 +3,33 @@
 #include <algorithm>
 #include <utility>
 
-#include "collectives/hierarchy/backend.hpp"
-#include "collectives/messages/backend.hpp"
-#include "collectives/messages/control_channel.hpp"
-#include "collectives/shm/backend.hpp"
-#include "collectives/shm/control_channel.hpp"
-#include "collectives/shm/layout.hpp"
-#include "core/launched.hpp"
 #include "core/log.hpp"
 
 namespace kolo {
 namespace {
-
-// How many large collectives share the links at once: enough for one to pack or reduce while others
-// travel. Small ones pass them and are bounded for memory's sake only. Ranks start work in the
-// order of its sequence, so the oldest unfinished one runs on every rank and the limits cannot
-// lock.
-constexpr int kLargeAtOnce = 4;
-constexpr int kSmallAtOnce = 64;
-// Ranks enqueue in the same order.
-constexpr int kOnDeviceAtOnce = 1;
-
-// A bucket has many members: so many of them end at a time, while they are in the cache.
-constexpr std::size_t kEndTogether = 32;
 
 GroupOptions with_ranks(GroupOptions options, std::vector<int> ranks) {
   options.launch.ranks = std::move(ranks);
   return options;
 }
 
-// By rank of the group.
-std::vector<int> nodes_of(const GroupOptions& options) {
-  std::vector<int> nodes;
-  for (const int rank : options.launch.ranks)
-    nodes.push_back(options.nodes.empty() ? rank : options.nodes[static_cast<std::size_t>(rank)]);
-  return nodes;
-}
-
-// The ranks as local ranks, where they are on one node and can share its memory.
-std::optional<std::vector<int>> find_on_node(const std::shared_ptr<shm::Node>& node,
-                                             const std::vector<int>& ranks) {
-  if (node == nullptr || ranks.size() == 1 || ranks.size() > shm::ControlRing::kMostRanks)
-    return std::nullopt;
-  return node->find(ranks);
-}
-
-Status finish(const Operation& operation) {
-  try {
-    operation.finish();
-  } catch (const std::exception& error) {
-    return Status::internal("finishing tensor '" + operation.name + "': " + error.what());
-  }
-  return Status::ok();
+WatchdogOptions watchdog_options(const GroupOptions& options, int rank, bool on_one_node) {
+  WatchdogOptions watch;
+  watch.ranks = options.launch.ranks;
+  watch.rank = rank;
+  watch.on_one_node = on_one_node;
+  watch.collective_timeout = options.collective_timeout;
+  watch.stall_check = options.stall_check;
+  watch.stall_shutdown = options.stall_shutdown;
+  watch.fusion_hold = options.fusion_hold;
+  if (options.lifelines == nullptr) return watch;
+  watch.stopped_ranks = [lifelines = options.lifelines](const std::vector<int>& ranks) {
+    return lifelines->stopped_ranks(ranks);
+  };
+  watch.lost_rank = [lifelines = options.lifelines](const std::vector<int>& ranks) {
+    return lifelines->lost_rank(ranks);
+  };
+  return watch;
 }
 
 }  // namespace
@@ -65,52 +40,24 @@ Group::Group(int process_set, SlotPool::Slot slot, std::vector<int> ranks,
     : process_set_(process_set),
       size_(transport->size()),
       options_(with_ranks(options, std::move(ranks))),
-      on_one_node_(find_on_node(node, options_.launch.ranks).has_value()),
-      mailbox_(mailbox),
+      place_{options_.launch.ranks, options.nodes, node, slot},
+      on_one_node_(find_on_node(place_).has_value()),
       tracing_(tracing),
-      recorder_(process_set, options_.launch.ranks, tracing),
       transport_(std::move(transport)),
-      backend_(make_backend(node, slot)),
-      control_(make_control_channel(node, slot),
-               {options_.launch.ranks, options.limits, options.cache_capacity}) {}
-
-// In shared memory where all ranks are on one node; in stages where they are on several.
-std::unique_ptr<Backend> Group::make_backend(const std::shared_ptr<shm::Node>& node,
-                                             SlotPool::Slot slot) const {
-  auto messages = make_message_backend(*transport_, kFirstFreeTag, options_.tuning);
-  const auto on_node = [&](const std::vector<int>& local, std::unique_ptr<Backend> others) {
-    return shm::make_backend(node, local, slot.number, slot.generation, std::move(others));
-  };
-  if (const auto local = find_on_node(node, options_.launch.ranks))
-    return on_node(*local, std::move(messages));
-  const auto hierarchy = find_hierarchy(nodes_of(options_), transport_->rank());
-  if (!hierarchy) return messages;
-  std::unique_ptr<Backend> within;
-  if (hierarchy->local.size() > 1) {
-    std::vector<int> world;
-    for (const int rank : hierarchy->local)
-      world.push_back(options_.launch.ranks[static_cast<std::size_t>(rank)]);
-    within = on_node(node->find(world).value(), nullptr);
-  }
-  return make_hierarchical_backend(*hierarchy, *transport_, kFirstFreeTag, options_.tuning,
-                                   std::move(within), std::move(messages));
-}
-
-std::unique_ptr<ControlChannel> Group::make_control_channel(const std::shared_ptr<shm::Node>& node,
-                                                            SlotPool::Slot slot) const {
-  const std::optional<std::vector<int>> local = find_on_node(node, options_.launch.ranks);
-  if (!local) return make_message_control_channel(*transport_);
-  return shm::make_control_channel(node, *local, slot.number, slot.generation);
-}
-
-Group::~Group() {
-  for (const auto& [bucket, names] : bucket_names_) {
-    for (const std::string& name : names) mailbox_.set_slot(process_set_, name, std::nullopt);
-  }
-}
+      backend_(make_group_backend(place_, *transport_, options_.tuning)),
+      recorder_(process_set, options_.launch.ranks, tracing),
+      completion_(mailbox, recorder_),
+      control_(make_group_channel(place_, *transport_),
+               {options_.launch.ranks, options.limits, options.cache_capacity}),
+      buckets_(process_set, mailbox),
+      device_({options_.launch.ranks, transport_->rank(), options.find_device, options.lifelines},
+              *backend_, completion_, recorder_),
+      queue_(completion_, recorder_, device_, tracing),
+      watchdog_(watchdog_options(options_, transport_->rank(), on_one_node_)) {}
 
 void Group::submit(const std::shared_ptr<Operation>& operation) {
-  const Participant::Token token = keep_pending(operation);
+  const Participant::Token token = pending_.keep(operation);
+  ++tracing_.load.negotiating;
   recorder_.submitted(*operation);
   if (operation->descriptor.kind == OpKind::kJoin) return control_.participant().join(token);
   const bool known = control_.participant().submit(
@@ -134,8 +81,8 @@ void Group::leave() {
 
 Status Group::turn(bool& moved) {
   Status status = advance_control(moved);
-  if (status.is_ok()) status = start_and_step_work(moved);
-  if (status.is_ok() && !enqueued_.empty()) status = look_at_device(moved);
+  if (status.is_ok()) status = queue_.step(moved);
+  if (status.is_ok()) status = device_.look(moved);
   return status;
 }
 
@@ -176,29 +123,17 @@ Status Group::keep_measures() {
   return Status::ok();
 }
 
-Participant::Token Group::keep_pending(const std::shared_ptr<Operation>& operation) {
-  if (free_tokens_.empty()) {
-    pending_.emplace_back();
-    free_tokens_.push_back(pending_.size());
-  }
-  const Participant::Token token = free_tokens_.back();
-  free_tokens_.pop_back();
-  pending_[token - 1] = operation;
-  ++tracing_.load.negotiating;
-  return token;
-}
-
 std::shared_ptr<Operation> Group::take_pending(Participant::Token token) {
-  free_tokens_.push_back(token);
   --tracing_.load.negotiating;
-  return std::exchange(pending_[token - 1], nullptr);
+  return pending_.take(token);
 }
 
-// It stands among what runs from the first, so that nobody waits in vain if this fails.
+Backend& Group::backend_on(DeviceKind device) {
+  return device == DeviceKind::kCpu ? *backend_ : device_.backend();
+}
+
 Status Group::carry_out(const Participant::Launch& launch) {
-  RunningCollective& running = running_.emplace_back();
-  running.sequence = launch.sequence;
-  running.last_moved = Clock::now();
+  RunningCollective& running = queue_.add(launch.sequence);
   bool anything = false;
   bool stands_in = false;
   running.members.reserve(launch.members.size());
@@ -206,7 +141,7 @@ Status Group::carry_out(const Participant::Launch& launch) {
     std::shared_ptr<Operation> operation =
         member.token == 0 ? make_stand_in(member.stand_in->name, member.stand_in->descriptor,
                                           backend_on(member.stand_in->descriptor.device),
-                                          buckets_.count(launch.unit) > 0)
+                                          buckets_.find(launch.unit) != nullptr)
                           : take_pending(member.token);
     stands_in = stands_in || member.token == 0;
     anything = anything || !member.absent_everywhere;
@@ -216,24 +151,18 @@ Status Group::carry_out(const Participant::Launch& launch) {
   Backend& backend = backend_on(anything ? first->descriptor.device : DeviceKind::kCpu);
   running.on_device = &backend != backend_.get();
   const Medium medium = backend.medium(first->descriptor.kind, first->descriptor.op);
-  const auto bucket = buckets_.find(launch.unit);
   std::optional<OperationRecorder::Bucket> in_bucket;
-  if (bucket != buckets_.end()) in_bucket = {launch.unit, bucket->second.bytes};
+  if (const BucketBuffer* const bucket = buckets_.find(launch.unit))
+    in_bucket = {launch.unit, bucket->bytes};
   recorder_.launched(running, medium, in_bucket);
   if (anything && traits_of(first->descriptor.kind).changes_process_sets) {
     changes_.push_back(first);
-    running_.pop_back();
+    queue_.withdraw_last();
     return Status::ok();
   }
   if (anything) running.work = make_work(running, launch.unit, backend, stands_in);
-  if (running.work == nullptr) {
-    end(running);
-    running_.pop_back();
-    return Status::ok();
-  }
-  ++tracing_.load.queued;
-  tracing_.add_load();
   running.small = !first->descriptor.has_own_rows() && running.bytes < options_.small_bytes;
+  queue_.accept_last();
   return Status::ok();
 }
 
@@ -243,20 +172,19 @@ std::unique_ptr<Work> Group::make_work(RunningCollective& running, UnitId unit, 
   // Part 0 is for what a device's first work needs.
   const Turn turn{running.sequence, running.on_device ? 1U : 0U};
   std::unique_ptr<Work> work;
-  if (const auto bucket = buckets_.find(unit); bucket != buckets_.end()) {
-    const BucketBuffer& buffer = bucket->second;
-    running.bytes = buffer.bytes;
-    // A stand-in holds no name: the program may pack into the bucket's own buffer again, as soon as
-    // the join is over and before this has ended.
-    work =
-        launch_bucket(backend, turn, running.members, buffer,
-                      stands_in ? backend.make_buffer(buffer.bytes) : buffer.data, options_.launch);
+  if (const BucketBuffer* const bucket = buckets_.find(unit)) {
+    running.bytes = bucket->bytes;
+    // A placeholder holds no name. So the program may pack into the bucket's own buffer again after
+    // the join, before this has ended.
+    work = launch_bucket(backend, turn, running.members, *bucket,
+                         stands_in ? backend.make_buffer(bucket->bytes) : bucket->data,
+                         options_.launch);
   } else {
     running.bytes = descriptor.bytes();
     work = launch_single(backend, *backend_, turn, running.members.front(), options_.launch);
   }
   if (!running.on_device || work == nullptr) return work;
-  return prepare_first({running.sequence, 0}, descriptor, std::move(work));
+  return device_.prepared({running.sequence, 0}, descriptor, std::move(work));
 }
 
 Status Group::carry_out(const Participant::Failure& failure) {
@@ -267,31 +195,12 @@ Status Group::carry_out(const Participant::Failure& failure) {
 }
 
 Status Group::carry_out(const Participant::BucketBegins& bucket) {
-  std::vector<std::size_t> sizes;
-  for (const Participant::BucketMember& member : bucket.members)
-    sizes.push_back(member.descriptor.bytes());
-  BucketLayout layout = layout_bucket(sizes);
-  const DeviceKind device = bucket.members.front().descriptor.device;
-  BucketBuffer& buffer = buckets_[bucket.bucket];
-  buffer.data = backend_on(device).make_buffer(layout.bytes);
-  buffer.bytes = layout.bytes;
-  buffer.offsets = std::move(layout.offsets);
-  buffer.sizes = std::move(sizes);
-  std::vector<std::string>& names = bucket_names_[bucket.bucket];
-  // On a device all are packed at once, when the bucket is full.
-  for (std::size_t i = 0; i < buffer.sizes.size() && device == DeviceKind::kCpu; ++i) {
-    names.push_back(bucket.members[i].name);
-    mailbox_.set_slot(process_set_, names.back(),
-                      Slot{buffer.data, buffer.offsets[i], buffer.sizes[i], {bucket.bucket, i}});
-  }
+  buckets_.begin(bucket, backend_on(bucket.members.front().descriptor.device));
   return Status::ok();
 }
 
 Status Group::carry_out(const Participant::BucketEnds& bucket) {
-  for (const std::string& name : bucket_names_[bucket.bucket])
-    mailbox_.set_slot(process_set_, name, std::nullopt);
-  bucket_names_.erase(bucket.bucket);
-  buckets_.erase(bucket.bucket);
+  buckets_.end(bucket.bucket);
   return Status::ok();
 }
 
@@ -308,126 +217,14 @@ Status Group::carry_out(const Participant::Closed& /*closed*/) {
 }
 
 Status Group::carry_out(const Participant::Stalled& stalled) {
-  told_of_stalls_ = Clock::now();
+  watchdog_.heard_of_stall(Clock::now());
   tracing_.meters().stalled();
   tracing_.ask_for_dump("stall: " + stalled.text);
   return Status::ok();
 }
 
-Status Group::start_and_step_work(bool& moved) {
-  int small = 0;
-  int large = 0;
-  int on_device = 0;
-  for (auto running = running_.begin(); running != running_.end();) {
-    if (running->sequence - running_.front().sequence >= Backend::kWindow) break;
-    int& at_once = running->on_device ? on_device : running->small ? small : large;
-    const int most = running->on_device ? kOnDeviceAtOnce
-                     : running->small   ? kSmallAtOnce
-                                        : kLargeAtOnce;
-    if (at_once == most) {
-      ++running;
-      continue;
-    }
-    ++at_once;
-    if (Status status = step(*running, moved); !status.is_ok()) return status;
-    if (running->work != nullptr) {
-      ++running;
-      continue;
-    }
-    if (running->on_device) --at_once;
-    running = running_.erase(running);
-  }
-  return Status::ok();
-}
-
-Progress Group::start_or_step(RunningCollective& running, Status& status) {
-  try {
-    if (!std::exchange(running.started, true)) {
-      running.last_moved = Clock::now();
-      recorder_.started(running);
-      status = start(running);
-    }
-    return status.is_ok() ? running.work->step(status) : Progress::kFailed;
-  } catch (const std::exception& error) {  // memory for a result, say
-    status = Status::internal(error.what());
-    return Progress::kFailed;
-  }
-}
-
-// Steps one work and ends it if it is done (then its work is null).
-Status Group::step(RunningCollective& running, bool& moved) {
-  Status status;
-  switch (start_or_step(running, status)) {
-    case Progress::kWaiting:
-      return Status::ok();
-    case Progress::kAdvanced:
-      running.last_moved = Clock::now();
-      moved = true;
-      return Status::ok();
-    case Progress::kDone:
-      running.buffer_times = running.work->buffer_times();
-      moved = true;
-      if (running.on_device) return end_on_device(running);
-      running.work.reset();
-      end(running);
-      return Status::ok();
-    case Progress::kFailed:
-      break;
-  }
-  if (running.on_device) status = name_lost_rank(status);
-  return Status(status.code(), what_runs(running.members) + ": " + status.message());
-}
-
-void Group::end(const RunningCollective& running) {
-  recorder_.ended(running);
-  const std::span<const LaunchMember> members(running.members);
-  for (std::size_t begin = 0; begin < members.size(); begin += kEndTogether) {
-    const auto part = members.subspan(begin, std::min(kEndTogether, members.size() - begin));
-    tell(part, finish_all(part));
-  }
-}
-
-// By operation, what went wrong.
-Group::Unfinished Group::finish_all(std::span<const LaunchMember> members) {
-  Unfinished unfinished;
-  for (const LaunchMember& member : members) {
-    Operation* const operation = member.operation.get();
-    if (operation->stand_in || !operation->finish || member.absent_everywhere) continue;
-    Status status = finish(*operation);
-    if (!status.is_ok()) unfinished.emplace(operation, std::move(status));
-  }
-  return unfinished;
-}
-
-// A result is finished before its name is free, and that before anyone is told. The mailbox's lock
-// is taken once for all.
-void Group::tell(std::span<const LaunchMember> members, const Unfinished& unfinished) {
-  over_.clear();
-  for (const LaunchMember& member : members) {
-    if (!member.operation->stand_in) over_.push_back(member.operation.get());
-  }
-  mailbox_.release(over_);
-  for (const LaunchMember& member : members) {
-    Operation* const operation = member.operation.get();
-    if (operation->stand_in) continue;
-    const auto failed = unfinished.find(operation);
-    recorder_.member_ended(member, failed == unfinished.end());
-    operation->complete(failed == unfinished.end() ? Status::ok() : failed->second,
-                        member.absent_everywhere);
-  }
-}
-
-void Group::complete(const std::shared_ptr<Operation>& operation, const Status& status) {
-  if (operation->stand_in) return;
-  recorder_.ended(*operation, status);
-  mailbox_.release({operation.get()});
-  if (status.code() == StatusCode::kPeerLost)
-    tell_of_lost_peer();  // before the program hears of it
-  operation->complete(status, false);
-}
-
 bool Group::finished() const {
-  return closed_ && !any_pending() && running_.empty() && enqueued_.empty() && !control_.sending();
+  return closed_ && pending_.is_empty() && !has_work_in_flight() && !control_.sending();
 }
 
 std::string Group::stop_waiting() {
@@ -436,17 +233,77 @@ std::string Group::stop_waiting() {
 }
 
 void Group::fail_all(const Status& status) {
-  free_tokens_.clear();
-  for (const std::shared_ptr<Operation>& pending : std::exchange(pending_, {})) {
+  for (const std::shared_ptr<Operation>& pending : pending_.take_all()) {
     if (pending == nullptr) continue;
     complete(pending, status);
     failed_.push_back(pending);
   }
   for (const std::shared_ptr<Operation>& operation : std::exchange(changes_, {}))
     complete(operation, status);
-  for (RunningCollective& running : running_) {
-    for (const LaunchMember& member : running.members) complete(member.operation, status);
+  queue_.fail_all(status);
+}
+
+Status Group::watch_timers() {
+  const Clock::time_point now = Clock::now();
+  if (now >= next_look_at_held_) watch_held_tensors(now);
+  if (now >= next_measures_) tell_measures(now);
+  GroupSnapshot group{now, queue_.running(), pending_.all(), std::nullopt, leaving_, closed_};
+  if (!device_.is_empty())
+    group.on_device = {&device_.first(), &device_.last(), device_.size(), device_.moved()};
+  if (watchdog_.looks_for_stalls(now)) {
+    if (Status s = watch_stalls(group); !s.is_ok()) return s;
   }
+  if (watchdog_.looks_at_ranks(now)) {
+    if (Status s = watchdog_.check_ranks(group); !s.is_ok()) return s;
+    if (Status s = device_.check(); !s.is_ok()) return s;
+  }
+  return watchdog_.check_timeouts(group);
+}
+
+Status Group::watch_stalls(GroupSnapshot group) {
+  std::vector<Stall> stalls;
+  if (control_.coordinates()) {
+    control_.fail_different_kinds(group.now - options_.stall_check);
+    stalls = control_.stalls(group.now - options_.stall_check);
+    group.stalls = &stalls;
+  }
+  const Findings findings = watchdog_.look_for_stalls(group);
+  for (const std::string& warning : findings.warnings) log::warning(warning);
+  for (const std::string& stall : findings.stalls) {
+    tracing_.meters().stalled();
+    tracing_.ask_for_dump("stall: " + stall);
+  }
+  if (!findings.announcement.empty()) control_.say_stalled(findings.announcement);
+  return findings.status;
+}
+
+void Group::count_from(Clock::time_point now) {
+  queue_.count_from(now);
+  device_.count_from(now);
+  control_.count_from(now);
+  watchdog_.start_over();
+}
+
+void Group::tell_measures(Clock::time_point now) {
+  const bool never =
+      options_.metrics_every == Clock::duration::zero() || process_set_ != 0 || leaving_ || closed_;
+  next_measures_ = never ? Clock::time_point::max() : now + options_.metrics_every;
+  // The next ones say all that these would have said.
+  if (!never && !control_.coordinates() && !control_.sending())
+    control_.participant().tell_measures(timeline::to_numbers(tracing_.measures()));
+}
+
+// A program may wait in ways that this engine does not see: for a message that another rank sends
+// only after its own wait.
+void Group::watch_held_tensors(Clock::time_point now) {
+  next_look_at_held_ = now + options_.fusion_hold / 8;
+  const std::size_t given_up = control_.participant().flush(now - options_.fusion_hold);
+  if (given_up == 0) return;
+  log::warning(
+      std::to_string(given_up) + " bucket(s) were given up, because a tensor was submitted " +
+      to_text(options_.fusion_hold) +
+      " ago and others of its bucket are still missing (KOLO_FUSION_HOLD_SECONDS). Results "
+      "stay right, but another run may fuse differently");
 }
 
 }  // namespace kolo

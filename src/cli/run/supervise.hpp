@@ -23,7 +23,8 @@ struct JobEnd {
 
 inline constexpr int kTimeoutExitCode = 124;  // as of timeout(1)
 inline constexpr int kLostExitCode = 1;       // the launcher is content, but ranks were lost
-inline constexpr int kNotStartedExitCode = 69;  // the launcher failed before any rank started; EX_UNAVAILABLE
+inline constexpr int kNotStartedExitCode =
+    69;  // the launcher failed before any rank started; EX_UNAVAILABLE
 
 // Starts the launcher, shows the ranks' output, passes signals on, and names the rank that failed
 // first. The code is the job's exit code. When it returns, nothing of the job is left on this host

@@ -1,0 +1,58 @@
+// The collectives of a group that were agreed upon: starts, steps and ends their works.
+#pragma once
+
+#include <cstdint>
+#include <list>
+
+#include "collectives/work.hpp"
+#include "coordinator/completion.hpp"
+#include "coordinator/device_queue.hpp"
+#include "coordinator/operation_recorder.hpp"
+#include "coordinator/running_collective.hpp"
+#include "core/clock.hpp"
+#include "core/status.hpp"
+#include "timeline/tracing.hpp"
+
+namespace kolo {
+
+// Starts works in the order of their sequence numbers, which is the same on every rank: so the
+// oldest unfinished one runs on every rank, and the limits on works in flight cannot lock. Used by
+// the engine thread alone.
+class WorkQueue {
+ public:
+  // All outlive this.
+  WorkQueue(Completion& completion, OperationRecorder& recorder, DeviceQueue& device,
+            timeline::Tracing& tracing)
+      : completion_(completion), recorder_(recorder), device_(device), tracing_(tracing) {}
+
+  // Adds a collective without members and without work, and returns it to be filled in. It counts
+  // as running from here on, so that its operations are failed if filling it in fails.
+  RunningCollective& add(std::uint64_t sequence);
+  // The last one is complete. If it has no work, it ends here.
+  void accept_last();
+  // Removes the last one, which ends elsewhere.
+  void withdraw_last() { running_.pop_back(); }
+
+  // Starts and steps what can go on without waiting. An error means that the job has failed.
+  Status step(bool& moved);
+  // Ends all operations with the status. Their works are kept, because messages may still arrive.
+  void fail_all(const Status& status);
+  // Restarts all timeouts.
+  void count_from(Clock::time_point now);
+
+  bool is_empty() const { return running_.empty(); }
+  const std::list<RunningCollective>& running() const { return running_; }
+
+ private:
+  Status step(RunningCollective& running, bool& moved);
+  Progress start_or_step(RunningCollective& running, Status& status);
+  void end(const RunningCollective& running);
+
+  Completion& completion_;
+  OperationRecorder& recorder_;
+  DeviceQueue& device_;
+  timeline::Tracing& tracing_;
+  std::list<RunningCollective> running_;  // by sequence
+};
+
+}  // namespace kolo
