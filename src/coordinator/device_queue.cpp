@@ -85,7 +85,7 @@ Status DeviceQueue::look(bool& moved) {
 
 Status DeviceQueue::check() const {
   if (backend_ == nullptr) return Status::ok();
-  const Status status = backend_->check();
+  Status status = backend_->check();
   if (status.is_ok()) return status;
   Status named = name_lost_rank(status);
   if (enqueued_.empty()) return named;

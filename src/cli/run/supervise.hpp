@@ -21,10 +21,9 @@ struct JobEnd {
   std::string lost_output;  // where some of it could not be written, and why; empty: nowhere
 };
 
-inline constexpr int kTimeoutExitCode = 124;  // as of timeout(1)
-inline constexpr int kLostExitCode = 1;       // the launcher is content, but ranks were lost
-inline constexpr int kNotStartedExitCode =
-    69;  // the launcher failed before any rank started; EX_UNAVAILABLE
+inline constexpr int kTimeoutExitCode = 124;    // as of timeout(1)
+inline constexpr int kLostExitCode = 1;         // the launcher ended well, but ranks were lost
+inline constexpr int kNotStartedExitCode = 69;  // the launcher failed before any rank started
 
 // Starts the launcher, shows the ranks' output, passes signals on, and names the rank that failed
 // first. The code is the job's exit code. When it returns, nothing of the job is left on this host
