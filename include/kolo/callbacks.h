@@ -173,7 +173,7 @@ class TimeLimit : public Callback {
   std::chrono::steady_clock::time_point begin_;
 };
 
-// How the learning rate follows a metric; Python's names and defaults.
+// Options of ReduceLROnPlateau, with Python's names and defaults.
 struct ReduceLROnPlateauOptions {
   TORCH_ARG(Better, better) = Better::Lower;      // values of the metric
   TORCH_ARG(double, factor) = 0.1;                // of the learning rate, each time

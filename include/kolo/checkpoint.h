@@ -20,65 +20,65 @@
 
 namespace kolo {
 
-// Who writes the file. It is the same file either way, and either way restores it.
+// The ranks that write the file. The file is the same in both cases.
 enum class CheckpointWriters : std::uint8_t {
-  RankZero = 0,  // no other rank needs to see the folder
-  AllRanks = 1,  // each its part, at the same time; the folder is on a file system that all share
+  RankZero = 0,  // the other ranks need not see the folder
+  AllRanks = 1,  // each rank writes a part; the folder is on a file system that all of them share
 };
 
-// What save() does while the last one is still being written.
+// Behaviour of save() while the previous checkpoint is still being written.
 enum class CheckpointBusy : std::uint8_t { Wait = 0, Skip = 1 };
 
-// How checkpoints are written, and which ones stay.
+// Options for writing and keeping checkpoints.
 struct CheckpointOptions {
-  // Begins the files' names. Checkpoints of different names may share a folder.
+  // First part of the file names. Checkpoints of different names may share a folder.
   TORCH_ARG(std::string, name) = "checkpoint";
   TORCH_ARG(CheckpointWriters, writers) = CheckpointWriters::RankZero;
-  // save() copies the state and returns; a thread writes. Needs the memory of what this rank writes
-  // once more. false: save() returns when the checkpoint is complete.
+  // true: save() copies the state and returns, and a thread writes it. This takes as much memory
+  // again as this rank writes. false: save() returns when the checkpoint is complete.
   TORCH_ARG(bool, asynchronous) = true;
   TORCH_ARG(CheckpointBusy, busy) = CheckpointBusy::Wait;
-  // Which checkpoints stay when a new one is complete: the newest so many (0: all), those whose
-  // step is a multiple of keep_every, and the keep_best with the lowest metric (the highest, if
-  // higher_is_better). Checkpoints of later steps than the new one are never removed.
+  // The checkpoints that are kept when a new one is complete: the keep_last newest (0: all), those
+  // whose step is a multiple of keep_every, and the keep_best with the lowest metric (the highest,
+  // if higher_is_better). Checkpoints of later steps than the new one are never removed.
   TORCH_ARG(std::int64_t, keep_last) = 2;
   TORCH_ARG(std::int64_t, keep_every) = 0;
   TORCH_ARG(std::int64_t, keep_best) = 0;
   TORCH_ARG(bool, higher_is_better) = false;
 };
 
-// Which checkpoint is restored, and how exactly it must fit.
+// Options of restore().
 struct RestoreOptions {
-  // A file; empty: the newest in the folder that is whole.
+  // The file to restore. Empty: the newest undamaged one in the folder.
   TORCH_ARG(std::string, path) = "";
-  // Tensors that the file lacks, that the program lacks, and of other shape or dtype are an error.
-  // false: they stay as they are, and are listed in what restore() returns.
+  // true: tensors that are missing in the file or in the program, or differ in shape or dtype, are
+  // an error. false: they stay as they are, and the result of restore() lists them.
   TORCH_ARG(bool, strict) = true;
 };
 
-// What restore() has read.
+// Result of restore().
 struct RestoredCheckpoint {
   std::string path;              // of the file
   std::int64_t step = 0;         // as given to save()
   std::optional<double> metric;  // likewise
-  // Names, of what was added. Empty with `strict`.
+  // Names of entries that were added to the Checkpoint. Empty with `strict`.
   std::vector<std::string> missing;     // not in the file
   std::vector<std::string> unexpected;  // only in the file
   std::vector<std::string> mismatched;  // of other shape or dtype, and how
 };
 
-// What saving has cost.
+// Costs of saving.
 struct CheckpointMetrics {
-  std::int64_t saved = 0;    // complete, on all ranks, as the last save() or wait() found
+  std::int64_t saved = 0;    // complete on all ranks, as seen by the last save() or wait()
   std::int64_t skipped = 0;  // with CheckpointBusy::Skip
-  double stall_seconds = 0;  // how long the last save() kept this rank from training
+  double stall_seconds = 0;  // time for which the last save() kept this rank from training
   double write_seconds = 0;  // from the first byte until the last complete one was on the disk
-  std::int64_t written_bytes = 0;  // by this rank, of the last complete one
+  std::int64_t written_bytes = 0;  // of the last complete checkpoint, by this rank
 };
 
 namespace detail {
 
-// What Checkpoint::add() takes by an overload of its own, derived classes too.
+// Whether Checkpoint::add() has an overload for T or for a class that T is derived from.
 template <typename T>
 inline constexpr bool kHasOwnAdd =
     std::is_base_of_v<torch::nn::Module, T> || std::is_base_of_v<torch::optim::Optimizer, T> ||
@@ -180,11 +180,12 @@ class Checkpoint {
   // have loaded by then.
   std::optional<RestoredCheckpoint> restore(const RestoreOptions& options = {});
 
-  // Collective. The step of the newest file of this name in the folder, whole or not; nothing if
-  // there is none. For programs that begin anew, which must not mix their checkpoints with others'.
+  // Collective. Returns the step of the newest file of this name in the folder, undamaged or not;
+  // std::nullopt without such a file. A program that starts from the beginning can use it to avoid
+  // mixing its checkpoints with those of an earlier run.
   std::optional<std::int64_t> newest_step();
 
-  // Of this rank.
+  // The costs on this rank. Not collective.
   CheckpointMetrics metrics() const;
 
  private:

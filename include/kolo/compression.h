@@ -1,4 +1,4 @@
-// How gradients travel between the ranks.
+// Compression of gradients that are sent between ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -39,7 +39,7 @@ class GradientCompressor {
   virtual at::Tensor decompress(const std::vector<at::Tensor>& reduced) = 0;
 };
 
-// How a DistributedOptimizer sends gradients. Those of a rank alone stay as they are.
+// The compression of a DistributedOptimizer. With one rank it does nothing.
 class Compression {
  public:
   // As they are.

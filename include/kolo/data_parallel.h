@@ -42,8 +42,8 @@ struct AddGradientsOfCopies : torch::autograd::Node {
   const at::Device device;
 };
 
-// How autograd refers to its nodes: by a std::shared_ptr or, in newer versions of LibTorch, an
-// intrusive pointer.
+// Autograd's pointer to a node: a std::shared_ptr or, in newer versions of LibTorch, an intrusive
+// pointer.
 using AutogradPointer = decltype(torch::autograd::Edge::function);
 
 template <class Pointer, class Made>

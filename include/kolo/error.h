@@ -19,7 +19,8 @@ class NotInitializedError : public Error {
   using Error::Error;
 };
 
-// An argument that is wrong on this rank alone; nothing was sent to the others.
+// An argument that is wrong on this rank. Other ranks that would wait for this one in the same
+// operation get a MismatchError with the reason.
 class InvalidArgumentError : public Error {
  public:
   using Error::Error;

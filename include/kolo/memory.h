@@ -8,15 +8,15 @@
 
 namespace kolo {
 
-// Of this process; all zero where there is no arena: before the first init(), with one rank on the
-// node, or with KOLO_SHARED_MEMORY=0.
+// Statistics of this process's arena. All are zero without an arena: before the first init(), with
+// one rank on the node, or with KOLO_SHARED_MEMORY=0.
 struct ArenaStatistics {
-  std::size_t capacity = 0;     // bytes it may hold (KOLO_ARENA_BYTES)
+  std::size_t capacity = 0;     // limit in bytes (KOLO_ARENA_BYTES)
   std::size_t allocated = 0;    // bytes in use by tensors and kolo's buffers, rounded up to blocks
-  std::size_t peak = 0;         // the most of that so far, with what threads kept for themselves
-  std::size_t kept = 0;         // bytes that are free and whose memory is kept for the next tensors
+  std::size_t peak = 0;         // the largest `allocated` so far, with the caches of threads
+  std::size_t kept = 0;         // free bytes that are kept for later tensors
   std::size_t allocations = 0;  // since the arena was made
-  std::size_t refusals = 0;     // of them: went elsewhere, since room or memory was short
+  std::size_t refusals = 0;     // allocations outside the arena, because it was full
 };
 
 // Not collective; any thread, at any time.

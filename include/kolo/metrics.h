@@ -1,4 +1,4 @@
-// What a rank has counted since init(). Rank 0 can serve the same of all ranks for Prometheus
+// Counters of a rank since init(). Rank 0 can serve those of all ranks for Prometheus
 // (KOLO_METRICS_PORT, kolo run --metrics-port). See docs/metrics.md.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace kolo {
 
-// How many times took how long.
+// A histogram of durations.
 struct TimeHistogram {
   std::vector<double> bounds;  // seconds, rising
   std::vector<std::uint64_t>
@@ -19,13 +19,13 @@ struct TimeHistogram {
   std::uint64_t count() const;  // of all
 };
 
-// Of the operations of one name.
+// Counters of one kind of operation.
 struct OperationMetrics {
-  std::uint64_t operations = 0;  // that ended well, tensor by tensor
-  std::uint64_t bytes = 0;       // of this rank's values in them
+  std::uint64_t operations = 0;  // that succeeded, counted tensor by tensor
+  std::uint64_t bytes = 0;       // of this rank's tensors in them
 };
 
-// What kolo has done on this rank since init().
+// Counters of this rank since init().
 struct Metrics {
   std::map<std::string, OperationMetrics>
       operations;                     // by name ("allreduce"), those that were used
@@ -34,12 +34,12 @@ struct Metrics {
   std::uint64_t buckets = 0;          // that ran
   std::uint64_t known_names = 0;      // submissions under a name that had a number (cache hits)
   std::uint64_t announced_names = 0;  // and under one that had none (cache misses)
-  std::uint64_t stalls = 0;           // that were told, see docs/timeline.md
+  std::uint64_t stalls = 0;           // that were reported, see docs/timeline.md
   std::uint64_t step = 0;             // of training, see mark_step()
-  // Of a bucket, or a tensor that travels alone.
+  // Durations of buckets, and of tensors that are reduced alone.
   TimeHistogram negotiation;  // from its (last tensor's) submission until all ranks have agreed
   TimeHistogram collective;   // from its start to its end
-  TimeHistogram wait;         // of the program's threads, for an operation
+  TimeHistogram wait;         // waits of the program's threads for an operation
   // Time that the program's threads waited for a batch of a DataLoader.
   TimeHistogram data_wait;
 };

@@ -23,10 +23,10 @@ class OutputArchive;
 
 namespace kolo {
 
-// How an object of type T becomes bytes and is made of them again. Known are numbers, std::string,
-// at::Tensor, c10::IValue, std::pair, std::vector, std::map and std::unordered_map of what is
-// known, and types with a default constructor and LibTorch's save(OutputArchive&) and
-// load(InputArchive&). For another type of your own specialise it, with
+// Converts objects of type T to bytes and back. Supported are numbers, std::string, at::Tensor,
+// c10::IValue, std::pair, std::vector, std::map and std::unordered_map of supported types, and
+// types with a default constructor and LibTorch's save(OutputArchive&) and load(InputArchive&). For
+// another type specialise it, with
 //   static std::string encode(const T& object);
 //   static T decode(const std::string& bytes);   // throws DataError for bytes that are no T
 template <typename T, typename = void>
@@ -34,8 +34,8 @@ struct Codec;
 
 namespace detail {
 
-// encode() is called where its bytes are needed. If it throws, the other ranks are told. `agreed`
-// must be the same on every rank.
+// encode() is called on ranks whose bytes are needed. If it throws, the other ranks get an error.
+// `agreed` must be the same on every rank.
 using Encode = std::function<std::string()>;
 std::string broadcast_bytes(const Encode& encode, int root_rank, const OperationOptions& options,
                             const std::string& agreed = {});
@@ -45,10 +45,10 @@ std::vector<std::string> allgather_bytes(const Encode& encode, const OperationOp
 std::string join_pieces(const std::vector<std::string>& pieces);
 std::vector<std::string> split_pieces(const std::string& bytes);  // throws DataError
 
-// As it is written in C++.
+// The name of the type in C++.
 std::string type_name(const std::type_info& type);
 
-// What travels: the type, for ranks must mean the same one, and the object.
+// The bytes that are sent: the type, which must be the same on all ranks, and the object.
 template <typename T>
 std::string pack(const T& object) {
   return join_pieces({type_name(typeid(T)), Codec<T>::encode(object)});
@@ -136,7 +136,7 @@ struct Codec<T, std::enable_if_t<std::is_arithmetic_v<T> || std::is_enum_v<T>>> 
   }
 };
 
-// What LibTorch saves into an archive, modules and optimizers, say.
+// Types that LibTorch saves into an archive, such as modules and optimizers.
 template <typename T>
 struct Codec<T, std::enable_if_t<detail::HasArchive<T>::value>> {
   // See Codec.
@@ -184,7 +184,7 @@ struct Codec<std::pair<First, Second>> {
   }
   static std::pair<First, Second> decode(const std::string& bytes) {
     const std::vector<std::string> pieces = detail::split_pieces(bytes);
-    if (pieces.size() != 2) throw DataError("a pair that is none");
+    if (pieces.size() != 2) throw DataError("bytes that are not a pair");
     return {Codec<First>::decode(pieces[0]), Codec<Second>::decode(pieces[1])};
   }
 };

@@ -19,16 +19,16 @@
 
 namespace kolo {
 
-// How gradients are reduced.
+// Options of a DistributedOptimizer.
 struct DistributedOptimizerOptions {
   // With Adasum the optimizer's steps are reduced instead of gradients; see DistributedOptimizer.
   TORCH_ARG(ReduceOp, op) = ReduceOp::Average;
-  // Begins the names of the gradients in messages; every optimizer needs another one. Empty:
-  // numbers in the order in which optimizers are made, which must be the same on all ranks.
+  // First part of the gradients' names in messages; unique among the program's optimizers. Empty: a
+  // number in the order in which optimizers are made, which must be the same on all ranks.
   TORCH_ARG(std::string, name) = "";
-  // Names for gradients, as model->named_parameters().pairs() gives them, instead of positions: for
-  // messages, and where ranks have their parameters in different order. All parameters, no name
-  // twice.
+  // Names of the gradients, as model->named_parameters().pairs() returns them, instead of
+  // positions: for messages, and if the order of parameters differs between ranks. All parameters
+  // are listed, and no name twice.
   using NamedParameters = std::vector<std::pair<std::string, at::Tensor>>;
   TORCH_ARG(NamedParameters, named_parameters) = {};
   // Number of backward() calls per reduction. The last of them reduces; gradients are added up, not
@@ -38,16 +38,16 @@ struct DistributedOptimizerOptions {
   // process set, and joined ranks contribute zeros. false: it divides by the number of ranks that
   // have not joined. Must be equal on all ranks.
   TORCH_ARG(bool, average_over_joined) = true;
-  // Of an Average: gradients are divided by this before they are added up and by size / this after
-  // it, to keep sums small in float16.
+  // With Average, gradients are divided by this before they are added up, and by size / this
+  // afterwards, which keeps sums small in float16.
   TORCH_ARG(double, gradient_predivide_factor) = 1.0;
   TORCH_ARG(Compression, compression) = Compression::None;
-  // Parameters whose gradients go together, once all of them are there: lists of the parameters
-  // that the optimizer is made with, each in one list at most, or a number of groups into which all
-  // of these are cut. The others go one by one.
+  // Parameters whose gradients are reduced together, when all of them are ready: lists of the
+  // optimizer's parameters, each in one list at most, or a number of groups into which all
+  // parameters are divided. The others are reduced one by one.
   TORCH_ARG(std::vector<std::vector<at::Tensor>>, groups) = {};
   TORCH_ARG(int, num_groups) = 0;
-  // Makes sparse gradients dense instead of exchanging what they have.
+  // Makes sparse gradients dense instead of exchanging their values and indices.
   TORCH_ARG(bool, sparse_as_dense) = false;
   // Tensors that get the values of the process set's first rank after each step(): net->buffers(),
   // as DistributedDataParallel does it. That rank must not be the first one to call join().
@@ -55,7 +55,7 @@ struct DistributedOptimizerOptions {
   // Number of step() calls after which the ranks compare parameters, optimizer options and state,
   // as check_in_sync() does; a difference is a MismatchError. 0: the value of KOLO_CHECK_IN_SYNC.
   TORCH_ARG(std::int64_t, check_in_sync_every) = 0;
-  // Over whose ranks gradients are reduced; only its members make the optimizer.
+  // The ranks over which gradients are reduced. Only they make the optimizer.
   TORCH_ARG(ProcessSet, process_set) = ProcessSet();
 };
 

@@ -1,10 +1,10 @@
-// Being asked to stop: a batch system's time limit, an operator, `kolo run` that was told to end.
+// Requests to stop: from a batch system before its time limit, an operator, or `kolo run`.
 #pragma once
 
 namespace kolo {
 
-// What a program ends with that has saved its state and wants to be started again: EX_TEMPFAIL of
-// sysexits.h, which batch scripts can test for.
+// Exit code of a program that has saved its state and wants to be started again: EX_TEMPFAIL of
+// sysexits.h. Batch scripts can test for it.
 inline constexpr int kRequeueExitCode = 75;
 
 // From now on SIGTERM and SIGUSR1 do not end this process, but make stop_requested() true. So

@@ -10,12 +10,12 @@
 
 namespace kolo {
 
-// Who writes, and how often.
+// Options of a SummaryWriter.
 struct SummaryWriterOptions {
-  // Each rank writes, into folder/rank-N. false: rank 0 alone, into the folder; calls on other
-  // ranks do nothing.
+  // true: each rank writes, into folder/rank-N. false: only rank 0 writes, into the folder, and
+  // calls on other ranks do nothing.
   TORCH_ARG(bool, all_ranks) = false;
-  // What was added is in the file after at most so many seconds, if more is added.
+  // When data are added, the file is written if the last time is this many seconds ago.
   TORCH_ARG(double, flush_seconds) = 10;
 };
 
@@ -23,10 +23,10 @@ struct SummaryWriterOptions {
 // as rank 0 of one. `tag` is the name of a curve or a row: "loss/train"; `step` its place there.
 class SummaryWriter {
  public:
-  // Makes the folder where there is none, and in it a new file events.out.tfevents.*. Throws
+  // Makes the folder if it does not exist, and in it a new file events.out.tfevents.*. Throws
   // FileError.
   explicit SummaryWriter(const std::string& folder, const SummaryWriterOptions& options = {});
-  // Writes what is left; logs what goes wrong.
+  // Writes the remaining data. Logs an error instead of throwing it.
   ~SummaryWriter();
   SummaryWriter(const SummaryWriter&) = delete;
   SummaryWriter& operator=(const SummaryWriter&) = delete;

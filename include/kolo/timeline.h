@@ -11,26 +11,26 @@
 
 namespace kolo {
 
-// What a timeline shows.
+// Options of a timeline.
 struct TimelineOptions {
-  // A span for each tensor, also of those that travel in a bucket together. false: then only one
-  // for the bucket, for models of many thousands of tensors.
+  // true: a span for each tensor, also if it is reduced in a bucket. false: one span for each
+  // bucket, for models of many thousands of tensors.
   TORCH_ARG(bool, bucket_members) = true;
 };
 
-// Collective over all ranks. From now on each rank writes timeline-rank-N.json into the folder,
-// which is made if need be; a file that is there is replaced. Also begun by init() where
-// KOLO_TIMELINE names a folder. Throws FileError, on all ranks, where one cannot write, and
-// InvalidArgumentError while a timeline is on.
+// Collective over all ranks. From now on each rank writes timeline-rank-N.json into the folder. The
+// folder is made if it does not exist, and an existing file is replaced. init() starts a timeline
+// if KOLO_TIMELINE names a folder. Throws FileError on all ranks if one of them cannot write, and
+// InvalidArgumentError if a timeline is already running.
 void start_timeline(const std::string& folder, const TimelineOptions& options = {});
 
-// Collective. The files are complete afterwards. Nothing where no timeline is on. shutdown() does
-// the same without the others.
+// Collective. Completes the files. Does nothing if no timeline is running. shutdown() does the same
+// without the other ranks.
 void stop_timeline();
 
-// Not collective. A step of training ends here, and the next one begins; `kolo trace` tells what
-// each was spent on. Steps are numbered from 1 on. The first DistributedOptimizer that makes a step
-// does this by itself; a program that calls it before that counts its own steps instead.
+// Not collective. Ends a training step and begins the next one; `kolo trace` shows how the time of
+// each step was spent. Steps are numbered from 1. The first DistributedOptimizer that makes a step
+// calls this by itself, unless the program has called it before.
 void mark_step();
 
 namespace detail {
@@ -39,7 +39,7 @@ extern std::atomic<bool> timeline_is_on;
 
 }  // namespace detail
 
-// What trace() gives: its life is shown in the timeline.
+// The result of trace(). The timeline shows its lifetime as a span.
 class [[nodiscard]] TraceScope {
  public:
   // Made by trace().

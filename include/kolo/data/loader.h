@@ -60,7 +60,7 @@ DataLoader make_loader(std::shared_ptr<data::BatchSource> source, DistributedSam
 
 }  // namespace detail
 
-// How batches are loaded.
+// Options of a DataLoader.
 struct DataLoaderOptions {
   // Samples in a batch; the last one of an epoch may have fewer.
   TORCH_ARG(std::int64_t, batch_size) = 1;

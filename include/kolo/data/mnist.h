@@ -37,7 +37,7 @@ class MNIST : public torch::data::datasets::Dataset<MNIST> {
   // faster than stacking what get() returns. Throws InvalidArgumentError if there is no such index.
   torch::data::Example<> get_stacked_batch(c10::ArrayRef<std::size_t> indices) const;
 
-  // How many images there are.
+  // The number of images.
   std::optional<std::size_t> size() const override;
   // Whether these are the images to train with.
   bool is_train() const noexcept { return mode_ == Mode::kTrain; }

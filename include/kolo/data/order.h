@@ -56,8 +56,8 @@ class SampleOrder {
   // The samples of an epoch, in order. InvalidArgumentError if a custom order does not give what it
   // promised.
   std::vector<std::size_t> of_epoch(std::uint64_t seed, std::uint64_t epoch) const;
-  // A number that tells orders apart which were made differently. The same in every run; below
-  // 2^63.
+  // A number below 2^63 that differs between orders that were made differently, and is the same in
+  // every run.
   std::uint64_t fingerprint() const { return fingerprint_; }
 
  private:

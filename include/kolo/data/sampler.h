@@ -42,10 +42,10 @@ namespace kolo {
 // iterates, never from its workers.
 class DistributedSampler : public torch::data::samplers::Sampler<std::vector<std::size_t>> {
  public:
-  // What a rank's share is.
+  // Describes a rank's share of the dataset.
   struct Options {
-    int num_replicas = 1;    // among how many ranks the dataset is shared
-    int rank = 0;            // whose share this is
+    int num_replicas = 1;    // number of ranks that share the dataset
+    int rank = 0;            // the rank whose share this is
     bool shuffle = true;     // false: the dataset's own order in every epoch
     std::uint64_t seed = 0;  // the same on all ranks
     bool drop_last = false;  // cut instead of repeating samples
@@ -71,13 +71,13 @@ class DistributedSampler : public torch::data::samplers::Sampler<std::vector<std
   // epoch, also after a reset(). `position` is at most size(): the epoch is then over.
   void seek(std::uint64_t epoch, std::size_t position);
 
-  // What next() will hand out in this epoch, in order.
+  // The samples of this epoch that next() has not handed out yet, in order.
   std::vector<std::size_t> rest() const;
 
-  std::uint64_t epoch() const;       // that is handed out, or will be next
-  std::size_t position() const;      // how many samples of the epoch this rank has handed out
-  std::size_t dataset_size() const;  // how many samples are shared
-  std::size_t size() const;          // how many samples an epoch has for each rank
+  std::uint64_t epoch() const;       // the current epoch, or the next one between two epochs
+  std::size_t position() const;      // samples of the epoch that this rank has handed out
+  std::size_t dataset_size() const;  // samples of the dataset
+  std::size_t size() const;          // samples of an epoch for each rank
 
   // Called by the data loader at each begin(). Goes to the beginning of the next epoch if next()
   // was called since the last reset(), set_epoch() or load(); else keeps epoch and position. After

@@ -37,7 +37,7 @@ struct AdadeltaOptions : public detail::Options<AdadeltaOptions> {
   }
 };
 
-// What Adadelta keeps for each parameter.
+// The state of Adadelta for one parameter.
 struct AdadeltaParamState : public detail::ParamState<AdadeltaParamState> {
   AdadeltaParamState() = default;
   // Before the first step.

@@ -37,7 +37,7 @@ struct AdamaxOptions : public detail::Options<AdamaxOptions> {
   }
 };
 
-// What Adamax keeps for each parameter.
+// The state of Adamax for one parameter.
 struct AdamaxParamState : public detail::ParamState<AdamaxParamState> {
   AdamaxParamState() = default;
   // Before the first step.

@@ -39,7 +39,7 @@ struct ASGDOptions : public detail::Options<ASGDOptions> {
   }
 };
 
-// What ASGD keeps for each parameter.
+// The state of ASGD for one parameter.
 struct ASGDParamState : public detail::ParamState<ASGDParamState> {
   ASGDParamState() = default;
   // Before the first step.

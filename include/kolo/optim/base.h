@@ -1,4 +1,4 @@
-// What kolo's optimizers have in common. Each of them adds its options, its state and its update.
+// The common part of kolo's optimizers. Each of them adds its options, its state and its update.
 #pragma once
 
 #include <torch/optim/optimizer.h>

@@ -36,7 +36,7 @@ struct LAMBOptions : public detail::Options<LAMBOptions> {
   }
 };
 
-// What LAMB keeps for each parameter.
+// The state of LAMB for one parameter.
 struct LAMBParamState : public detail::ParamState<LAMBParamState> {
   LAMBParamState() = default;
   // Before the first step.

@@ -43,7 +43,7 @@ struct LARSOptions : public detail::Options<LARSOptions> {
   }
 };
 
-// What LARS keeps for each parameter.
+// The state of LARS for one parameter.
 struct LARSParamState : public detail::ParamState<LARSParamState> {
   LARSParamState() = default;
   // Before the first step.

@@ -42,7 +42,7 @@ struct NAdamOptions : public detail::Options<NAdamOptions> {
   }
 };
 
-// What NAdam keeps for each parameter.
+// The state of NAdam for one parameter.
 struct NAdamParamState : public detail::ParamState<NAdamParamState> {
   NAdamParamState() = default;
   // Before the first step.

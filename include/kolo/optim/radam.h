@@ -40,7 +40,7 @@ struct RAdamOptions : public detail::Options<RAdamOptions> {
   }
 };
 
-// What RAdam keeps for each parameter.
+// The state of RAdam for one parameter.
 struct RAdamParamState : public detail::ParamState<RAdamParamState> {
   RAdamParamState() = default;
   // Before the first step.

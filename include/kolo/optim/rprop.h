@@ -35,7 +35,7 @@ struct RpropOptions : public detail::Options<RpropOptions> {
   }
 };
 
-// What Rprop keeps for each parameter.
+// The state of Rprop for one parameter.
 struct RpropParamState : public detail::ParamState<RpropParamState> {
   RpropParamState() = default;
   // Before the first step.

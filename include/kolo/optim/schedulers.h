@@ -206,7 +206,7 @@ class OneCycleLR {
     double end;
     double rate;
   };
-  // Of `first`, `top` and `last`, that after the phase between them, if there are three phases.
+  // The values at the start, at the top and at the end.
   OneCycleLR(std::int64_t total_steps, const OneCycleOptions& options, double first, double top,
              double last);
 
