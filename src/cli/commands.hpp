@@ -26,9 +26,9 @@ struct Command {
   std::string name;
   std::string summary;
   int (*run)(const Arguments&);
-  // What its help begins with: "Usage: ...", an empty line, and paragraphs.
+  // The first part of its help: "Usage: ...", an empty line, and paragraphs.
   std::function<std::string()> intro;
-  // Empty function: the intro tells them.
+  // Empty function: the intro describes them.
   std::function<boost::program_options::options_description()> options;
   // For the man page: exit codes and when; command lines and what they do.
   std::vector<std::pair<std::string, std::string>> exit_status = {};

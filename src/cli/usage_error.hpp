@@ -4,7 +4,7 @@
 
 namespace kolo::cli {
 
-// What the user asked for cannot be: the message says why and what to do. Ends kolo with exit
+// A request that cannot be met. The message says why and gives the remedy. Ends kolo with exit
 // code 2.
 class UsageError : public std::runtime_error {
  public:

@@ -1,6 +1,6 @@
-// What the control plane of a group talks over: rank 0 tells all others the same, and each of them
-// tells rank 0. Messages between two ranks arrive whole and in order. Nothing blocks; one thread at
-// a time uses it.
+// Messages of a group's control plane: rank 0 sends the same ones to all other ranks, and each of
+// them sends to rank 0. Messages between two ranks arrive whole and in order. Nothing blocks; one
+// thread at a time uses it.
 #pragma once
 
 #include <cstddef>

@@ -34,7 +34,7 @@ struct DeviceTimes {
   Clock::time_point ended;
 };
 
-// What a work that was timed leaves. Asked by who drives the engine, when the work's results are
+// The times of a work that was timed. The driving thread reads them when the work's results are
 // there.
 class DeviceSpan {
  public:
@@ -46,35 +46,36 @@ class DeviceSpan {
   virtual DeviceTimes times() const = 0;
 };
 
-// What carries out a group's collectives on a device. Its works only enqueue: they are done when
-// that is done, and what they read and write is theirs until the device has come to leave()'s
-// point. They are started in the order of their sequence numbers, each when the one before it is
-// done, for ranks must enqueue in the same order.
+// Carries out a group's collectives on a device. Its works only enqueue, and are done when
+// everything is enqueued. Their data belongs to them until the device has reached leave()'s point.
+// They are started in the order of their sequence numbers, each when the one before it is done,
+// because ranks must enqueue in the same order.
 class DeviceBackend : public Backend {
  public:
   // The queue on which collectives run and write their results: a cudaStream_t. Each group has its
   // own: ranks may come to the collectives of two groups in different order.
   virtual void* queue() const = 0;
 
-  // What has to be done before the first collective, or before the first transfer with that peer (a
-  // rank of the group): to find the others. Null after that was asked for once. It uses the turn's
-  // part on the host.
+  // The work by which the ranks find each other before the first collective, or before the first
+  // transfer with that peer (a rank of the group). Null in later calls. It uses the turn's part on
+  // the host.
   virtual std::unique_ptr<Work> preparation(Turn turn, std::optional<int> peer) = 0;
 
-  // Before a work starts: what it enqueues comes after these points. If it is `timed`, leave()
-  // gives a span.
+  // Called before a work starts: the work's commands come after these points. If `timed`, leave()
+  // returns a span.
   virtual Status enter(std::span<const std::shared_ptr<DevicePoint>> ready, bool timed) = 0;
-  // After it: where its results are there; the span is null if it was not timed.
+  // Called after the work: returns the point at which its results are there. The span is null if
+  // the work was not timed.
   virtual Status leave(std::shared_ptr<DevicePoint>& results,
                        std::shared_ptr<DeviceSpan>& span) = 0;
-  // While works are timed: keeps the device's clock compared with the host's.
+  // Compares the device's clock with the host's again. Called while works are timed.
   virtual Status compare_clocks() = 0;
 
-  // What has gone wrong since, on the device or between ranks.
+  // Returns an error that has occurred since, on the device or between ranks.
   virtual Status check() = 0;
 };
 
-// Any thread, but make_backend() and abort(), which are for who drives the engine.
+// Any thread may call it, but only the driving thread make_backend() and abort().
 class Device {
  public:
   virtual ~Device() = default;
@@ -84,18 +85,18 @@ class Device {
 
   virtual int index() const = 0;
 
-  // Whether what is put into the queue is being captured into a graph, or cannot be told.
+  // Whether commands of the queue are being captured into a graph, or that cannot be determined.
   virtual bool captures(void* queue) const = 0;
-  // Where a queue is now: what has been put into it comes before. Fails while it is captured.
+  // Returns a point behind all commands of the queue so far. Fails while it is captured.
   virtual Status record(void* queue, std::shared_ptr<DevicePoint>& point) = 0;
-  // What is put into the queue from now on comes after the point.
+  // Later commands of the queue wait for the point.
   virtual Status wait(void* queue, const DevicePoint& point) = 0;
 
-  // Over `host`, which outlives it and has the same ranks, they find each other. Throws if the
-  // device fails.
+  // The ranks find each other over `host`, which has the same ranks and outlives the result. Throws
+  // if the device fails.
   virtual std::unique_ptr<DeviceBackend> make_backend(Backend& host) = 0;
-  // Ends what all backends have enqueued, with results that are of no use, so that nobody waits for
-  // it for ever; waits some seconds for that. Nothing else may be asked of them afterwards.
+  // Ends the commands of all backends, so that nothing waits for them for ever; the results are
+  // unspecified. Takes some seconds at most. The backends must not be used afterwards.
   virtual void abort() = 0;
 };
 

@@ -1,5 +1,5 @@
-// What is done with a program's tensors before a collective and after it, in the memory where they
-// lie. On the host all is done when a call returns; a device does it later, in the order of calls.
+// Packing and unpacking of a program's tensors before and after a collective, in the memory where
+// they lie. On the host a call does all of it; a device does it later, in the order of the calls.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace kolo {
 
-// A tensor, and the place where it is worked on.
+// A tensor, and its place in the memory that a collective works on.
 struct Piece {
-  std::byte* at = nullptr;          // where it is worked on
-  const std::byte* from = nullptr;  // its values; `at` if they are there; null: it has none
-  std::byte* to = nullptr;          // where the result goes; `at` if it stays; null: nowhere
+  std::byte* at = nullptr;          // its place
+  const std::byte* from = nullptr;  // its values; `at` if they are in place; null: it has none
+  std::byte* to = nullptr;          // destination of the result; `at` if it stays; null: none
   std::size_t bytes = 0;            // of the place
-  // What `from` and `to` have, where that is not the place's: float32 or float64, of a place of
-  // float16 or bfloat16. On a device alone.
+  // The dtype of `from` and `to` if it is not that of the place: float32 or float64 for a place in
+  // float16 or bfloat16. Only on a device.
   std::optional<DType> outside = std::nullopt;
 };
 
@@ -29,10 +29,10 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  // Fills each piece's place: with its values times the factor, or, where it has none, with what
-  // changes nothing in such a reduction.
+  // Fills each piece's place with its values times the factor or, if it has none, with the neutral
+  // value of the reduction.
   virtual Status put(std::span<const Piece> pieces, DType dtype, ReduceOp op, double factor) = 0;
-  // Hands the results out.
+  // Copies the results to their destinations.
   virtual Status take(std::span<const Piece> pieces, DType dtype) = 0;
   // The two ranges do not overlap.
   virtual Status copy(void* to, const void* from, std::size_t bytes) = 0;

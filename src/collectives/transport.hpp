@@ -1,11 +1,10 @@
-// What a backend offers to the algorithms: point-to-point messages between the ranks of one group,
-// non-blocking and in order.
+// Point-to-point messages between the ranks of one group, non-blocking and in order. The algorithms
+// are written on top of it.
 //
-// Rules that every backend keeps and the contract tests check:
+// Rules that every transport keeps and the contract tests check:
 //  - Messages of one (sender, receiver, tag) are matched in the order in which they were sent.
 //  - send() and receive() return at once. The buffer belongs to the transport until poll() says
-//  that
-//    the ticket is done or failed; a ticket is used up by then.
+//    that the ticket is done or failed; a ticket is used up by then.
 //  - A receive names the exact number of bytes; a message of another length fails the receive.
 //  - Nothing blocks. A lost peer makes tickets fail with StatusCode::kPeerLost.
 //  - One thread (the engine) uses a transport; it is not thread-safe.
@@ -21,7 +20,7 @@ namespace kolo {
 
 using Tag = std::uint32_t;
 
-// How far a piece of work came when it was looked at.
+// Result of one look at a piece of work.
 enum class Progress : std::uint8_t {
   kWaiting,   // nothing moved
   kAdvanced,  // something moved, more to do

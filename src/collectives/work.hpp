@@ -29,8 +29,8 @@ class Work {
   // for another one.
   virtual std::optional<int> waits_for() const { return std::nullopt; }
 
-  // Of a work that copies into a buffer and out of it: when it had filled the buffer, and when what
-  // is in it was the result. Otherwise the clock's epoch.
+  // For a work that uses a buffer: the times at which the buffer was filled and at which it held
+  // the result. Otherwise the clock's epoch.
   struct BufferTimes {
     Clock::time_point filled;
     Clock::time_point ready;

@@ -1,4 +1,5 @@
-// What the engine does while it waits for others: spin, yield or sleep. Used by its thread alone.
+// Decides how the engine waits for others: by spinning, yielding or sleeping. Used by its thread
+// alone.
 //
 // Spinning answers fastest but takes a core; beside computing threads that is a loss. So the engine
 // spins only where a core is free for it: because the machine has more cores than threads that
@@ -21,7 +22,7 @@ class Backoff {
 
   explicit Backoff(const Options& options) : options_(options) {}
 
-  // What computes is a device: of the program's threads only the one that submits has to do.
+  // A device computes, so only the submitting thread of the program needs a core.
   void leave_computing_to_device() { options_.computing_threads = 1; }
   // Whether a core is free for this thread, beside those that compute.
   bool has_core() const { return options_.cores_per_rank >= options_.computing_threads + 1; }

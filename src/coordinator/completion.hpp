@@ -20,7 +20,7 @@ class Completion {
   Completion(Mailbox& mailbox, OperationRecorder& recorder)
       : mailbox_(mailbox), recorder_(recorder) {}
 
-  // What went wrong, by operation.
+  // The errors of operations whose results could not be finished.
   using Unfinished = std::unordered_map<const Operation*, Status>;
 
   // The members of a collective that has been carried out: both steps.

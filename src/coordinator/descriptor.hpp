@@ -1,4 +1,4 @@
-// What an operation on a tensor is: everything that all ranks must agree on.
+// The description of an operation: everything that all ranks must agree on.
 #pragma once
 
 #include <cstddef>
@@ -36,29 +36,29 @@ struct Descriptor {
   double prescale = 1.0;
   double postscale = 1.0;
   DeviceKind device = DeviceKind::kCpu;  // where all of its tensors are
-  // What else the ranks must agree on, in words: "tensors of size [3, 2]"; may be empty.
+  // Further properties to agree on, as text: "tensors of size [3, 2]"; may be empty.
   std::string content = {};
   // Why this rank cannot take part: an argument was wrong there. The operation fails on every rank.
   std::string refusal = {};
 
   bool operator==(const Descriptor&) const = default;
 
-  // Each rank has an extent of its own in dimension 0, so that shapes stand here without it: those
-  // of one row.
+  // Whether each rank has an extent of its own in dimension 0. Shapes then lack that dimension:
+  // they are those of one row.
   bool has_own_rows() const { return traits_of(kind).has_own_rows; }
 
-  // Whether only two ranks take part: who sends, and who receives.
+  // Whether only two ranks take part, a sender and a receiver.
   bool is_between_two() const { return traits_of(kind).is_between_two; }
 
   std::size_t bytes() const;  // of all tensors
 };
 
-// How many of `rows` rows a reducescatter over `size` ranks gives to a rank: the first ranks take
-// the rest.
+// The number of rows, of `rows`, that a reducescatter over `size` ranks gives to a rank. The first
+// ranks get one of the remaining rows each.
 std::int64_t rows_of(std::int64_t rows, int rank, int size);
 
-// What differs, in words: "shape: [2, 3] on rank 0, [3, 2] on ranks 1, 2". Takes one descriptor a
-// rank, and what these ranks are called; empty if all are equal.
+// Text of the differences: "shape: [2, 3] on rank 0, [3, 2] on ranks 1, 2"; empty if all are equal.
+// Takes one descriptor for each rank, and the ranks' numbers in the world.
 std::string describe_difference(const std::vector<const Descriptor*>& by_rank,
                                 const std::vector<int>& ranks);
 

@@ -26,10 +26,10 @@ class Engine {
     GroupOptions group;
     Clock::duration shutdown_timeout = std::chrono::seconds(30);
     Backoff::Options backoff;
-    // Where the program's threads take all cores: who submits drives the engine for a moment, and
-    // the engine's own thread, which would have to be put in their place, only lends a hand.
+    // For programs whose threads take all cores: a submitting thread drives the engine for a
+    // moment, because the engine's own thread could only run in the place of one of them.
     bool submitters_drive = false;
-    // What records what the engine does; null: one of its own.
+    // Records the engine's activity. Null: the engine makes one.
     std::shared_ptr<timeline::Tracing> tracing;
   };
 

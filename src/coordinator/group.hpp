@@ -52,7 +52,7 @@ struct GroupOptions {
   Clock::duration stall_shutdown = Clock::duration::zero();
   // Shows which ranks of this node have ended or are stopped. Null if the rank has no lifelines.
   std::shared_ptr<const Lifelines> lifelines;
-  // How often ranks of the world report their counters to rank 0. 0: never.
+  // Interval at which ranks of the world report their counters to rank 0. 0: never.
   Clock::duration metrics_every = Clock::duration::zero();
 };
 

@@ -20,8 +20,7 @@ struct LaunchMember {
 // For messages: "allreduce of 'x' and 3 more".
 std::string what_runs(const std::vector<LaunchMember>& members);
 
-// What a bucket's members are packed into. Made when the bucket begins, used for each of its
-// executions.
+// The buffer of a bucket. Made when the bucket begins, and used for each of its executions.
 struct BucketBuffer {
   std::shared_ptr<std::byte[]> data;
   std::size_t bytes = 0;
@@ -37,8 +36,8 @@ struct LaunchOptions {
 
 // Members live, and stay where they are, for as long as their work.
 
-// The work of one operation, or nothing if there is nothing to move. What ranks tell each other of
-// sizes goes over `host`, which is the backend itself but for tensors on a device.
+// The work of one operation, or null if there is nothing to move. The ranks exchange sizes over
+// `host`, which is the backend itself unless the tensors are on a device.
 std::unique_ptr<Work> launch_single(Backend& backend, Backend& host, Turn turn,
                                     const LaunchMember& member, const LaunchOptions& options);
 
@@ -49,8 +48,8 @@ std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
                                     const std::shared_ptr<std::byte[]>& data,
                                     const LaunchOptions& options);
 
-// What a rank that has joined gives: neutral values to a reduction, nothing to a gather. In a
-// bucket it needs no memory of its own.
+// Makes a placeholder, the operation of a rank that has joined: neutral values for a reduction,
+// nothing for a gather. In a bucket it needs no memory of its own.
 std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descriptor& descriptor,
                                          Backend& backend, bool in_bucket);
 

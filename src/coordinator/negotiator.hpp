@@ -59,14 +59,15 @@ class Negotiator {
     return std::exchange(measures_, {});
   }
 
-  // What some ranks came with before that time, and others have not yet; the oldest first.
+  // Operations that some ranks submitted before that time and others have not submitted, oldest
+  // first.
   std::vector<Stall> stalls(Clock::time_point before) const;
   // Fails operations of one name and different kinds if every rank has waited in exactly one of
   // them since before that time. The ranks probably mean one operation.
   void fail_different_kinds(Clock::time_point before);
   // The job was suspended until now: waits before this time do not count.
   void count_from(Clock::time_point now) { counts_from_ = now; }
-  // Tells every rank of it.
+  // Sends the report of a stall to every rank.
   void say_stalled(const std::string& text) { decisions_.emplace_back(wire::Stalled{text}); }
 
   // Buckets of which some rank may not have heard yet that they were given up.

@@ -29,7 +29,7 @@ struct Slot {
   std::byte* data() const { return buffer.get() + offset; }
 };
 
-// What the mailbox knows of a name as long as there is something to know.
+// State of a name in the mailbox. It exists only while one of its members is set.
 struct BookedName {
   bool in_flight = false;
   std::optional<Slot> slot;  // of its tensor in a bucket
@@ -40,22 +40,23 @@ struct OperationTensor {
   std::int64_t rows = 0;  // of gathers: the extent of dimension 0 here
 };
 
-// Where the program has a tensor's values, and gets the result, if that is not where it is worked
-// on: in float32 or float64, where it is worked on in float16 or bfloat16.
+// Memory in which the program has a tensor's values and gets the result, if the operation works on
+// another copy: float32 or float64 values of an operation in float16 or bfloat16.
 struct ValuesOutside {
   std::byte* data = nullptr;  // or null: as all others
   DType dtype = DType::kFloat32;
 };
 
-// What an operation on a device has besides. Few have it, and what each step looks at of all others
-// stays short.
+// Additional members of an operation on a device. They lie apart because few operations have them,
+// and the others stay short.
 struct OperationOnDevice {
-  // When its tensors have their values. Constant after submission.
+  // The point at which its tensors have their values. Constant after submission.
   std::shared_ptr<DevicePoint> ready;
   std::vector<ValuesOutside> outside;  // as the operation's tensors, or none
-  // The engine's, before it calls make_result and finish: on what it is worked on.
+  // The queue on which the operation runs. The engine sets it before it calls make_result and
+  // finish.
   void* queue = nullptr;
-  // When its results are there: from the end on.
+  // The point at which its results are there. Set when the operation ends.
   std::shared_ptr<DevicePoint> results;
 };
 
@@ -81,13 +82,13 @@ class Operation {
   // members and with its holder, which has let go; or a new one.
   static std::shared_ptr<Operation> make();
 
-  // Constant after submission. First what few have, then what each step of each one looks at: that
-  // lies together, for thousands do not fit the cache.
+  // Constant after submission. The members that each step reads come last and lie together, because
+  // the cache does not hold thousands of operations.
   std::vector<std::int64_t> splits;  // of an alltoall: rows for each rank
-  // Of gathers, called by the engine when the ranks' sizes are known: gives memory for the result
-  // of a tensor, of so many rows from each rank.
+  // Returns memory for the gathered result of a tensor, which has rows[r] rows from rank r. The
+  // engine calls it when it knows the ranks' sizes.
   std::function<void*(std::size_t index, const std::vector<std::int64_t>& rows)> make_result;
-  std::function<void()> finish;  // run by the engine after success, before anyone is told
+  std::function<void()> finish;  // run by the engine after success, before any thread is woken
   std::string name;
   int process_set = 0;     // 0: all ranks
   bool absent = false;     // contribute zeros; see absent_everywhere()
@@ -103,23 +104,24 @@ class Operation {
   Clock::time_point submitted;
   std::int64_t step = 0;  // of the program
 
-  // Who drives: where the flight recorder has it, until it has ended.
+  // The driving thread's: its place in the flight recorder, until it has ended.
   timeline::Recorder::Place recorded = timeline::Recorder::kNowhere;
 
   // Engine, before complete(): the last rank of a join, the number of a new process set.
   int number = -1;
 
   // The mailbox's, under its lock.
-  bool wanted = false;           // the engine has been told that somebody waits
-  bool lined_up = false;         // had to wait for a refusal of its name, until some time
+  bool wanted = false;           // the engine knows that a thread waits for it
+  bool lined_up = false;         // it had to wait until its name's refusal was over
   BookedName* booked = nullptr;  // while it is in flight
 
-  // Of its last use, for their memory; see make().
+  // Specs of its last use, kept for their memory; see make().
   std::vector<TensorSpec> old_specs;
 
-  // Gives back what it was given. Nothing may be under way.
+  // Releases tensors, callbacks and the place in a bucket. No message may be under way.
   void let_go();
-  // Of that the tensors, by who has made its current stream wait for the results. Any thread.
+  // Releases only the tensors. Any thread may call it after its current stream waits for the
+  // results.
   void let_go_behind_results();
 
   // Engine, which holds a reference: the end. Called once. After a success nothing that was given

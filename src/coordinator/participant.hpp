@@ -19,7 +19,7 @@ namespace kolo {
 
 class Participant {
  public:
-  // What the caller calls a submission; given back in actions.
+  // The caller's number for a submission. Actions return it.
   using Token = std::uint64_t;
 
   struct Submission {
@@ -86,7 +86,7 @@ class Participant {
   // done): if it is in a bucket that is not full, the bucket is given up.
   void wanted(NameSpace name_space, const std::string& name);
 
-  // What was submitted since the last boundary was submitted without waiting in between.
+  // The program begins to wait: the submissions since the last boundary had no wait between them.
   void boundary();
 
   // Gives up every bucket that is partly full, with a tensor that was submitted before `then`.
@@ -99,12 +99,12 @@ class Participant {
   // Nothing will be submitted any more.
   void leave();
 
-  // Tells the coordinator what this rank has counted.
+  // Sends this rank's counters to the coordinator.
   void tell_measures(std::vector<std::uint64_t> numbers) {
     report_.emplace_back(wire::Measures{std::move(numbers)});
   }
 
-  // What is to be told to the coordinator since the last call.
+  // Takes the report to the coordinator that has gathered since the last call.
   wire::Report take_report();
 
   // Carries decisions out. An error means that the coordinator breaks the protocol.

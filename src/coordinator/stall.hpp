@@ -1,4 +1,4 @@
-// What some ranks have submitted and others have not.
+// Operations that some ranks have submitted and others have not.
 #pragma once
 
 #include <cstddef>
@@ -21,19 +21,20 @@ struct Stall {
   std::vector<int> missing;  // ranks of the world
 };
 
-// In words: who is waited for, for what, and since when. Takes one stall at least.
+// Text that names the missing ranks, the operations and the times. Takes at least one stall.
 std::string describe(const std::vector<Stall>& stalls, Clock::time_point now);
 
-// When stalls are told: each as soon as it is one, whatever else lasts, and again whenever it has
-// lasted twice as long. Whenever one is told all are.
+// Decides when stalls are reported: a new one at once, and each again when it has lasted twice as
+// long. Whenever one is due, all of them are reported.
 class ToldStalls {
  public:
   bool is_time(const std::vector<Stall>& stalls, Clock::time_point now) const;
-  // Those that are not there any more are forgotten.
+  // Forgets the stalls that are over.
   void told(const std::vector<Stall>& stalls, Clock::time_point now);
 
  private:
-  std::map<std::tuple<OpKind, std::string, Clock::time_point>, Clock::duration> ages_;  // when told
+  std::map<std::tuple<OpKind, std::string, Clock::time_point>, Clock::duration>
+      ages_;  // when reported
 };
 
 }  // namespace kolo

@@ -27,10 +27,10 @@ struct WatchdogOptions {
   // and ends the job. 0: never.
   Clock::duration stall_check = Clock::duration::zero();
   Clock::duration stall_shutdown = Clock::duration::zero();
-  // How long an operation may wait for others of its bucket before the coordinator hears of it.
+  // Longest time for which an operation waits for others of its bucket before it is announced.
   Clock::duration fusion_hold = std::chrono::seconds(30);
-  // Of these ranks of the world: those of this node that are stopped, and one that has ended.
-  // Null: not known.
+  // Given ranks of the world, return those that are stopped, and one that has ended, as far as this
+  // node shows. Null: not known.
   std::function<std::vector<int>(const std::vector<int>& ranks)> stopped_ranks;
   std::function<std::optional<int>(const std::vector<int>& ranks)> lost_rank;
 };
@@ -73,7 +73,7 @@ class Watchdog {
   Status check_timeouts(const GroupSnapshot& group) const;
   // A rank that is waited for has ended. MPI may not notice that.
   Status check_ranks(const GroupSnapshot& group);
-  // What ranks have not submitted, and collectives that are slow.
+  // Operations that some ranks have not submitted, and collectives that are slow.
   Findings look_for_stalls(const GroupSnapshot& group);
 
   // The coordinator has reported a stall.

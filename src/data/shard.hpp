@@ -14,7 +14,7 @@ struct ShareOptions {
   bool drop_last = false;
 };
 
-// How many samples each rank gets, the same on all: the quotient rounded up, or down with
+// The number of samples of each rank, the same on all: the quotient rounded up, or down with
 // drop_last.
 std::size_t share_size(std::size_t order_size, std::size_t num_replicas, bool drop_last);
 

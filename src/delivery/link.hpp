@@ -14,7 +14,7 @@
 
 namespace kolo::delivery {
 
-// What a link reports, from a thread of its own.
+// Receives the events of links, on the links' own threads.
 class LinkEvents {
  public:
   virtual ~LinkEvents() = default;

@@ -83,7 +83,7 @@ struct Withdraw {
   bool operator==(const Withdraw&) const = default;
 };
 
-// What a training rank has to know of a registered loader.
+// Describes a registered loader to a training rank.
 struct LoaderInfo {
   std::string name;
   std::uint64_t samples = 0;     // of its dataset

@@ -30,7 +30,7 @@ class Peer {
   bool shake_hands(const std::string& token, const Welcome& welcome);
   std::uint32_t rank() const { return rank_; }
 
-  // Of one thread. Throws ConnectionLost.
+  // Called by one thread. Throws ConnectionLost.
   Frame receive() const { return connection_.receive(); }
   void release(std::uint32_t slot) { slots_.release(slot); }
 

@@ -1,4 +1,4 @@
-// What a loader loads before anybody asks for it.
+// The batches that a loader process loads before a rank asks for them.
 #pragma once
 
 #include <cstddef>

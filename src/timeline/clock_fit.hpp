@@ -9,15 +9,15 @@ namespace kolo::timeline {
 
 class ClockFit {
  public:
-  // In any order. Those that another one tells more exactly are left out.
+  // In any order. A reading is left out if another one shows the same more exactly.
   explicit ClockFit(std::vector<ClockEvent> readings);
 
   // Rank 0's clock less this one, when this one showed `at`: on straight lines between readings,
   // and beyond them on that through the first and the last. Without any reading 0.
   double offset(Nanoseconds at) const;
-  // How far off the readings are at most; between them clocks are taken to drift evenly.
+  // The largest error of the readings. Between them clocks are taken to drift evenly.
   Nanoseconds error() const;
-  // How much this clock is slower than rank 0's, parts per million.
+  // How much slower this clock is than rank 0's, in parts per million.
   double drift() const { return slope_ * 1e6; }
 
  private:

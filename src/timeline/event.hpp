@@ -1,4 +1,4 @@
-// What is recorded of a job while it runs. Events are copied as they are, without allocation.
+// The events that are recorded while a job runs. They are copied as they are, without allocation.
 #pragma once
 
 #include <algorithm>
@@ -107,7 +107,7 @@ struct ScopeEvent {
   Name name;  // of a wait: for which operation
 };
 
-// The coordinator has heard that a rank of the world has submitted something.
+// A rank of the world has submitted an operation, as the coordinator sees it.
 struct ArrivalEvent {
   Nanoseconds at = kNever;
   std::int32_t rank = 0;
@@ -118,7 +118,7 @@ struct ArrivalEvent {
   Name name;  // of the tensor
 };
 
-// What is under way at some time.
+// The operations in flight at some time.
 struct LoadEvent {
   Nanoseconds at = kNever;
   std::uint64_t bytes = 0;        // in collectives that have started
@@ -127,7 +127,7 @@ struct LoadEvent {
   std::uint32_t running = 0;
 };
 
-// How this rank's clock stood to rank 0's.
+// A reading of this rank's clock against rank 0's.
 struct ClockEvent {
   Nanoseconds at = kNever;  // here
   std::int64_t offset = 0;  // rank 0's clock at that moment, less `at`

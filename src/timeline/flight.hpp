@@ -11,7 +11,7 @@
 
 namespace kolo::timeline {
 
-// Of whom it is, and where it is written.
+// The process of a flight record, and the folder of the file.
 struct FlightOrigin {
   int rank = 0;
   int size = 1;
@@ -24,11 +24,11 @@ struct FlightOrigin {
 // A folder of this user's alone in that for temporary files, with one for each job in it.
 std::string default_flight_folder(std::int64_t job);
 
-// What the program does, and why that is written down.
+// The program's state, and the reason for writing the record.
 struct FlightNote {
   std::string reason;
   std::int64_t step = 0;
-  Nanoseconds frozen = 0;  // the process has not run for so long, until just now
+  Nanoseconds frozen = 0;  // time for which the process did not run, until just now
 };
 std::string flight_text(const FlightOrigin& origin, const FlightNote& note,
                         const std::vector<OperationEvent>& operations);

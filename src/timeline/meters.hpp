@@ -1,4 +1,4 @@
-// What a rank counts of itself, from its start on.
+// A rank's counters of its own operations, from its start on.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace kolo::timeline {
 
-// How many times took how long. The first bound is 1 us, each further one is four times the one
-// before; the last count is of what took longer than all bounds.
+// A histogram of durations. The first bound is 1 us, and each further one is four times the one
+// before. The last count is that of longer durations.
 struct TimeCounts {
   static constexpr std::size_t kBounds = 14;  // the last one is 67 s
   static double bound(std::size_t number);    // seconds, inclusive

@@ -1,4 +1,4 @@
-// What ranks count, in the text format that Prometheus reads (version 0.0.4,
+// The ranks' counters in the text format that Prometheus reads (version 0.0.4,
 // https://prometheus.io/docs/instrumenting/exposition_formats/).
 #pragma once
 
@@ -13,13 +13,13 @@ namespace kolo::timeline {
 
 struct RankMeasures {
   Measures measures;
-  Clock::time_point at;  // when they were what is told
+  Clock::time_point at;  // when they were reported
 };
 
 // With a label for each rank.
 std::string metrics_text(const std::map<int, RankMeasures>& ranks, Clock::time_point now);
 
-// What each rank has told last. Any thread.
+// The newest counters of each rank. Any thread.
 class MetricsBoard {
  public:
   void keep(int rank, const Measures& measures) KOLO_EXCLUDES(mutex_);

@@ -18,7 +18,7 @@ class Recorder {
 
   explicit Recorder(std::size_t capacity) : events_(capacity) {}
 
-  // Who writes. While one lives, nobody else reads or writes.
+  // Allows to write. While it lives, no other thread reads or writes.
   class Pen {
    public:
     explicit Pen(Recorder& recorder) KOLO_NO_THREAD_SAFETY_ANALYSIS : recorder_(recorder) {

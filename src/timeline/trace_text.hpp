@@ -13,7 +13,7 @@
 
 namespace kolo::timeline {
 
-// Of whom a trace is.
+// The process that a trace belongs to.
 struct Origin {
   int rank = 0;
   int size = 1;
@@ -23,7 +23,8 @@ struct Origin {
   std::int64_t process = 0;    // the kernel's number
   std::int64_t run = 0;        // rank 0's time of day at the start, ns; tells runs apart
   Nanoseconds start = kNever;  // here
-  // What, added to this rank's clock, gives the time since rank 0's start, as it was known then.
+  // Added to this rank's clock it gives the time since rank 0's start, as known at this rank's
+  // start.
   std::int64_t shift = 0;
   std::size_t bucket_bytes = 0;  // the fusion threshold
 };
@@ -40,7 +41,7 @@ class TraceText {
   void end(std::string& text) const;
 
  private:
-  // What is shown below each other, in this order.
+  // The kinds of rows, in the order in which viewers show them.
   enum class RowKind : std::uint8_t { kSteps = 0, kThread, kBucket, kTensor, kUnnamed };
 
   void write(std::string& text, const OperationEvent& event);

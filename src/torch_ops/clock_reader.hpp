@@ -1,4 +1,4 @@
-// How this rank's clock stands to rank 0's, measured now and then while a timeline is on.
+// Measures this rank's clock against rank 0's now and then while a timeline is on.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class ClockReader {
   // result goes to the timeline. Afterwards readings() may differ between ranks.
   void read_now_and_then();
 
-  // How many were begun.
+  // The number of readings that were begun.
   std::int64_t readings() const { return count_; }
   // Collective, with the largest count of all ranks: waits for readings that some have begun.
   Status catch_up(std::int64_t count);

@@ -53,8 +53,7 @@ std::shared_ptr<DevicePoint> point_on_device(Device& device);
 // The operation's tensors are on the device, and have their values when that comes to the point.
 void put_on_device(std::shared_ptr<DevicePoint> ready, Operation& operation);
 
-// What the operation does with tensors when it runs happens on its queue, and memory for results is
-// that queue's.
+// Makes the operation's callbacks work on its queue, from which they take memory for results, too.
 void finish_on_device(const std::shared_ptr<Device>& device, Operation& operation);
 
 // This thread's current stream works with the tensor, which may have been made on another one:

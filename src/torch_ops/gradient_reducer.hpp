@@ -1,4 +1,4 @@
-// What a DistributedOptimizer knows of its parameters, and what is in flight.
+// A DistributedOptimizer's parameters, and the reductions that are in flight.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,7 +29,8 @@ void check_options(const DistributedOptimizerOptions& options);
 struct GradientReducer::State final : GradientListener,
                                       BackwardPass::Member,
                                       std::enable_shared_from_this<GradientReducer::State> {
-  // How all ranks exchange a parameter's gradient; unknown until one of them has had one.
+  // The form in which all ranks exchange a parameter's gradient. Unknown until one of them has had
+  // one.
   enum class Layout : std::uint8_t { kUnknown, kDense, kSparse };
 
   struct Parameter {
@@ -90,7 +91,7 @@ struct GradientReducer::State final : GradientListener,
     std::optional<c10::Stream> stream;  // where their gradients were made
   };
 
-  // What a unit sends.
+  // The gradients that a unit sends.
   struct Departure {
     Unit* unit = nullptr;
     std::vector<Travelling> dense;

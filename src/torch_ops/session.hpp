@@ -1,4 +1,5 @@
-// What kolo::init() makes and kolo::shutdown() ends. The one mutable state at namespace scope.
+// The session that kolo::init() makes and kolo::shutdown() ends: the one mutable state at namespace
+// scope.
 #pragma once
 
 #include <atomic>
@@ -44,13 +45,13 @@ class Session {
   Engine& engine() { return engine_; }
   CudaDevice& cuda_device() { return cuda_device_; }
 
-  // Of all ranks. Other process sets have their own.
+  // The names of unnamed operations of all ranks. Other process sets have their own.
   UnnamedNames& unnamed() { return unnamed_; }
   // Numbers DistributedOptimizers.
   std::uint64_t next_optimizer() { return optimizers_++; }
   // Numbers checkpoints.
   std::uint64_t next_checkpoint() { return checkpoints_++; }
-  // All ranks, for what kolo's own threads say beside the program's. Collective in the first call.
+  // A process set of all ranks for operations of kolo's own threads. Collective in the first call.
   ProcessSet background_set();
 
   // As Engine::shut_down(), and ends the timeline.
@@ -63,7 +64,7 @@ class Session {
   int rank() const { return loader_ ? loader_->ranks + loader_->number : topology_.rank; }
   int size() const { return loader_ ? loader_->ranks : topology_.size; }
 
-  // What a part of kolo above this folder keeps for the session; made by its first call.
+  // State that a part of kolo above this folder keeps for the session. The first call makes it.
   template <typename Part>
   std::shared_ptr<Part> part() KOLO_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);

@@ -43,11 +43,11 @@ std::vector<std::int64_t> order_in_memory(const at::Tensor& tensor);
 // memory.
 bool is_reduced_in_place(const at::Tensor& tensor);
 
-// Of an operation on a device, whose tensor `index` is of float16 or bfloat16 and has no values:
-// they are in `values`, contiguous and of float32 or float64, and so will be the result.
+// For an operation on a device whose tensor `index` is float16 or bfloat16: takes its values from
+// `values`, which is contiguous and float32 or float64, and puts the result there.
 void set_outside(Operation& operation, std::size_t index, const at::Tensor& values);
 
-// What a gather brings: for each tensor the rows of all ranks, and how many came from each.
+// The result of a gather: for each tensor the rows of all ranks, and their number by rank.
 struct Gathered {
   std::vector<at::Tensor> tensors;
   std::vector<std::vector<std::int64_t>> rows;

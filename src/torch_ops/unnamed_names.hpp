@@ -27,7 +27,7 @@ class UnnamedNames {
     return name(between_[{source, destination}]++);
   }
 
-  // How often start_over() was called: as often on every rank.
+  // The number of calls of start_over(), the same on every rank.
   std::uint64_t joins() KOLO_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return joins_;

@@ -31,7 +31,7 @@ std::string to_string(const std::vector<Host>& hosts);
 // Whether a name means the host called own_name.
 bool is_this_host(const std::string& name, const std::string& own_name);
 
-// How addresses are found, IPv4 in its usual form.
+// Look-ups of addresses, IPv4 in its usual form.
 struct HostAddresses {
   std::function<std::vector<std::string>(const std::string& name)> of_name;  // none: not known
   std::function<std::vector<std::string>()> own;  // of this host's interfaces

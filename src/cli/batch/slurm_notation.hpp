@@ -1,4 +1,4 @@
-// How Slurm writes lists of hosts and of numbers.
+// Reads Slurm's notation for lists of hosts and of numbers.
 #pragma once
 
 #include <string>

@@ -23,11 +23,12 @@ struct StepTask {
 // UsageError where tasks share a node: each would start all ranks.
 std::optional<StepTask> find_step_task(const Lookup& environment);
 
-// Of `srun --pty` task 0 alone has the terminal and its shell; srun runs the program on the other
-// tasks, too, where nothing is to be started.
+// Whether this is a task beside the one that has a terminal. With `srun --pty` only task 0 has it
+// and its shell; srun runs the program on the other tasks, too, where nothing is to be started.
 bool is_beside_a_terminal(const Lookup& environment);
 
-// What task 0 has. The others connect; they learn the exit code, or that this process has died.
+// Task 0's side. The other tasks connect, and get the exit code or notice that this process has
+// died.
 class StepLeader {
  public:
   explicit StepLeader(const StepTask& task);  // throws std::system_error where no port is free
@@ -36,7 +37,7 @@ class StepLeader {
 
   int fd() const { return listener_.get(); }  // readable when greet() has something to do
   void greet();
-  void finish(int code);  // tells it to all; waits some seconds for those that have not come yet
+  void finish(int code);  // sends it to all; waits some seconds for those that have not come yet
 
  private:
   const std::string id_;
@@ -45,8 +46,8 @@ class StepLeader {
   std::vector<Fd> others_;
 };
 
-// What the other tasks do. Returns the code of task 0, or says what is wrong and returns 1: it
-// cannot be reached for `patience` seconds, or has died. Signals are left to task 0, but SIGKILL.
+// The other tasks' side. Returns the code of task 0. If task 0 cannot be reached for `patience`
+// seconds, or has died, reports that and returns 1. Signals are left to task 0, but SIGKILL.
 int follow_leader(const StepTask& task, double patience);
 
 }  // namespace kolo::cli

@@ -1,4 +1,4 @@
-// What kolo doctor thinks of what it found: pure functions.
+// The findings of kolo doctor, from the facts that it has gathered: pure functions.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ struct Finding {
   std::string mend;
 };
 
-// What a probe printed ("key=value" lines), or how it failed.
+// The output of a probe ("key=value" lines), or how it failed.
 struct Probe {
   bool has_run = false;
   std::string failure;  // "it did not end within 30 s"

@@ -1,4 +1,5 @@
-// What the ranks of a job tell about themselves, and what is wrong with it: pure functions.
+// The report of kolo doctor --job: each rank's description of itself, and the problems of the job.
+// Pure functions.
 #pragma once
 
 #include <cstdint>

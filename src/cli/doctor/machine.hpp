@@ -1,4 +1,4 @@
-// What this machine has, as far as the operating system tells.
+// Describes this machine, as far as the operating system shows it.
 #pragma once
 
 #include <cstdint>

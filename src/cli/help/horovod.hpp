@@ -1,5 +1,5 @@
-// What Horovod's calls, options and variables are in kolo: one table, from which come
-// docs/horovod.md and `kolo help horovod`.
+// Horovod's calls, options and variables, and what kolo has for each: one table, from which
+// docs/horovod.md and `kolo help horovod` are made.
 #pragma once
 
 #include <string>

@@ -23,7 +23,7 @@ std::vector<Core> usable_cores_in_order();
 std::vector<int> share_of_cores(const std::vector<Core>& cores, int local_rank, int local_size,
                                 int least_cores);
 
-// Of this process and its future children. Throws std::system_error.
+// Binds this process and its future children. Throws std::system_error.
 void bind_to_cpus(const std::vector<int>& cpus);
 
 }  // namespace kolo::cli

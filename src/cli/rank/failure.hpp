@@ -31,7 +31,7 @@ std::string how_it_ended(const Ended& ended);
 // "rank 1 on host node7 was killed by signal 9 (SIGKILL)"
 std::string sentence(const RankEnd& failure);
 
-// What a shell shows for such an end: the exit code, 128 + signal, 126 or 127.
+// The exit code that a shell shows for such an end: the program's, 128 + signal, 126 or 127.
 int exit_code(const Ended& ended);
 
 }  // namespace kolo::cli

@@ -1,6 +1,6 @@
-// What processes of kolo that have ended left in folders for temporary files, and its removal. Only
-// what surely is kolo's and this user's is removed, and whose process surely lives no more; other
-// hosts may have the same folders. Errors are ignored: what stays is in nobody's way.
+// Removes temporary files of kolo's processes that have ended. A file is removed only if it is
+// certain that it is kolo's and this user's, and that its process has ended; other hosts may have
+// the same folders. Errors are ignored, because a file that stays does no harm.
 #pragma once
 
 #include <string>

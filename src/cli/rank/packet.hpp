@@ -1,4 +1,5 @@
-// What kolo-rank tells kolo run, through its standard error and the launcher's forwarding.
+// Packets that kolo-rank sends to kolo run, through its standard error and the launcher's
+// forwarding.
 //
 //   packet  = %x1E "kolo" SP rank SP kind end SP payload LF       at most 4096 bytes
 //   kind    = "o" | "e"            a piece of the program's standard output, standard error
@@ -8,8 +9,8 @@
 //   started = host SP pid SP microseconds SP machine           payload of "s"
 //   machine = "-", or what differs between hosts even where they have one name; no blanks
 //   ended   = host SP pid SP microseconds SP told SP lost SP how SP code SP program      of "x"
-//   told    = "0" | "1"            whether the rank had been told to end before
-//   lost    = "0" | "1"            whether the program had learned that another rank is gone
+//   told    = "0" | "1"            whether the rank had been asked to end before
+//   lost    = "0" | "1"            whether the program had noticed that another rank is gone
 //   how     = "exit" | "signal" | "start"        code: exit code, signal number, errno of exec
 //
 // Program and host hold no newline. The payload of "o" and "e" is any bytes but LF. Lines without
@@ -29,7 +30,7 @@
 namespace kolo::cli {
 
 inline constexpr std::size_t kPacketBytes = 4096;
-// What fits into a packet beside its head.
+// The room for the payload beside a packet's head.
 inline constexpr std::size_t kPayloadBytes = kPacketBytes - 32;
 
 enum class PacketKind : char { kOutput = 'o', kError = 'e', kStarted = 's', kEnded = 'x' };
@@ -44,8 +45,8 @@ struct Packet {
 // With the closing newline.
 std::string encode(const Packet& packet);
 
-// What one line of the launcher's standard error holds: text of the launcher before the mark, if
-// any, then a packet, if any.
+// One line of the launcher's standard error: text of the launcher before the mark, if any, then a
+// packet, if any.
 struct Decoded {
   std::string before;
   std::optional<Packet> packet;

@@ -36,9 +36,9 @@ struct ThreadChoice {
 // Threads that a rank may use without taking a neighbour's core: at least 1.
 int threads_per_rank(const ThreadChoice& choice, int local_size);
 
-// What every rank's program finds in its environment: RANK, WORLD_SIZE, LOCAL_RANK,
-// LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, and the number of threads unless the user has set
-// that.
+// The variables that kolo adds to the environment of each rank's program: RANK, WORLD_SIZE,
+// LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT, and the number of threads unless the user
+// has set that.
 Variables exported_variables(const Placement& placement, const Rendezvous& rendezvous, int threads,
                              const Lookup& environment);
 

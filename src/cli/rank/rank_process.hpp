@@ -13,8 +13,8 @@ struct RankOptions {
   bool bind = false;   // to cores of its own, if this host has enough
   bool bound = false;  // the launcher has given this rank cores of its own
   int cpus = 0;        // of this host that the batch system has given to the job; 0: all in reach
-  // How long the program may go on after it was told to end. Shorter than what the launcher waits
-  // before it kills kolo-rank, because then nobody would be left to end the program's own children.
+  // Time that the program gets to end after it was asked to. Shorter than the launcher's wait
+  // before it kills kolo-rank, because nothing else would end the program's own children.
   double grace_seconds = 0.8;
   Rendezvous rendezvous;
   std::vector<std::string> program;

@@ -1,4 +1,4 @@
-// Who ended the job: from the ranks' reports and from what the launcher printed.
+// Finds the rank that ended the job, from the ranks' reports and from the launcher's output.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What the help of `kolo dump` says.
+// The help of `kolo dump`.
 #pragma once
 
 #include <string>

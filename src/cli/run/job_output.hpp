@@ -1,5 +1,5 @@
-// What comes from the launcher's streams while a job runs: packets of the ranks, and the launcher's
-// own words. Sorts them, remembers what the ranks reported, and shows the rest.
+// Reads the launcher's streams while a job runs: packets of the ranks, and the launcher's own text.
+// Keeps the ranks' reports, and shows the rest.
 #pragma once
 
 #include <string>
@@ -28,11 +28,11 @@ class JobOutput {
   JobOutput(const OutputOptions& options, int size);
 
   void feed(const std::string& bytes);
-  // The launcher's words that were held back long enough, or all of them.
+  // Shows the launcher's text that was held back long enough, or all of it.
   void show_launcher_text(bool everything);
   // No more will come: shows what is unfinished.
   void finish();
-  // What the launcher said about failed ranks, where kolo run has nothing better to say.
+  // Shows the launcher's text about failed ranks, which is withheld if kolo run has a better one.
   void show_withheld() { push(err, std::exchange(withheld_, {})); }
   void say(const std::string& text) { push(err, "kolo run: " + text + "\n"); }
 

@@ -1,4 +1,4 @@
-// How many ranks a job has, and how many of them each host takes.
+// The number of ranks of a job, and of each of its hosts.
 #pragma once
 
 #include <optional>

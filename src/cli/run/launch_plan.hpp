@@ -14,13 +14,13 @@ namespace kolo::cli {
 
 enum class LauncherKind : std::uint8_t { kUnknown, kOpenMpi4, kOpenMpi5, kHydra };
 
-// From what `mpirun --version` prints.
+// From the output of `mpirun --version`.
 LauncherKind launcher_kind(const std::string& version_text);
-// Of the launcher that belongs to a library, from what MPI_Get_library_version() tells.
+// The launcher that belongs to a library, from the text of MPI_Get_library_version().
 LauncherKind launcher_kind_of_library(const std::string& version_text);
 const char* name_of(LauncherKind kind);
 
-// Throws UsageError where a launcher does not know what --bind-to says.
+// Throws UsageError if the launcher does not know this value of --bind-to.
 void check_binding(LauncherKind kind, const std::string& bind_to);
 
 struct LaunchRequest {

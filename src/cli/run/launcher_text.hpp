@@ -1,4 +1,4 @@
-// What the launcher itself prints: which of it is worth showing.
+// Decides which of the launcher's own messages are shown.
 #pragma once
 
 #include <deque>
@@ -10,8 +10,8 @@
 
 namespace kolo::cli {
 
-// A rank's end as the launcher tells it: all that is known when MPI_Abort was called, when a rank
-// left without MPI_Finalize, or when the rank could not report by itself.
+// A rank's end as the launcher reports it. There is no other report if the rank called MPI_Abort,
+// left without MPI_Finalize, or could not report by itself.
 struct LauncherReport {
   int rank = 0;
   std::string what;       // "called MPI_Abort with code 7"
@@ -19,8 +19,8 @@ struct LauncherReport {
 };
 std::optional<LauncherReport> launcher_report(const std::string& text);
 
-// Whether a banner only tells at length that some rank has failed or was ended. kolo run says that
-// in one line.
+// Whether a banner only says that some rank has failed or was ended. kolo run says that in one
+// line.
 bool is_failure_banner(const std::string& text);
 
 // Collects the launcher's lines into banners (from a line of dashes to the next) and holds them
@@ -30,13 +30,13 @@ class LauncherText {
  public:
   void add(const std::string& printed, Clock::time_point now);
 
-  // What may be shown now: banners older than the holding time. With everything, all that is left.
+  // Takes the banners that were held back long enough; with `everything`, all that are left.
   std::vector<std::string> take(Clock::time_point now, bool everything);
 
   // When take() may have more; nothing while nothing is held back.
   std::optional<Clock::time_point> next() const;
 
-  // Everything that was ever added and tells of a failed rank.
+  // The launcher's report of a failed rank, from all text so far.
   const std::optional<LauncherReport>& report() const { return report_; }
 
  private:

@@ -9,12 +9,12 @@ namespace kolo::cli {
 
 class ProgressLine {
  public:
-  // What to write to the terminal for a text. A progress line is cut to the terminal's width: of
-  // one that is broken, the next one would overwrite the last part alone. Before any other text the
-  // progress line is erased. columns: 0 is not known.
+  // Returns the bytes to write to the terminal for a text. A progress line is cut to the terminal's
+  // width, because the next one would overwrite only the last row of a longer one. Before any other
+  // text the progress line is erased. columns: 0 if not known.
   std::string place(const std::string& text, std::size_t columns);
 
-  // What erases the line, where there is one.
+  // Returns the bytes that erase the line, if there is one.
   std::string clear();
 
  private:

@@ -1,4 +1,4 @@
-// What each rank prints, in a file of its own.
+// Writes each rank's output to a file of its own.
 #pragma once
 
 #include <fstream>

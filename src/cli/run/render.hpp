@@ -1,4 +1,4 @@
-// What a user sees of the ranks' output: whole lines, each with its rank in front.
+// Shows the ranks' output to the user: whole lines, each with its rank in front.
 #pragma once
 
 #include <functional>
@@ -28,7 +28,7 @@ class Renderer {
  public:
   explicit Renderer(RenderOptions options) : options_(std::move(options)) {}
 
-  // Of an output or error packet. The text is empty while a long line is not complete yet.
+  // Takes an output or error packet. The text is empty while a long line is not complete yet.
   Rendered add(const Packet& packet);
   // Lines that were never completed, because their rank was killed.
   std::vector<Rendered> finish();

@@ -1,4 +1,4 @@
-// What a cluster has, as Slurm's own commands tell it.
+// Describes a cluster, from the output of Slurm's own commands.
 #pragma once
 
 #include <cstdint>
@@ -40,10 +40,11 @@ std::optional<std::int64_t> slurm_mebibytes(const std::string& text);
 // The GPUs among a node's generic resources: "gpu:h100:4(S:0-1),nvme:1" has 4, "(null)" none.
 long slurm_gpus(const std::string& resources);
 
-// Of `scontrol show partition --oneliner`.
+// Reads the output of `scontrol show partition --oneliner`.
 std::vector<SlurmPartition> slurm_partitions(const std::string& output);
 
-// Of `sinfo --noheader --Node --format=kNodeFormat`: a line for each node of each partition.
+// Reads the output of `sinfo --noheader --Node --format=kSlurmNodeFormat`: a line for each node of
+// each partition.
 inline constexpr const char* kSlurmNodeFormat = "%N %R %c %m %G";
 std::vector<SlurmNode> slurm_nodes(const std::string& output);
 

@@ -37,7 +37,7 @@ struct SlurmRequest {
 
 long tasks_per_node(const SlurmRequest& request);
 
-// What is wrong with a request by itself, whatever the cluster.
+// The faults of a request that no cluster could grant.
 std::vector<std::string> faults_of(const SlurmRequest& request);
 
 // Why no nodes of a cluster can run it, where there are no such faults; empty where some can.

@@ -15,14 +15,15 @@
 
 namespace kolo {
 
-// What steers the choice and the cutting. Must be the same on all ranks.
+// Settings of the algorithms. Must be the same on all ranks.
 struct Tuning {
   std::size_t chunk_bytes = 128 << 10;
   AllreduceTable allreduce;
 };
 
-// How many bytes the pieces of so many bytes have: chunk_bytes, or more if there would be too many
-// pieces. Each piece is a message, which costs a look at all that is under way.
+// The size of the pieces into which `bytes` bytes are cut: chunk_bytes, or more if there would be
+// too many pieces. Each piece is a message, and each message costs a look at all messages in
+// flight.
 inline std::size_t piece_bytes(std::size_t bytes, std::size_t chunk_bytes) {
   constexpr std::size_t kMostPieces = 1024;
   constexpr std::size_t kAlignment = 64;

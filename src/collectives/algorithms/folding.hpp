@@ -5,7 +5,7 @@
 namespace kolo {
 
 // Let p be the largest power of two up to n and r = n - p. The ranks below 2r come in pairs. The
-// odd one of a pair first gives its values to the even one before it, and is told the result at the
+// odd one of a pair first gives its values to the even one before it, and gets the result at the
 // end. The p ranks left have places, 0 to p - 1, in the order of ranks.
 class Folding {
  public:
@@ -17,9 +17,9 @@ class Folding {
   int places() const { return places_; }
   // Has no place: gives its values to rank - 1.
   bool gives() const { return rank_ < paired_ && rank_ % 2 == 1; }
-  // Gets the values of rank + 1, and tells it the result.
+  // Gets the values of rank + 1, and sends it the result.
   bool takes() const { return rank_ < paired_ && rank_ % 2 == 0; }
-  // Of a rank that does not give.
+  // The place of a rank that does not give.
   int place() const { return rank_ < paired_ ? rank_ / 2 : rank_ - paired_ / 2; }
   int rank_at(int place) const { return place < paired_ / 2 ? place * 2 : place + paired_ / 2; }
 

@@ -39,7 +39,7 @@ struct AllreduceTable {
   using Groups = std::map<int, std::vector<AllreduceRow>>;
   Groups groups = built_in();
 
-  // Of any number of ranks: recursive doubling below 32 KiB, a ring from there on.
+  // For any number of ranks: recursive doubling below 32 KiB, a ring from there on.
   static Groups built_in();
 
   // By the rows of this number of ranks; where it has none, of the nearest number that has, by
@@ -54,7 +54,7 @@ constexpr std::size_t kLongestAllreduceTable = 1 << 20;
 // An error says which line is wrong, why and what is expected, and leaves `table` as it was.
 Status parse_allreduce_table(std::string_view text, AllreduceTable& table);
 
-// What parse_allreduce_table() reads.
+// Returns the text that parse_allreduce_table() reads.
 std::string write_allreduce_table(const AllreduceTable& table);
 
 }  // namespace kolo

@@ -8,11 +8,11 @@
 
 namespace kolo::nccl {
 
-// What to do about it.
+// The remedy for errors that a full device can cause.
 inline constexpr const char* kFullMemory =
     "the device's memory may be full: use smaller batches, or a smaller KOLO_CUDA_FUSION_THRESHOLD";
 
-// `call` is what gave the code, for the message.
+// `call`: the function that returned the code, for the message.
 Status cuda_status(cudaError_t code, const char* call);
 
 // ncclInProgress is no failure: see Communicator. `comm` may be null.

@@ -45,8 +45,8 @@ class Communicator {
  public:
   // `all` outlives it.
   Communicator(Communicators& all, int rank, int size);
-  // What is enqueued still ends, or, after some seconds, is aborted. The last one waits for the
-  // ends of all, some seconds at most.
+  // Enqueued commands still end or, after some seconds, are aborted. The last communicator waits
+  // some seconds at most for the ends of all.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -62,7 +62,7 @@ class Communicator {
   // before that is kDone, nor may a point be recorded behind it.
   Progress settle(Status& status) const;
 
-  // What went wrong since.
+  // Returns an error that has occurred since.
   Status check() const;
 
  private:

@@ -1,4 +1,4 @@
-// What is done with tensors on a device before and after a collective, on its two streams.
+// Packing and unpacking of tensors on a device before and after a collective, on its two streams.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace kolo::nccl {
 
-// Used by who drives the engine.
+// Used by the driving thread.
 class DeviceMemory final : public Memory {
  public:
   DeviceMemory(std::shared_ptr<Streams> streams, std::function<void()> free_kept)

@@ -1,4 +1,4 @@
-// What kolo does to tensors on a device: enqueued, in a few kernels for many tensors.
+// kolo's kernels for tensors on a device. A few launches do many tensors.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,7 +19,7 @@ struct Transfer {
   std::size_t count = 0;            // elements
 };
 
-// What leaves every value as it is when it is combined with, repeated.
+// The neutral value of a reduction, repeated.
 struct Pattern {
   unsigned char bytes[16] = {};
 };

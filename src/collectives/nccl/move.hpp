@@ -1,4 +1,4 @@
-// What the kernels do, a thread at a time; tests run the same code on the CPU.
+// The work of one thread of the kernels. Tests run the same code on the CPU.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -144,7 +144,7 @@ inline constexpr bool kAreHalfAndWhole =
      std::is_same_v<From, __nv_bfloat16>)&&(std::is_same_v<To, float> ||
                                             std::is_same_v<To, double>);
 
-// What converted() does.
+// Whether converted() converts between the two types.
 template <typename From, typename To>
 inline constexpr bool kConverts = std::is_same_v<From, To> || kAreHalfAndWhole<From, To> ||
                                   kAreHalfAndWhole<To, From> ||

@@ -16,14 +16,15 @@ struct Options {
   // Several ranks may have the same device.
   bool may_share = false;
   int rank = 0;  // in the world
-  // What the host carries out in NCCL's place, over shared memory and MPI; of all ranks alike.
+  // Operations that the host carries out in NCCL's place, over shared memory and MPI. Equal on all
+  // ranks.
   std::set<OpKind> over_host;
-  // Allreduce goes in stages: NCCL within each node, the host between nodes; of all ranks alike.
+  // Allreduce goes in stages: NCCL within each node, the host between nodes. Equal on all ranks.
   bool hierarchical_allreduce = false;
-  // Where there is no memory on the device: others give back what they only keep. Or empty.
+  // Called when the device has no memory left: LibTorch's cache is emptied. May be empty.
   std::function<void()> free_kept;
-  // What goes through pinned memory at a time, and, in stages, for each slice. Large enough for the
-  // bus, small enough to begin early.
+  // Bytes that go through pinned memory at a time and, in stages, for each slice. Large enough for
+  // the bus, small enough to begin early.
   std::size_t piece_bytes = std::size_t{4} << 20;
 };
 

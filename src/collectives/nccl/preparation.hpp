@@ -1,4 +1,4 @@
-// How the ranks of a group find each other for NCCL.
+// The works by which the ranks of a group find each other for NCCL.
 #pragma once
 
 #include <memory>
@@ -8,16 +8,16 @@
 
 namespace kolo::nccl {
 
-// What a rank has, for the others.
+// What the other ranks must know of a rank.
 struct DeviceCard {
   int device = 0;
   int rank = 0;            // in the world
   bool may_share = false;  // with another rank
 };
 
-// Over `host` the ranks tell each other which device each of them has, which must be different ones
-// unless they may share, and rank 0 what NCCL needs to meet; then the communicator begins, and is
-// waited for. Both outlive the work.
+// Over `host`, the ranks exchange their devices, which must differ unless they may share, and rank
+// 0 sends the ID that NCCL needs. Then the communicator begins, and the work waits for it. Both
+// outlive the work.
 std::unique_ptr<Work> make_preparation(Backend& host, Turn turn, Communicator& communicator,
                                        const DeviceCard& device);
 

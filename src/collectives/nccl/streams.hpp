@@ -26,7 +26,7 @@ class Streams {
   cudaStream_t packing() const { return packing_; }
   cudaStream_t reducing() const { return reducing_; }
 
-  // What comes next on the reducing stream comes after all that is on the packing one.
+  // Later commands of the reducing stream wait for all commands of the packing stream so far.
   Status join();
 
   // Those of copies: made by the first call, which must come before the others.

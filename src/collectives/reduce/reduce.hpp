@@ -1,4 +1,4 @@
-// What is done with elements on the CPU one after the other; combine.hpp is the fast way of most.
+// Operations on elements on the CPU, one after the other. combine.hpp does most of them faster.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace kolo {
 
-// What may be asked for: everything but Sum and Average of bool, whose results would be no bool,
-// and Adasum of what is no floating point. Min and Product of bool are "and", Max is "or".
+// Whether the reduction is supported: all are but Sum and Average of bool, whose results are not
+// bool, and Adasum of other than floating point. Min and Product of bool are "and", Max is "or".
 bool reduction_supported(DType dtype, ReduceOp op);
 
 // accumulator[i] = op(accumulator[i], values[i]) for count integers or bools, which wrap around.
@@ -22,8 +22,8 @@ void reduce_integers(void* accumulator, const void* values, std::size_t count, D
 // The products are summed in float64. floating point dtypes only.
 void adasum(void* first, const void* second, std::size_t count, DType dtype);
 
-// What leaves every value as it is when it is combined with: 0 for Sum, Average and Adasum, 1 for
-// Product, the largest value for Min and the smallest for Max (infinities where there are).
+// Fills with the neutral value: 0 for Sum, Average and Adasum, 1 for Product, the largest value for
+// Min and the smallest for Max (infinities, if the dtype has them).
 void fill_with_identity(void* values, std::size_t count, DType dtype, ReduceOp op);
 
 // values[i] *= factor: floating point in float32 (float64 for float64); integers in float64,

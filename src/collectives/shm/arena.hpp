@@ -34,8 +34,8 @@ class Arena {
     std::size_t refusals = 0;     // of them: not served, since memory was short
   };
 
-  // What there is beside the capacity, for allocate_staging() alone: a program that has filled the
-  // arena becomes slower and does not fail. Enough for the large collectives of 32 process sets.
+  // Room beside the capacity, for allocate_staging() alone: so a program that has filled the arena
+  // becomes slower but does not fail. Enough for the large collectives of 32 process sets.
   static constexpr std::size_t kAside = 256 << 20;  // bytes of address space
 
   // Address space for `reserved` and `capacity` bytes, multiples of kPage, and kAside. Memory is
@@ -84,8 +84,8 @@ class Arena {
  private:
   class ThreadCache;
 
-  // What is known of a range of pages, at its first page; of a free one, the size at its last page,
-  // too. A block's entry belongs to the block's owner.
+  // Describes a range of pages, in the entry of its first page; a free range has its size in the
+  // entry of its last page, too. A block's entry belongs to the block's owner.
   struct Range {
     std::uint32_t pages;
     std::uint32_t next;  // of free ranges: in their list

@@ -48,7 +48,7 @@ class Board {
 
   Line& line(int rank, Turn turn) const;
   std::byte* room(int rank, Turn turn) const;
-  // What lies at an offset of a rank's segment.
+  // The address of an offset in a rank's segment.
   std::byte* at(int rank, std::uint64_t offset) const { return segment(rank).data() + offset; }
   // Whether so many bytes from there on lie in the segment.
   bool contains(int rank, std::uint64_t offset, std::uint64_t bytes) const {

@@ -1,5 +1,5 @@
-// How the engine's thread of a rank is woken: by threads of its own process and, where it shares
-// memory with other ranks and has nothing else to do, by these.
+// Wakes the engine's thread of a rank: threads of its own process can and, if ranks share memory
+// and it has nothing else to do, other ranks, too.
 #pragma once
 
 #include <atomic>
@@ -29,7 +29,8 @@ class Doorbell {
 
   // --- this process, any thread ---
   void ring();
-  // Of this object alone: one of an earlier session, which has the same lines, tells nobody.
+  // Whether this object listens. An object of an earlier session with the same lines does not
+  // count.
   bool listens() const { return listens_.load(std::memory_order_relaxed); }
   void stop_listening();
 

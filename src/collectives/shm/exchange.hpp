@@ -1,5 +1,5 @@
-// How the processes of a node give each other descriptors of what they share: over a Unix socket
-// with a random name, of processes of one user alone. Nothing is left in any file system.
+// Passes file descriptors of shared memory between the processes of a node, over a Unix socket with
+// a random name. Only processes of the same user take part. It leaves nothing in any file system.
 #pragma once
 
 #include <string>

@@ -45,8 +45,8 @@ struct ControlRing {
   };
 
   std::array<Line, kLines> lines;
-  // Of others' rings, by rank of the group: how many lines this rank has read, with the generation.
-  // On rank 0 of all others', elsewhere of rank 0's.
+  // Number of lines that this rank has read of another rank's ring, with the generation; by rank of
+  // the group. Rank 0 reads all other rings, the others only that of rank 0.
   std::array<std::atomic<std::uint64_t>, kMostRanks> read;
 };
 

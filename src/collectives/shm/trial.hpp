@@ -27,7 +27,7 @@ class Trial {
     return turn_ % kEvery == 0 ? other(better) : better;
   }
 
-  // What going it took, in any unit.
+  // Reports how long the way took, in any unit.
   void took(Way way, double time) {
     Times& times = times_[way];
     times.last[times.at++ % Times::kMost] = time;

@@ -9,7 +9,7 @@
 
 namespace kolo {
 
-// How many views with tags of their own a transport can have at once.
+// The number of views with tags of their own that a transport can have at once.
 int subset_slots(const Transport& parent);
 
 // The view for `ranks` of the parent (in the order of the new ranks; this process' own among them).

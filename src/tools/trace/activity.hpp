@@ -1,4 +1,4 @@
-// What the timelines of a run say that its ranks did, on one clock.
+// The ranks' activity in a run, from its timelines, on one clock.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ class NameTable {
   std::vector<std::string> names_;
 };
 
-// What all ranks of a process set decided upon together: a bucket, or a tensor alone. The same on
-// all of them.
+// A decision of all ranks of a process set: to reduce a bucket, or a tensor alone. The same on all
+// of them.
 struct Decision {
   int process_set = 0;
   std::int64_t sequence = 0;
@@ -84,7 +84,7 @@ struct RunActivity {
   int size = 0;
 };
 
-// Of the newest run in the folder. Throws FileError and DataError.
+// Reads the newest run in the folder. Throws FileError and DataError.
 RunActivity read_activity(const std::string& folder);
 
 }  // namespace kolo::tools

@@ -1,4 +1,4 @@
-// What the flight recorders of a job's ranks say together: who waits for whom, and for what.
+// Finds from the flight records of a job's ranks which ranks wait for which, and for what.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct FlightOperation {
   std::int64_t ended = 0;
 };
 
-// What one rank has written.
+// The flight record of one rank.
 struct Flight {
   int rank = 0;
   int size = 1;
@@ -43,10 +43,11 @@ struct Flight {
 
 using Flights = std::map<int, Flight>;  // by rank
 
-// Of one file's text. Throws DataError, which names `path`.
+// Reads the text of one file. Throws DataError, which names `path`.
 Flight parse_flight(const std::string& text, const std::string& path);
 
-// Of the newest job that has files (flight-rank-N.json) in the folder. Throws FileError, DataError.
+// Reads the newest job that has files (flight-rank-N.json) in the folder. Throws FileError and
+// DataError.
 Flights read_flights(const std::string& folder);
 
 struct Diagnosis {

@@ -11,7 +11,7 @@
 
 namespace kolo::tools {
 
-// What the file of a rank says of itself.
+// The header of a rank's file.
 struct TraceHeader {
   int rank = 0;
   int size = 1;

@@ -1,4 +1,4 @@
-// What could be changed to make a job faster, from what its timelines show.
+// Suggestions that could make a job faster, from its timelines.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace kolo::tools {
 
-// What `kolo bench allreduce` has measured on a machine.
+// A speed that `kolo bench allreduce` has measured on a machine.
 struct MeasuredSpeed {
   std::string who;  // its contender and where tensors lay: "kolo, arena"
   double bytes = 0;

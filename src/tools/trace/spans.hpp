@@ -16,10 +16,10 @@ using Spans = std::vector<Span>;
 
 Spans united(std::vector<Span> any);
 Spans intersection(const Spans& a, const Spans& b);
-// How much of the window they cover.
+// The part of the window that they cover.
 double covered(const Spans& spans, const Span& window);
 
-// 0 of nothing.
+// 0 without values.
 double median(std::vector<double> values);
 // The value below which the fraction (0 to 1) of them lies.
 double quantile(std::vector<double> values, double fraction);
