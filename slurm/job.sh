@@ -58,9 +58,9 @@ tell_ranks() {
   esac || say "kolo doctor --job has failed (exit code $?); the program is started all the same"
 }
 
-# What srun returns where Slurm creates no step for it (by default 1, as many a program does), and kolo run where mpirun starts
-# no rank.
-no_step=209 no_rank=69
+# Exit code for ranks that never ran: of kolo run if mpirun starts no rank, and here of srun if Slurm creates no step (its
+# default, 1, is common).
+not_started=209
 
 # Runs the program on all tasks of the job. Slurm 22.05 and newer hand --cpus-per-task to no srun.
 start() {
@@ -76,7 +76,7 @@ start() {
       tell_ranks
       # A rank that has ended ends no others, whatever the cluster's defaults are (WaitTime, KillOnBadExit): one may still
       # save, write or evaluate. kolo's waits for a rank that is gone end by themselves.
-      export SLURM_EXIT_ERROR=$no_step
+      export SLURM_EXIT_ERROR=$not_started
       exec srun --mpi="$KOLO_SRUN_MPI" --wait=0 --kill-on-bad-exit=0 --label "$@"
       ;;
     mpirun)
@@ -233,18 +233,13 @@ requeue() {
   exit 75
 }
 
-# has_run CODE: whether the program has run, whose launcher has ended with CODE. If it has not, $refusal says why.
+# has_run CODE: whether the program ran; CODE is its launcher's exit code. If not, $refusal says why.
 has_run() {
   case $KOLO_LAUNCHER in
-    srun)
-      refusal="Slurm creates no step for the ranks: srun says why, above"
-      (($1 != no_step))
-      ;;
-    mpirun)
-      refusal="mpirun starts no rank: it says why, above"
-      (($1 != no_rank))
-      ;;
+    srun) refusal="Slurm creates no step for the ranks: srun says why, above" ;;
+    mpirun) refusal="mpirun starts no rank: it says why, above" ;;
   esac
+  (($1 != not_started))
 }
 
 # judge CODE: what it means that the ranks have ended with CODE, which is neither 0 nor 75.
@@ -260,7 +255,7 @@ judge() {
         say "exit code $code, and all nodes are there: it failed by its own fault and is not requeued"
         exit "$code"
       fi
-      ((restarts == 0)) || requeue "$refusal. The job ran before, so it is tried once more"
+      ((restarts == 0)) || requeue "$refusal, although the job ran before"
       say "$refusal. The program has not run, and the job is not requeued: correct what it asks for, and submit it again"
       exit 1
     fi

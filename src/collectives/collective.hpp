@@ -36,7 +36,7 @@ struct ClockReading {
   std::int64_t run = 0;     // what rank 0 gave there
 };
 
-// Data belongs to the work that is made of the value, until it is done.
+// The work made from a collective owns its data until the work is done.
 namespace collective {
 
 // `count` elements, reduced in place.

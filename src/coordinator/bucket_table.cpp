@@ -8,7 +8,7 @@
 namespace kolo {
 
 BucketTable::~BucketTable() {
-  for (const auto& [bucket, names] : names_) take_places(names);
+  for (const auto& [bucket, names] : names_) clear_slots(names);
 }
 
 void BucketTable::begin(const Participant::BucketBegins& bucket, Backend& backend) {
@@ -34,7 +34,7 @@ void BucketTable::begin(const Participant::BucketBegins& bucket, Backend& backen
 
 void BucketTable::end(UnitId bucket) {
   if (const auto names = names_.find(bucket); names != names_.end()) {
-    take_places(names->second);
+    clear_slots(names->second);
     names_.erase(names);
   }
   buffers_.erase(bucket);
@@ -45,7 +45,7 @@ const BucketBuffer* BucketTable::find(UnitId unit) const {
   return found == buffers_.end() ? nullptr : &found->second;
 }
 
-void BucketTable::take_places(const std::vector<std::string>& names) {
+void BucketTable::clear_slots(const std::vector<std::string>& names) {
   for (const std::string& name : names) mailbox_.set_slot(process_set_, name, std::nullopt);
 }
 

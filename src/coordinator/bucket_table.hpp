@@ -23,11 +23,11 @@ class BucketTable {
 
   void begin(const Participant::BucketBegins& bucket, Backend& backend);
   void end(UnitId bucket);
-  // Null if the unit is no bucket.
+  // Null if the unit is not a bucket.
   const BucketBuffer* find(UnitId unit) const;
 
  private:
-  void take_places(const std::vector<std::string>& names);
+  void clear_slots(const std::vector<std::string>& names);
 
   const int process_set_;
   Mailbox& mailbox_;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "collectives/backend.hpp"
@@ -30,7 +31,7 @@ class DeviceQueue {
     std::shared_ptr<const Lifelines> lifelines;  // or null
   };
 
-  // `host` carries out what concerns the host; all outlive this.
+  // `host`: the group's backend for host memory. All arguments outlive this.
   DeviceQueue(Options options, Backend& host, Completion& completion, OperationRecorder& recorder)
       : options_(std::move(options)), host_(host), completion_(completion), recorder_(recorder) {}
 
@@ -38,14 +39,16 @@ class DeviceQueue {
   // of the sequence. Throws if there is no device.
   Backend& backend();
 
-  // A work before `work` that the device needs once, of all ranks or of a pair; or `work` itself.
+  // Returns `work`, preceded by the device's one-time preparation, of the group or of a pair of
+  // ranks, if that is still due. Only after backend().
   std::unique_ptr<Work> prepared(Turn turn, const Descriptor& descriptor,
                                  std::unique_ptr<Work> work);
 
   // Starts a collective when its tensors have their values on the device.
   Status start(RunningCollective& running, bool is_timed);
   // The work of a collective is done: all of it is enqueued. Ends its operations, whose results
-  // come later, and takes it over until then. After an error it is left as it was.
+  // come later, and takes it over until then. After an error the caller
+  // keeps it.
   Status enqueue(RunningCollective& running);
   // Lets go of the collectives that the device has carried out.
   Status look(bool& moved);

@@ -1,6 +1,5 @@
 #include "coordinator/group.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/log.hpp"
@@ -49,10 +48,10 @@ Group::Group(int process_set, SlotPool::Slot slot, std::vector<int> ranks,
       completion_(mailbox, recorder_),
       control_(make_group_channel(place_, *transport_),
                {options_.launch.ranks, options.limits, options.cache_capacity}),
-      buckets_(process_set, mailbox),
       device_({options_.launch.ranks, transport_->rank(), options.find_device, options.lifelines},
               *backend_, completion_, recorder_),
       queue_(completion_, recorder_, device_, tracing),
+      buckets_(process_set, mailbox),
       watchdog_(watchdog_options(options_, transport_->rank(), on_one_node_)) {}
 
 void Group::submit(const std::shared_ptr<Operation>& operation) {
@@ -250,10 +249,10 @@ Status Group::watch_timers() {
   GroupSnapshot group{now, queue_.running(), pending_.all(), std::nullopt, leaving_, closed_};
   if (!device_.is_empty())
     group.on_device = {&device_.first(), &device_.last(), device_.size(), device_.moved()};
-  if (watchdog_.looks_for_stalls(now)) {
+  if (watchdog_.is_time_for_stalls(now)) {
     if (Status s = watch_stalls(group); !s.is_ok()) return s;
   }
-  if (watchdog_.looks_at_ranks(now)) {
+  if (watchdog_.is_time_for_ranks(now)) {
     if (Status s = watchdog_.check_ranks(group); !s.is_ok()) return s;
     if (Status s = device_.check(); !s.is_ok()) return s;
   }

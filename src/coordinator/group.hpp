@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/algorithms/algorithms.hpp"
@@ -145,9 +146,9 @@ class Group {
   OperationRecorder recorder_;
   Completion completion_;
   ControlPlane control_;
-  BucketTable buckets_;
   DeviceQueue device_;
   WorkQueue queue_;
+  BucketTable buckets_;  // after device_: its buffers are freed before the device's backend ends
   Watchdog watchdog_;
   PendingOperations pending_;
   std::vector<std::shared_ptr<Operation>> failed_;  // which the participant may still refer to

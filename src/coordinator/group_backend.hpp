@@ -17,7 +17,7 @@ namespace kolo {
 // Where the ranks of a group are.
 struct GroupPlace {
   std::vector<int> ranks;           // of the group, in the world
-  std::vector<int> nodes;           // of the ranks of the world; empty: each is on its own
+  std::vector<int> nodes;           // of the ranks of the world; empty: unknown
   std::shared_ptr<shm::Node> node;  // this process's; null if no memory is shared
   SlotPool::Slot slot;
 };
@@ -25,7 +25,8 @@ struct GroupPlace {
 // The ranks as local ranks, if all of them are on one node and can share its memory.
 std::optional<std::vector<int>> find_on_node(const GroupPlace& place);
 
-// Shared memory if all ranks are on one node, stages if they are on several, otherwise messages.
+// Shared memory if all ranks are on one node; stages if there are several nodes and one of them has
+// several ranks; otherwise messages.
 // `transport` is the group's and outlives the result.
 std::unique_ptr<Backend> make_group_backend(const GroupPlace& place, Transport& transport,
                                             const Tuning& tuning);

@@ -36,13 +36,13 @@ Status ended_by_stall(const std::string& text) {
 
 }  // namespace
 
-bool Watchdog::looks_for_stalls(Clock::time_point now) {
+bool Watchdog::is_time_for_stalls(Clock::time_point now) {
   if (options_.stall_check == kNever || now < next_look_for_stalls_) return false;
   next_look_for_stalls_ = now + options_.stall_check / 8;
   return true;
 }
 
-bool Watchdog::looks_at_ranks(Clock::time_point now) {
+bool Watchdog::is_time_for_ranks(Clock::time_point now) {
   if (now < next_look_at_ranks_) return false;
   next_look_at_ranks_ = now + kSuspicious / 10;
   return true;
@@ -79,6 +79,12 @@ std::string Watchdog::cause_on_device() const {
 
 Status Watchdog::check_timeouts(const GroupSnapshot& group) const {
   const Clock::duration timeout = options_.collective_timeout;
+  if (group.on_device && group.now - group.on_device->moved > timeout) {
+    return Status::peer_lost(what_runs(group.on_device->first->members) +
+                             " was enqueued on the device of " + this_rank() + " " +
+                             to_text(timeout) + " ago and has not ended: " + cause_on_device() +
+                             ". See KOLO_COLLECTIVE_TIMEOUT_SECONDS");
+  }
   for (const RunningCollective& running : group.running) {
     if (running.sequence - group.running.front().sequence >= Backend::kWindow)
       break;  // not started
@@ -88,11 +94,7 @@ Status Watchdog::check_timeouts(const GroupSnapshot& group) const {
                              " for " + to_text(timeout) + ": " + cause(*running.work) +
                              ". See KOLO_COLLECTIVE_TIMEOUT_SECONDS");
   }
-  if (!group.on_device || group.now - group.on_device->moved <= timeout) return Status::ok();
-  return Status::peer_lost(what_runs(group.on_device->first->members) +
-                           " was enqueued on the device of " + this_rank() + " " +
-                           to_text(timeout) + " ago and has not ended: " + cause_on_device() +
-                           ". See KOLO_COLLECTIVE_TIMEOUT_SECONDS");
+  return Status::ok();
 }
 
 // Messages that a rank sent before its end may still arrive and complete the operation. So an end

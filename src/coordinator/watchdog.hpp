@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/operation.hpp"
@@ -38,8 +39,9 @@ struct WatchdogOptions {
 // A group at one moment.
 struct GroupSnapshot {
   Clock::time_point now;
-  const std::list<RunningCollective>& running;             // by sequence
-  const std::vector<std::shared_ptr<Operation>>& pending;  // not launched; nulls are left out
+  const std::list<RunningCollective>& running;  // by sequence
+  const std::vector<std::shared_ptr<Operation>>&
+      pending;  // not launched; may contain nulls, which are skipped
   struct OnDevice {
     const RunningCollective* first = nullptr;
     const RunningCollective* last = nullptr;
@@ -48,7 +50,7 @@ struct GroupSnapshot {
   };
   std::optional<OnDevice> on_device;           // enqueued there; empty: nothing is
   std::optional<Clock::time_point> leaving;    // since when this rank leaves the group
-  bool is_closed = false;                      // all have left
+  bool is_closed = false;                      // all have left, or are not waited for any more
   const std::vector<Stall>* stalls = nullptr;  // on the coordinator
 };
 
@@ -59,15 +61,15 @@ struct Findings {
   std::string announcement;           // of the coordinator for all ranks; or empty
 };
 
-// Decides from snapshots; what it remembers is what it has reported. Its methods read no clock and
-// touch no rank but by the functions of its options.
+// Decides from snapshots. It remembers its last looks and what it has reported. Its methods read no
+// clock, and look at no rank but by the functions of its options.
 class Watchdog {
  public:
   explicit Watchdog(WatchdogOptions options) : options_(std::move(options)) {}
 
-  // Whether it is time to look for stalls or at the ranks again; the answer counts as a look.
-  bool looks_for_stalls(Clock::time_point now);
-  bool looks_at_ranks(Clock::time_point now);
+  // Return whether the interval between two looks has passed, and start the next one.
+  bool is_time_for_stalls(Clock::time_point now);
+  bool is_time_for_ranks(Clock::time_point now);
 
   // A collective has moved no byte for longer than the timeout.
   Status check_timeouts(const GroupSnapshot& group) const;

@@ -15,9 +15,9 @@
 
 namespace kolo {
 
-// Starts works in the order of their sequence numbers, which is the same on every rank: so the
-// oldest unfinished one runs on every rank, and the limits on works in flight cannot lock. Used by
-// the engine thread alone.
+// Starts the works of one kind (large, small, on a device) in the order of their sequence numbers,
+// which is the same on every rank. So the oldest unfinished one runs on every rank, and the limits
+// on works in flight cannot lock. Used by the engine thread alone.
 class WorkQueue {
  public:
   // All outlive this.
@@ -28,9 +28,9 @@ class WorkQueue {
   // Adds a collective without members and without work, and returns it to be filled in. It counts
   // as running from here on, so that its operations are failed if filling it in fails.
   RunningCollective& add(std::uint64_t sequence);
-  // The last one is complete. If it has no work, it ends here.
+  // Call when the last one is filled in. Ends it at once if it has no work.
   void accept_last();
-  // Removes the last one, which ends elsewhere.
+  // Removes the last one; its caller ends it.
   void withdraw_last() { running_.pop_back(); }
 
   // Starts and steps what can go on without waiting. An error means that the job has failed.

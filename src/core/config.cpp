@@ -121,7 +121,10 @@ void add_memory(std::vector<Row>& rows) {
 std::string gpu_choice_of_build(const std::string& operation) {
   const std::string choices = std::string(" ") + KOLO_GPU_CHOICES;
   const std::string before = " " + operation + "=";
-  const std::size_t begin = choices.find(before) + before.size();
+  const std::size_t found = choices.find(before);
+  if (found == std::string::npos)
+    throw_if_error(Status::internal("the build has no choice KOLO_GPU_" + operation));
+  const std::size_t begin = found + before.size();
   return choices.substr(begin, choices.find(' ', begin) - begin);
 }
 

@@ -30,7 +30,7 @@ struct OperationTraits {
   bool needs_root = false;            // the root's values; it must not have joined
   bool is_between_two = false;        // the root sends to the destination; no others take part
   bool changes_process_sets = false;  // carried out by the engine
-  bool is_internal = false;           // kolo's own: not recorded, counted or reported as a stall
+  bool is_internal = false;           // kolo's own: not counted, never reported as a stall
   // Whether KOLO_GPU_<NAME> chooses what carries it out on a device: NCCL, or the host.
   bool has_gpu_choice = false;
 };

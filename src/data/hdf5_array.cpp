@@ -203,8 +203,7 @@ std::optional<ChunkTable> chunk_table(hid_t file, hid_t dataset, std::size_t dim
   }
 }
 
-// Whether an array is read whole and kept: one of labels, say, of which there are four million in
-// 32 MiB.
+// Whether an array is read whole and kept. Labels are: 32 MiB hold four million of 8 bytes.
 bool is_kept(const ArrayForm& form, std::size_t cache_bytes) {
   constexpr std::size_t kMostRowBytes = 64;
   return form.row_bytes() > 0 && form.row_bytes() <= kMostRowBytes &&

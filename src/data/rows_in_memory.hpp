@@ -4,10 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "core/thread_annotations.hpp"
 #include "data/row_reader.hpp"
 
 namespace kolo::data {
@@ -18,19 +18,22 @@ class RowsInMemory : public RowReader {
  public:
   // source: reads the array, which has `rows` rows of `row_bytes` bytes.
   RowsInMemory(std::unique_ptr<RowReader> source, std::size_t rows, std::size_t row_bytes)
-      : source_(std::move(source)), rows_(rows), row_bytes_(row_bytes) {}
+      : rows_(rows), row_bytes_(row_bytes), source_(std::move(source)) {}
 
-  void read(const std::vector<std::size_t>& rows, std::uint8_t* to) override;
+  // If the source throws, the next call reads it again.
+  void read(const std::vector<std::size_t>& rows, std::uint8_t* to) override KOLO_EXCLUDES(mutex_);
 
  private:
-  // If the source throws, the next call reads it again.
-  void read_all();
+  using Bytes = std::vector<std::uint8_t>;
 
-  std::unique_ptr<RowReader> source_;  // null after read_all()
+  // All rows. The first call reads them; others wait for it.
+  std::shared_ptr<const Bytes> all_bytes() KOLO_EXCLUDES(mutex_);
+
   const std::size_t rows_;
   const std::size_t row_bytes_;
-  std::once_flag is_read_;
-  std::vector<std::uint8_t> bytes_;  // constant after read_all()
+  Mutex mutex_;
+  std::unique_ptr<RowReader> source_ KOLO_GUARDED_BY(mutex_);  // null when all is read
+  std::shared_ptr<const Bytes> bytes_ KOLO_GUARDED_BY(mutex_);
 };
 
 }  // namespace kolo::data

@@ -496,7 +496,7 @@ launcher 'echo "lost communication with node9" >&2; exit 205'
 KOLO_MPIRUN=./mpirun kolo run -np 1 true
 check "what only the launcher knows is passed on" has "$err" "lost communication with node9"
 check "with its exit code" has "$err" "exit code 205 before any rank started"
-check "which is not a rank's" is "$code" 69
+check "which is not a rank's" is "$code" 209
 launcher "sleep $mark > /dev/null 2>&1 & exit 3"
 kolo run --mpirun ./mpirun -np 1 true
 check "what a failed launcher leaves is ended" nothing_left

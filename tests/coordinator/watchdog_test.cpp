@@ -14,16 +14,17 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 const Clock::time_point kStart = Clock::time_point() + seconds(1000);
 
-// Waits for rank 7 for ever.
+// Waits for rank 9 for ever.
 class Waiting final : public Work {
  public:
   Status start() override { return Status::ok(); }
   Progress step(Status& /*status*/) override { return Progress::kWaiting; }
-  std::optional<int> waits_for() const override { return 7; }
+  std::optional<int> waits_for() const override { return 9; }
 };
 
 std::shared_ptr<Operation> operation(const std::string& name, Clock::time_point submitted,
@@ -35,7 +36,7 @@ std::shared_ptr<Operation> operation(const std::string& name, Clock::time_point 
   return made;
 }
 
-// Members 5 and 7 of the world; the limits are those of a job that ends stalls.
+// Ranks 5, 7 and 9 of the world, on one node; stalls do not end the job.
 WatchdogOptions options_of(int rank) {
   WatchdogOptions options;
   options.ranks = {5, 7, 9};
@@ -72,7 +73,7 @@ TEST(Watchdog, CollectiveThatMovesNothingEndsTheJobAfterTheTimeout) {
   EXPECT_EQ(status.code(), StatusCode::kPeerLost);
   EXPECT_THAT(status.message(),
               AllOf(HasSubstr("allreduce of 'x' started on every rank but moved no byte on rank 7"),
-                    HasSubstr("it waits for rank 7")));
+                    HasSubstr("it waits for rank 9")));
 }
 
 TEST(Watchdog, CollectiveThatHasNotStartedHasNoTimeout) {
@@ -87,7 +88,7 @@ TEST(Watchdog, SlowCollectivesAreReportedOnceWithTheirNumber) {
   world.run("x", 4, kStart);
   world.run("y", 5, kStart);
   Watchdog watchdog(options_of(1));
-  // Half as patient again as rank 0, which reports first.
+  // Rank 1 waits half as long again as rank 0.
   EXPECT_THAT(watchdog.look_for_stalls(world.at(kStart + seconds(89))).stalls, IsEmpty());
   const Findings findings = watchdog.look_for_stalls(world.at(kStart + seconds(90)));
   EXPECT_THAT(findings.stalls,
@@ -118,7 +119,8 @@ TEST(Watchdog, StoppedRankIsNamedInsteadOfThePeer) {
   WatchdogOptions options = options_of(0);
   options.stopped_ranks = [](const std::vector<int>& /*ranks*/) { return std::vector<int>{9}; };
   const Findings findings = Watchdog(options).look_for_stalls(world.at(kStart + seconds(60)));
-  EXPECT_THAT(findings.stalls, ElementsAre(HasSubstr("rank 9 is stopped (by a signal")));
+  EXPECT_THAT(findings.stalls, ElementsAre(AllOf(HasSubstr("rank 9 is stopped (by a signal"),
+                                                 Not(HasSubstr("waits for")))));
 }
 
 TEST(Watchdog, RankThatHasEndedCountsWhenItIsSeenTwice) {
@@ -153,20 +155,98 @@ TEST(Watchdog, CoordinatorReportsWhatRanksHaveNotSubmitted) {
   EXPECT_EQ(watchdog.look_for_stalls(group).status.code(), StatusCode::kPeerLost);
 }
 
+// The coordinator knows of x 30 s after its submission. The limit is 60 % of (time since then +
+// stall_check), which is 36 s + 60 % of that time: 120 s after submission.
 TEST(Watchdog, SilentCoordinatorIsReportedByOthers) {
   World world;
   // A join may last, and is not the oldest.
   world.pending = {operation("join", kStart - seconds(500), OpKind::kJoin), nullptr,
                    operation("x", kStart)};
+  for (const int rank : {1, 2}) {
+    Watchdog watchdog(options_of(rank));
+    EXPECT_THAT(watchdog.look_for_stalls(world.at(kStart + seconds(119))).stalls, IsEmpty());
+    const Findings findings = watchdog.look_for_stalls(world.at(kStart + seconds(121)));
+    EXPECT_THAT(findings.stalls,
+                ElementsAre(HasSubstr("allreduce of 'x' was submitted 121 s ago, and rank 5, which "
+                                      "coordinates, says nothing of it")));
+    EXPECT_THAT(findings.warnings, SizeIs(rank == 1 ? 1 : 0));
+  }
+}
+
+TEST(Watchdog, CoordinatorThatHasReportedIsNotSilent) {
+  World world;
+  world.pending = {operation("x", kStart)};
   Watchdog watchdog(options_of(1));
-  // Known 30 s after submission; silent for 60 % of the rest and the limit.
-  EXPECT_THAT(watchdog.look_for_stalls(world.at(kStart + seconds(119))).stalls, IsEmpty());
-  const Findings findings = watchdog.look_for_stalls(world.at(kStart + seconds(121)));
-  EXPECT_THAT(findings.stalls,
-              ElementsAre(HasSubstr("allreduce of 'x' was submitted 121 s ago, and rank 5, which "
-                                    "coordinates, says nothing of it")));
-  watchdog.heard_of_stall(kStart + seconds(122));
-  EXPECT_THAT(watchdog.look_for_stalls(world.at(kStart + seconds(123))).stalls, IsEmpty());
+  watchdog.heard_of_stall(kStart + seconds(100));
+  EXPECT_THAT(watchdog.look_for_stalls(world.at(kStart + seconds(121))).stalls, IsEmpty());
+}
+
+TEST(Watchdog, SilentCoordinatorEndsTheJobAfterTheLimit) {
+  World world;
+  world.pending = {operation("x", kStart)};
+  WatchdogOptions options = options_of(1);
+  options.stall_shutdown = seconds(120);
+  const Findings findings = Watchdog(options).look_for_stalls(world.at(kStart + seconds(121)));
+  EXPECT_EQ(findings.status.code(), StatusCode::kPeerLost);
+  EXPECT_THAT(findings.stalls, IsEmpty());
+}
+
+// Two collectives are enqueued; the first one became the first at the start.
+TEST(Watchdog, DeviceThatEndsNothingIsReportedAndThenEndsTheJob) {
+  World enqueued;
+  enqueued.run("x", 4, kStart);
+  enqueued.run("y", 6, kStart);
+  const World world;
+  GroupSnapshot group = world.at(kStart + seconds(59));
+  group.on_device = {&enqueued.running.front(), &enqueued.running.back(), 2, kStart};
+  Watchdog watchdog(options_of(0));
+  EXPECT_THAT(watchdog.look_for_stalls(group).stalls, IsEmpty());
+  group.now = kStart + seconds(60);
+  EXPECT_THAT(watchdog.look_for_stalls(group).stalls,
+              ElementsAre(AllOf(HasSubstr("allreduce of 'x', and 1 further operations, was "
+                                          "enqueued on the device of rank 5"),
+                                HasSubstr("which has ended nothing for 60 s"))));
+  group.now = kStart + seconds(100);
+  EXPECT_THAT(watchdog.look_for_stalls(group).stalls, IsEmpty());  // y, too, was reported
+  group.now = kStart + seconds(300);
+  EXPECT_TRUE(watchdog.check_timeouts(group).is_ok());
+  group.now = kStart + seconds(301);
+  EXPECT_THAT(watchdog.check_timeouts(group).message(),
+              HasSubstr("was enqueued on the device of rank 5 300 s ago and has not ended"));
+}
+
+// On several nodes a peer may have gone long before.
+TEST(Watchdog, RankThatEndsDuringAShutdownCountsOnOneNode) {
+  const World world;
+  for (const bool on_one_node : {true, false}) {
+    WatchdogOptions options = options_of(0);
+    options.on_one_node = on_one_node;
+    options.lost_rank = [](const std::vector<int>& /*ranks*/) { return std::optional<int>(9); };
+    Watchdog watchdog(options);
+    GroupSnapshot group = world.at(kStart + seconds(2));
+    group.leaving = kStart;
+    EXPECT_TRUE(watchdog.check_ranks(group).is_ok());
+    const Status status = watchdog.check_ranks(group);
+    EXPECT_EQ(status.is_ok(), !on_one_node);
+    if (on_one_node) {
+      EXPECT_THAT(status.message(), HasSubstr("shutdown: the process of rank 9 has ended"));
+    }
+    group.is_closed = true;
+    EXPECT_TRUE(watchdog.check_ranks(group).is_ok());
+  }
+}
+
+TEST(Watchdog, LooksInIntervals) {
+  Watchdog watchdog(options_of(0));
+  EXPECT_TRUE(watchdog.is_time_for_stalls(kStart));
+  EXPECT_FALSE(watchdog.is_time_for_stalls(kStart + seconds(7)));  // an eighth of stall_check
+  EXPECT_TRUE(watchdog.is_time_for_stalls(kStart + seconds(8)));
+  EXPECT_TRUE(watchdog.is_time_for_ranks(kStart));
+  EXPECT_FALSE(watchdog.is_time_for_ranks(kStart + std::chrono::milliseconds(99)));
+  EXPECT_TRUE(watchdog.is_time_for_ranks(kStart + std::chrono::milliseconds(100)));
+  WatchdogOptions never = options_of(0);
+  never.stall_check = Clock::duration::zero();
+  EXPECT_FALSE(Watchdog(never).is_time_for_stalls(kStart));
 }
 
 }  // namespace

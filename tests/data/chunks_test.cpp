@@ -197,15 +197,14 @@ TEST(ChunkCache, ThreadsShareWhatIsLoaded) {
   EXPECT_EQ(wrong, 0);
 }
 
-// Row i holds the low and the high byte of i.
+// Row i holds the three bytes of i. The first call fails.
 class CountedRows : public RowReader {
  public:
   explicit CountedRows(std::atomic<int>& calls) : calls_(calls) {}
   void read(const std::vector<std::size_t>& rows, std::uint8_t* to) override {
     if (calls_++ == 0) throw DataError("the disk is away");
     for (const std::size_t row : rows) {
-      *to++ = static_cast<std::uint8_t>(row);
-      *to++ = static_cast<std::uint8_t>(row >> 8U);
+      for (const unsigned shift : {0U, 8U, 16U}) *to++ = static_cast<std::uint8_t>(row >> shift);
     }
   }
 
@@ -213,17 +212,24 @@ class CountedRows : public RowReader {
   std::atomic<int>& calls_;
 };
 
-// 150,000 rows are read in 3 pieces; a read that failed is tried again at the next use.
+// 150,000 rows are read in 3 pieces, once for both threads. A read that failed is tried again at
+// the next use.
 TEST(RowsInMemory, AreReadOnce) {
   std::atomic<int> calls = 0;
-  RowsInMemory rows(std::make_unique<CountedRows>(calls), 150'000, 2);
-  Bytes got(8);
-  EXPECT_THROW(rows.read({0}, got.data()), DataError);
-  for (int use = 0; use < 3; ++use) {
-    rows.read({149'999, 0, 65'536, 258}, got.data());
-    EXPECT_EQ(got, (Bytes{0xEF, 0x49, 0, 0, 0, 0, 2, 1}));
-    EXPECT_EQ(calls, 1 + 3);
+  RowsInMemory rows(std::make_unique<CountedRows>(calls), 150'000, 3);
+  Bytes unused(3);
+  EXPECT_THROW(rows.read({0}, unused.data()), DataError);
+  std::vector<Bytes> got(2, Bytes(12));
+  std::vector<std::thread> threads;
+  for (Bytes& bytes : got) {
+    threads.emplace_back([&] {
+      for (int use = 0; use < 100; ++use) rows.read({149'999, 0, 65'536, 258}, bytes.data());
+    });
   }
+  for (std::thread& thread : threads) thread.join();
+  // 149,999 is 0x0249EF, 65,536 is 0x010000 and 258 is 0x000102.
+  EXPECT_THAT(got, ::testing::Each(Bytes{0xEF, 0x49, 2, 0, 0, 0, 0, 0, 1, 2, 1, 0}));
+  EXPECT_EQ(calls, 1 + 3);
 }
 
 }  // namespace

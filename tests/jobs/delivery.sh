@@ -50,9 +50,11 @@ cat >"$work/fails_once" <<'END'
 exec "$@"
 END
 chmod +x "$work/fails_once"
-FAILED=$work/failed kolo_run -np 2 --cpus 2 --units 200 --max-restarts 1 "$work/fails_once" "$job"
-check "a job that is started again: it was" grep -q 'exited with code 3' "$work/err"
-check "a job that is started again: the same batches" is "$code $(grep epoch "$work/out") $(loaders)" "0 $alone "
+mkdir "$work/made_twice"
+MADE=$work/made_twice FAILED=$work/failed kolo_run -np 2 --cpus 2 --units 200 --max-restarts 1 "$work/fails_once" "$job"
+check "a job that failed once: it was started again" grep -q 'exited with code 3' "$work/err"
+check "a job that failed once: the same batches" is "$code $(grep epoch "$work/out") $(loaders)" "0 $alone "
+check "a job that failed once: from loaders of both starts" is "$(cat "$work/made_twice"/* | fold -w 1 | sort | tr -d '\n')" 2233
 
 # The timeline and the metrics say that loading is too slow.
 kolo_run -np 2 --cpus 1 --timeline "$work/timeline" "$job" --load-ms 8 --step-ms 4 --epochs 1

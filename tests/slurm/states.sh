@@ -67,7 +67,7 @@ END
 cat > "$work/bin/kolo" << 'END'
 #!/usr/bin/env bash
 echo "$*" >> "$FAKE/kolo"
-[[ ! -e $FAKE/no-gres ]] || exit 69  # mpirun's srun has failed
+[[ ! -e $FAKE/no-gres ]] || exit 209  # mpirun's srun has failed
 shift 2  # run --verbose
 while [[ $1 == --* ]]; do shift 2; done
 exec "$@"
@@ -176,7 +176,7 @@ for launcher in srun mpirun; do
   run "exit 3" "RUNNING 0"
   check "$launcher: a job whose ranks cannot be started says so" left 1 "${refusals[$launcher]}, above. The program has not run, and the job is not requeued"
   SLURM_RESTART_COUNT=1 run "exit 3" "RUNNING 1"
-  check "$launcher: and is requeued if they could before" requeued "${refusals[$launcher]}, above. The job ran before, so it is tried once more"
+  check "$launcher: and is requeued if they could before" requeued "${refusals[$launcher]}, above, although the job ran before"
 done
 launcher=srun
 

@@ -20,10 +20,10 @@ struct HDF5DatasetOptions {
   TORCH_ARG(std::string, samples) = "samples";
   // That of the targets. Empty: the samples have no targets.
   TORCH_ARG(std::string, targets) = "targets";
-  // Bytes kept in memory for each array of each file: its decompressed chunks. All copies of a
+  // Bytes of decompressed chunks kept in memory, for each array of each file. All copies of a
   // dataset share them. A chunk with several samples is decompressed again if it is not kept until
   // its other samples are asked for. An array of at most this size whose samples have at most 64
-  // bytes, as labels do, is read whole at the first use.
+  // bytes, as labels do, is read whole at the first use; damage anywhere in it is an error then.
   TORCH_ARG(std::size_t, cache_bytes) = std::size_t{32} << 20;
 };
 

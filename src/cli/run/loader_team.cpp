@@ -246,7 +246,10 @@ void LoaderTeam::read(Loader& loader) {
     return;
   }
   const auto number = &loader - loaders_.data();
-  throw std::runtime_error("loader " + std::to_string(number) + " on host " + loader.host +
+  const std::string name = "loader " + std::to_string(number) + " on host " + loader.host;
+  if (loader.parent != LoaderParent::kKoloRun && loader.address.empty())
+    throw LoaderNotStarted(name + " was not started; what its launcher said is above");
+  throw std::runtime_error(name +
                            " has ended before its samples were prepared; what it said is above");
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,13 @@ LaunchPlan plan_loader(const LoaderHost& host, const LaunchRequest& launch);
 // one.
 std::vector<Host> hosts_of_ranks(const std::vector<Host>& hosts, int ranks);
 
+// A loader process on another host, or in another component of the job, that its launcher could not
+// start.
+class LoaderNotStarted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 // Owns the loader processes. Used by one thread.
 class LoaderTeam {
  public:
@@ -68,7 +76,7 @@ class LoaderTeam {
 
   // Waits until all have prepared their samples; reports which have not every minute. Otherwise
   // returns kolo run's exit code, because a signal or the deadline ended the job, which is
-  // reported. Throws std::runtime_error if a loader process cannot prepare.
+  // reported. Throws LoaderNotStarted, and std::runtime_error if a loader process cannot prepare.
   std::optional<int> wait_until_ready(const LoaderWait& wait);
 
   // Environment variables for the ranks.

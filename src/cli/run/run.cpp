@@ -244,8 +244,13 @@ int run_job(const RunOptions& options, const Lookup& environment, StepLeader* le
     if (loaders) {
       std::optional<Clock::time_point> deadline;
       if (options.timeout_seconds > 0) deadline = begin + seconds(options.timeout_seconds);
-      if (const std::optional<int> code = loaders->wait_until_ready({deadline, leader}))
-        return code_after({*code, true, ""}, lost_output);
+      try {
+        if (const std::optional<int> code = loaders->wait_until_ready({deadline, leader}))
+          return code_after({*code, true, ""}, lost_output);
+      } catch (const LoaderNotStarted& failure) {
+        std::cerr << "kolo run: " << failure.what() << '\n';
+        return code_after({kNotStartedExitCode, true, ""}, lost_output);
+      }
       append(with_loaders.extra, loaders->variables());
       with_loaders.hosts = hosts_of_ranks(request.hosts, request.size);
     }

@@ -21,9 +21,10 @@ struct JobEnd {
   std::string lost_output;  // where some of it could not be written, and why; empty: nowhere
 };
 
-inline constexpr int kTimeoutExitCode = 124;    // as of timeout(1)
-inline constexpr int kLostExitCode = 1;         // the launcher ended well, but ranks were lost
-inline constexpr int kNotStartedExitCode = 69;  // the launcher failed before any rank started
+inline constexpr int kTimeoutExitCode = 124;  // as of timeout(1)
+inline constexpr int kLostExitCode = 1;       // the launcher ended well, but ranks were lost
+// The launcher failed before any rank or loader process started. job.sh in slurm/ knows it.
+inline constexpr int kNotStartedExitCode = 209;
 
 // Starts the launcher, shows the ranks' output, passes signals on, and names the rank that failed
 // first. The code is the job's exit code. When it returns, nothing of the job is left on this host

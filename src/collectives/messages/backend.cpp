@@ -15,7 +15,7 @@ class MessageBackend final : public Backend {
   int size() const override { return transport_.size(); }
 
   std::unique_ptr<Work> make(Turn turn, Collective collective) override {
-    return std::visit([&](auto& one) { return made(tag(turn), one); }, collective);
+    return std::visit([&](auto& one) { return make_one(tag(turn), one); }, collective);
   }
   Scaling scaling_of(OpKind /*kind*/, const Reduction& reduction) const override {
     return scaled_for_partial_sums(reduction, size());
@@ -31,30 +31,30 @@ class MessageBackend final : public Backend {
   }
 
  private:
-  std::unique_ptr<Work> made(Tag tag, const collective::Allreduce& one) {
+  std::unique_ptr<Work> make_one(Tag tag, const collective::Allreduce& one) {
     return make_allreduce(transport_, tag, one.data, one.count, one.reduction, tuning_);
   }
-  std::unique_ptr<Work> made(Tag tag, const collective::Broadcast& one) {
+  std::unique_ptr<Work> make_one(Tag tag, const collective::Broadcast& one) {
     return make_broadcast(transport_, tag, one.data, one.bytes, one.root, piece(one.bytes));
   }
-  std::unique_ptr<Work> made(Tag tag, collective::Allgather& one) {
+  std::unique_ptr<Work> make_one(Tag tag, collective::Allgather& one) {
     const std::size_t bytes = one.boundaries.back();
     return make_allgather(transport_, tag, one.data, std::move(one.boundaries), piece(bytes));
   }
-  std::unique_ptr<Work> made(Tag tag, const collective::Alltoall& one) {
+  std::unique_ptr<Work> make_one(Tag tag, const collective::Alltoall& one) {
     return make_alltoall(transport_, tag, one.from, one.to, tuning_.chunk_bytes);
   }
-  std::unique_ptr<Work> made(Tag tag, collective::Reducescatter& one) {
+  std::unique_ptr<Work> make_one(Tag tag, collective::Reducescatter& one) {
     const std::size_t bytes = one.boundaries.back() * size_of(one.reduction.dtype);
     return make_reducescatter(transport_, tag, one.data, std::move(one.boundaries), one.reduction,
                               piece(bytes));
   }
-  std::unique_ptr<Work> made(Tag tag, const collective::Transfer& one) {
+  std::unique_ptr<Work> make_one(Tag tag, const collective::Transfer& one) {
     const bool sends = one.source == transport_.rank();
     return make_transfer(transport_, tag, one.data, one.bytes, sends ? one.destination : one.source,
                          sends, piece(one.bytes));
   }
-  std::unique_ptr<Work> made(Tag tag, const collective::ReadClock& one) {
+  std::unique_ptr<Work> make_one(Tag tag, const collective::ReadClock& one) {
     return make_clock_reading(transport_, tag, *one.reading);
   }
 

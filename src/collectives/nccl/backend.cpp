@@ -136,7 +136,7 @@ class NcclBackend final : public DeviceBackend {
     if (moves_nothing(collective)) return std::make_unique<Nothing>();
     if (is_over_host(kind_of(collective), op_of(collective)))
       return carried_by_host_.make(turn, std::move(collective));
-    return std::visit([&](auto& one) { return made(turn, one); }, collective);
+    return std::visit([&](auto& one) { return make_one(turn, one); }, collective);
   }
 
   // An average is divided before. NCCL's own average multiplies by 1 / size in the values' dtype,
@@ -217,7 +217,7 @@ class NcclBackend final : public DeviceBackend {
                            std::holds_alternative<collective::Alltoall>(collective));
   }
 
-  std::unique_ptr<Work> made(Turn turn, const collective::Allreduce& one) {
+  std::unique_ptr<Work> make_one(Turn turn, const collective::Allreduce& one) {
     if (levels_)
       return make_hierarchical_allreduce(*levels_, turn, one.data, one.count, one.reduction);
     const auto finish = [this, one] { return scale_result(one.data, one.count, one.reduction); };
@@ -228,11 +228,11 @@ class NcclBackend final : public DeviceBackend {
                    finish);
   }
 
-  std::unique_ptr<Work> made(Turn /*turn*/, const collective::Broadcast& one) {
+  std::unique_ptr<Work> make_one(Turn /*turn*/, const collective::Broadcast& one) {
     return enqueue([this, one] { return call_broadcast(one.data, one.bytes, one.root); });
   }
 
-  std::unique_ptr<Work> made(Turn /*turn*/, collective::Allgather& one) {
+  std::unique_ptr<Work> make_one(Turn /*turn*/, collective::Allgather& one) {
     return enqueue([this, data = static_cast<std::byte*>(one.data),
                     at = std::move(one.boundaries)] {
       if (are_equal(at)) {
@@ -252,11 +252,11 @@ class NcclBackend final : public DeviceBackend {
     });
   }
 
-  std::unique_ptr<Work> made(Turn /*turn*/, const collective::Alltoall& one) {
+  std::unique_ptr<Work> make_one(Turn /*turn*/, const collective::Alltoall& one) {
     return enqueue([this, one] { return call_alltoall(one.from, one.to); });
   }
 
-  std::unique_ptr<Work> made(Turn turn, collective::Reducescatter& one) {
+  std::unique_ptr<Work> make_one(Turn turn, collective::Reducescatter& one) {
     // Rare: every rank gets more than it needs.
     if (size() == 1 || one.reduction.dtype == DType::kInt16)
       return make(turn, collective::Allreduce{one.data, one.boundaries.back(), one.reduction});
@@ -274,7 +274,7 @@ class NcclBackend final : public DeviceBackend {
         });
   }
 
-  std::unique_ptr<Work> made(Turn /*turn*/, const collective::Transfer& one) {
+  std::unique_ptr<Work> make_one(Turn /*turn*/, const collective::Transfer& one) {
     const bool sends = rank() == one.source;
     const Communicator& pair = pair_with(sends ? one.destination : one.source).communicator;
     return std::make_unique<Enqueue>(
@@ -292,7 +292,7 @@ class NcclBackend final : public DeviceBackend {
         Enqueue::Call{});
   }
 
-  std::unique_ptr<Work> made(Turn turn, const collective::ReadClock& one) {
+  std::unique_ptr<Work> make_one(Turn turn, const collective::ReadClock& one) {
     return host_.make(turn, one);
   }
 

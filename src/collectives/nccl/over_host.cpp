@@ -243,14 +243,14 @@ Turn OverHost::next(Turn turn) {
 
 std::unique_ptr<Work> OverHost::make(Turn turn, Collective collective) {
   if (host_.takes_device_memory(kind_of(collective))) {
-    return std::make_unique<Direct>(streams_, [this, turn, where_it_lies = std::move(collective)] {
-      return host_.make(next(turn), where_it_lies);
+    return std::make_unique<Direct>(streams_, [this, turn, on_device = std::move(collective)] {
+      return host_.make(next(turn), on_device);
     });
   }
-  return std::visit([&](auto& one) { return made(turn, one); }, collective);
+  return std::visit([&](auto& one) { return make_one(turn, one); }, collective);
 }
 
-std::unique_ptr<Work> OverHost::made(Turn turn, const collective::Allreduce& one) {
+std::unique_ptr<Work> OverHost::make_one(Turn turn, const collective::Allreduce& one) {
   auto* const bytes = static_cast<std::byte*>(one.data);
   const std::size_t element = size_of(one.reduction.dtype);
   const auto make = [this, turn, element, reduction = one.reduction](std::byte* memory,
@@ -268,7 +268,7 @@ std::unique_ptr<Work> OverHost::made(Turn turn, const collective::Allreduce& one
                                   parts_of(pieces, true, true, make));
 }
 
-std::unique_ptr<Work> OverHost::made(Turn turn, const collective::Broadcast& one) {
+std::unique_ptr<Work> OverHost::make_one(Turn turn, const collective::Broadcast& one) {
   const bool is_root = host_.rank() == one.root;
   const InPieces pieces{static_cast<std::byte*>(one.data), one.bytes, piece_bytes_};
   return std::make_unique<Staged>(
@@ -279,7 +279,7 @@ std::unique_ptr<Work> OverHost::made(Turn turn, const collective::Broadcast& one
                }));
 }
 
-std::unique_ptr<Work> OverHost::made(Turn turn, collective::Allgather& one) {
+std::unique_ptr<Work> OverHost::make_one(Turn turn, collective::Allgather& one) {
   const auto own = static_cast<std::size_t>(host_.rank());
   const std::size_t begin = one.boundaries[own];
   const std::size_t all = one.boundaries.back();
@@ -293,7 +293,7 @@ std::unique_ptr<Work> OverHost::made(Turn turn, collective::Allgather& one) {
   return std::make_unique<Staged>(streams_, pool_, all, std::vector<Part>{std::move(part)});
 }
 
-std::unique_ptr<Work> OverHost::made(Turn turn, const collective::Alltoall& one) {
+std::unique_ptr<Work> OverHost::make_one(Turn turn, const collective::Alltoall& one) {
   const std::size_t sent = one.from.boundaries.back();
   const std::size_t received = one.to.boundaries.back();
   Part part;
@@ -307,7 +307,7 @@ std::unique_ptr<Work> OverHost::made(Turn turn, const collective::Alltoall& one)
                                   std::vector<Part>{std::move(part)});
 }
 
-std::unique_ptr<Work> OverHost::made(Turn turn, collective::Reducescatter& one) {
+std::unique_ptr<Work> OverHost::make_one(Turn turn, collective::Reducescatter& one) {
   auto* const bytes = static_cast<std::byte*>(one.data);
   const std::size_t element = size_of(one.reduction.dtype);
   const auto own = static_cast<std::size_t>(host_.rank());
@@ -324,7 +324,7 @@ std::unique_ptr<Work> OverHost::made(Turn turn, collective::Reducescatter& one) 
   return std::make_unique<Staged>(streams_, pool_, all, std::vector<Part>{std::move(part)});
 }
 
-std::unique_ptr<Work> OverHost::made(Turn turn, const collective::Transfer& one) {
+std::unique_ptr<Work> OverHost::make_one(Turn turn, const collective::Transfer& one) {
   const InPieces pieces{static_cast<std::byte*>(one.data), one.bytes, piece_bytes_};
   return std::make_unique<Staged>(
       streams_, pool_, pieces.ring(),
@@ -335,8 +335,8 @@ std::unique_ptr<Work> OverHost::made(Turn turn, const collective::Transfer& one)
                }));
 }
 
-// No device has a part in it.
-std::unique_ptr<Work> OverHost::made(Turn turn, const collective::ReadClock& one) {
+// The host reads clocks; no device takes part.
+std::unique_ptr<Work> OverHost::make_one(Turn turn, const collective::ReadClock& one) {
   return host_.make(turn, one);
 }
 

@@ -46,13 +46,13 @@ class OverHost {
   std::unique_ptr<Work> make(Turn turn, Collective collective);
 
  private:
-  std::unique_ptr<Work> made(Turn turn, const collective::Allreduce& one);
-  std::unique_ptr<Work> made(Turn turn, const collective::Broadcast& one);
-  std::unique_ptr<Work> made(Turn turn, collective::Allgather& one);
-  std::unique_ptr<Work> made(Turn turn, const collective::Alltoall& one);
-  std::unique_ptr<Work> made(Turn turn, collective::Reducescatter& one);
-  std::unique_ptr<Work> made(Turn turn, const collective::Transfer& one);
-  std::unique_ptr<Work> made(Turn turn, const collective::ReadClock& one);
+  std::unique_ptr<Work> make_one(Turn turn, const collective::Allreduce& one);
+  std::unique_ptr<Work> make_one(Turn turn, const collective::Broadcast& one);
+  std::unique_ptr<Work> make_one(Turn turn, collective::Allgather& one);
+  std::unique_ptr<Work> make_one(Turn turn, const collective::Alltoall& one);
+  std::unique_ptr<Work> make_one(Turn turn, collective::Reducescatter& one);
+  std::unique_ptr<Work> make_one(Turn turn, const collective::Transfer& one);
+  std::unique_ptr<Work> make_one(Turn turn, const collective::ReadClock& one);
   // The next turn on the host within the sequence: a work may take several.
   Turn next(Turn turn);
 

@@ -22,7 +22,7 @@ class SharedMemoryBackend final : public Backend {
   std::unique_ptr<Work> make(Turn turn, Collective collective) override {
     if (goes_over_messages(kind_of(collective), op_of(collective)))
       return messages_->make(turn, std::move(collective));
-    return std::visit([&](const auto& one) { return made(turn, one); }, collective);
+    return std::visit([&](const auto& one) { return make_one(turn, one); }, collective);
   }
   Scaling scaling_of(OpKind /*kind*/, const Reduction& reduction) const override {
     return scaled_in_one_pass(reduction);
@@ -44,27 +44,27 @@ class SharedMemoryBackend final : public Backend {
            (kind == OpKind::kAlltoall && !offsets_fit_room(board_.size()));
   }
 
-  std::unique_ptr<Work> made(Turn turn, const collective::Allreduce& one) {
+  std::unique_ptr<Work> make_one(Turn turn, const collective::Allreduce& one) {
     const bool is_small = fits_room(one.count * size_of(one.reduction.dtype));
     const auto make_allreduce = is_small ? make_small_allreduce : make_sliced_allreduce;
     return make_allreduce(board_, turn, one.data, one.count, one.reduction);
   }
-  std::unique_ptr<Work> made(Turn turn, const collective::Broadcast& one) {
+  std::unique_ptr<Work> make_one(Turn turn, const collective::Broadcast& one) {
     return make_broadcast(board_, turn, one.data, one.bytes, one.root);
   }
-  std::unique_ptr<Work> made(Turn turn, const collective::Allgather& one) {
+  std::unique_ptr<Work> make_one(Turn turn, const collective::Allgather& one) {
     return make_allgather(board_, turn, one.data, one.boundaries);
   }
-  std::unique_ptr<Work> made(Turn turn, const collective::Alltoall& one) {
+  std::unique_ptr<Work> make_one(Turn turn, const collective::Alltoall& one) {
     return make_alltoall(board_, turn, one.from, one.to);
   }
-  std::unique_ptr<Work> made(Turn turn, const collective::Reducescatter& one) {
+  std::unique_ptr<Work> make_one(Turn turn, const collective::Reducescatter& one) {
     return make_reducescatter(board_, turn, one.data, one.boundaries, one.reduction);
   }
-  std::unique_ptr<Work> made(Turn turn, const collective::Transfer& one) {
+  std::unique_ptr<Work> make_one(Turn turn, const collective::Transfer& one) {
     return make_transfer(board_, turn, one.data, one.bytes, one.source, one.destination);
   }
-  std::unique_ptr<Work> made(Turn turn, const collective::ReadClock& one) {
+  std::unique_ptr<Work> make_one(Turn turn, const collective::ReadClock& one) {
     return messages_->make(turn, one);
   }
 
