@@ -47,8 +47,8 @@ Status DeviceQueue::start(RunningCollective& running, bool is_timed) {
   return running.work->start();
 }
 
-// What finishes a result is enqueued, too, so the point comes after it. The names are free then,
-// because whatever comes next is enqueued behind.
+// Finishing a result is enqueued, too, so the point comes after it. The names are free then,
+// because later commands are enqueued behind it.
 Status DeviceQueue::enqueue(RunningCollective& running) {
   const Completion::Unfinished unfinished = Completion::finish(running.members);
   std::shared_ptr<DevicePoint> results;

@@ -62,7 +62,7 @@ class DeviceQueue {
 
   bool is_empty() const { return enqueued_.empty(); }
   std::size_t size() const { return enqueued_.size(); }
-  // Of a queue that is not empty.
+  // The queue must not be empty.
   const RunningCollective& first() const { return enqueued_.front().running; }
   const RunningCollective& last() const { return enqueued_.back().running; }
   // When the first one became the first.

@@ -57,7 +57,7 @@ constexpr const char* name_of(OpKind kind) {  // "allreduce"
 }
 std::string upper_name_of(OpKind kind);  // "ALLREDUCE"
 
-// What carries a collective's data.
+// The way that a collective's data take.
 enum class Medium : std::uint8_t {
   kNone = 0,    // there is one rank
   kShm = 1,     // memory that the ranks share

@@ -8,7 +8,7 @@
 
 namespace kolo::nccl {
 
-// What the other ranks must know of a rank.
+// A rank's device, as the rank describes it to the others.
 struct DeviceCard {
   int device = 0;
   int rank = 0;            // in the world
