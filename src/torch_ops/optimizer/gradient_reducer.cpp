@@ -1,0 +1,496 @@
+#include "torch_ops/optimizer/gradient_reducer.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <utility>
+
+#include "kolo/error.h"
+#include "kolo/operations.h"
+#include "timeline/nvtx.hpp"
+#include "torch_ops/call.hpp"
+#include "torch_ops/optimizer/options.hpp"
+#include "torch_ops/optimizer/reducible_gradient.hpp"
+
+namespace kolo::detail {
+
+GradientReducer::State::State(DistributedOptimizerOptions given)
+    : options(std::move(given)),
+      table(options),
+      layouts(options, table),
+      place(options),
+      reduced_parts(table),
+      outbox(options, table),
+      step_reduction(table, outbox) {}
+
+void GradientReducer::State::attach(const std::vector<torch::optim::OptimizerParamGroup>& groups) {
+  const auto self = shared_from_this();
+  std::size_t count = 0;
+  std::vector<at::Tensor> added;
+  for (const auto& group : groups) {
+    for (const at::Tensor& tensor : group.params()) {
+      if (count++ < listed) continue;
+      const auto listener = listener_of(tensor);
+      if (listener != nullptr && listener != self) {
+        throw InvalidArgumentError(
+            "parameter " + std::to_string(count - 1) + " of " + options.name() +
+            " belongs to another DistributedOptimizer already: its gradient would "
+            "be reduced twice; destroy that one first");
+      }
+      table.check_dtype(tensor, count - 1);
+      added.push_back(tensor);
+    }
+  }
+  listed = count;
+  std::vector<at::Tensor> fresh;
+  for (const at::Tensor& tensor : added) {
+    if (listener_of(tensor) == self) continue;  // listed twice
+    set_listener(tensor, self, progress.size());
+    progress.emplace_back().accumulator = hook_before_accumulation(tensor);
+    fresh.push_back(tensor);
+  }
+  if (fresh.empty()) return;
+  if (synchronized) mark_reduced();
+  synchronized = false;
+  table.add(fresh);
+  reduced_parts.grow();
+  outbox.grow();
+}
+
+// --- a pass ---
+
+void GradientReducer::State::before_accumulation(std::size_t index) {
+  if (reduces_steps() || is_fork_of_rank()) return;
+  const MutexLock lock(mutex);
+  if (enter_pass() && synchronized) mark_reduced();
+  const Parameter& parameter = table[index];
+  if (outbox.has(parameter.unit)) {
+    progress[index].repeats = true;
+    throw InvalidArgumentError(
+        "the gradient of " + parameter.name + ", shape " +
+        to_string(parameter.tensor.sizes().vec()) +
+        ", changes while it is being reduced: one backward() reaches the parameter more than once, "
+        "in a backward() that a function calls in turn, which it did not do before. Run it under "
+        "no_sync(); step() then reduces");
+  }
+  reduced_parts.set_aside(index);
+  progress[index].is_new = !parameter.tensor.grad().defined();
+  progress[index].prepared = true;
+}
+
+void GradientReducer::State::accumulated(std::size_t index) {
+  if (reduces_steps() || is_fork_of_rank()) return;
+  const MutexLock lock(mutex);
+  const bool entered = enter_pass();
+  const Parameter& parameter = table[index];
+  Progress& mine = progress[index];
+  if (!std::exchange(mine.prepared, false)) {  // autograd has made another node
+    mine.accumulator = hook_before_accumulation(parameter.tensor);
+    mine.is_new = false;
+    if (entered && synchronized) {
+      throw InvalidArgumentError(
+          parameter.name +
+          ": the parameter has turned trainable, or has got data of another dtype or device, since "
+          "gradients were reduced; call zero_grad() or step() before the next backward()");
+    }
+  }
+  if (parameter.tensor.grad().requires_grad() && options.process_set().size() > 1) {
+    throw InvalidArgumentError(
+        "the gradient of " + parameter.name +
+        " has a graph, from backward() with create_graph; a reduced gradient has none. Compute a "
+        "penalty from what torch::autograd::grad() returns, and call backward() without "
+        "create_graph");
+  }
+  synchronized = false;
+  mine.repeats = mine.repeats || mine.reached;
+  mine.reached = true;
+  if (!pass_reduces || !may_leave_early(table.units()[parameter.unit])) return;
+  in_hook = &parameter;
+  FirstError error;
+  error.catch_from([&] { send(parameter.unit, error); });
+  in_hook = nullptr;
+  error.rethrow();
+}
+
+// Returns whether this is the first hook of the pass.
+bool GradientReducer::State::enter_pass() {
+  BackwardPass* const current = BackwardPass::current();
+  if (pass != nullptr && pass == current) return false;
+  const std::string who = "DistributedOptimizer '" + options.name() + "': ";
+  if (current == nullptr) {
+    throw InvalidArgumentError(
+        who +
+        "this backward() runs on an engine of autograd that another library has set since the "
+        "optimizer was made; load that library first");
+  }
+  if (pass != nullptr) {
+    throw InvalidArgumentError(who +
+                               "two threads are in a backward() that reaches its parameters; let "
+                               "one begin when the other has ended");
+  }
+  if (!current->add(shared_from_this())) throw InvalidArgumentError(who + "backward() has failed");
+  pass = current;
+  notice_join();
+  pass_reduces = no_sync == 0 && ++passes >= options.backward_passes_per_step();
+  pass_submitted = false;
+  if (pass_reduces) place.submit();
+  return true;
+}
+
+// Returns whether the unit can be sent before the pass ends: all of its gradients are there, and
+// earlier passes have shown that none of them is reached twice and which are sparse.
+bool GradientReducer::State::may_leave_early(const Unit& unit) const {
+  return layouts.is_complete(unit) &&
+         std::all_of(unit.members.begin(), unit.members.end(), [&](std::size_t member) {
+           const Progress& one = progress[member];
+           return !table[member].tensor.requires_grad() ||
+                  (one.reached && one.known && !one.repeats);
+         });
+}
+
+void GradientReducer::State::submit() {
+  const MutexLock lock(mutex);
+  if (!pass_reduces) return;
+  FirstError error;
+  send_rest(error);
+  error.rethrow();
+  pass_submitted = true;
+}
+
+void GradientReducer::State::wait() {
+  const timeline::nvtx::Scope range("waits for gradients");
+  const MutexLock lock(mutex);
+  FirstError error;
+  if (pass_reduces) {
+    error.catch_from([&] { place.check(); });
+    error.catch_from([&] { finish(error); });
+    synchronized = pass_submitted && error.none();
+  }
+  leave_pass(error);
+  error.rethrow();
+}
+
+// Gives up what this rank has not sent, because the other ranks wait for it.
+void GradientReducer::State::fail(const std::string& why) {
+  const MutexLock lock(mutex);
+  FirstError ignored;
+  if (pass_reduces) {
+    ignored.catch_from([&] { outbox.flush(ignored); });
+    const std::string message = "backward() ended with an error: " + why;
+    if (!layouts.is_complete()) {
+      ignored.catch_from([&] {
+        kolo::give_up(Call("DistributedOptimizer", "allreduce", OpKind::kAllreduce, layouts.name(),
+                           options.process_set()),
+                      {}, message);
+      });
+    }
+    give_up_rest(message, ignored);
+    ignored.catch_from([&] { place.check(); });
+    ignored.catch_from([&] { finish(ignored); });
+  }
+  synchronized = false;
+  leave_pass(ignored);
+}
+
+void GradientReducer::State::leave_pass(FirstError& error) {
+  pass = nullptr;
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < progress.size(); ++i) {
+    progress[i].known = progress[i].known || progress[i].reached;
+    progress[i].reached = false;
+    progress[i].prepared = false;
+    // A part that is still aside was not reduced in this pass. Each rank keeps its share, so that
+    // a later reduction gives the part back.
+    error.catch_from([&] { reduced_parts.put_back(i, share_of_reduced()); });
+  }
+}
+
+// --- a reduction ---
+
+void GradientReducer::State::reduce(FirstError& error) {
+  notice_join();
+  error.catch_from([&] { place.submit(); });
+  send_rest(error);
+  error.catch_from([&] { place.check(); });
+  error.catch_from([&] { finish(error); });
+}
+
+void GradientReducer::State::send(std::size_t unit, FirstError& error) {
+  std::vector<at::Tensor> gradients;
+  try {
+    gradients = gradients_of(table.units()[unit]);
+  } catch (const std::exception& why) {
+    outbox.give_up(unit, why.what());
+    throw;
+  }
+  outbox.send(unit, gradients, error);
+}
+
+std::vector<at::Tensor> GradientReducer::State::gradients_of(const Unit& unit) {
+  std::vector<at::Tensor> gradients;
+  for (const std::size_t member : unit.members) {
+    const Parameter& parameter = table[member];
+    if (!parameter.tensor.requires_grad()) continue;
+    reduced_parts.set_aside(member);
+    // Autograd does not refer to a gradient that was there before this pass.
+    const bool has_just_come = in_hook == &parameter && progress[member].is_new;
+    gradients.push_back(reducible_gradient(parameter, options.sparse_as_dense(),
+                                           has_just_come ? references_when_accumulated() : 1));
+  }
+  return gradients;
+}
+
+// Sends the parameters that backward() did not reach here, but may have reached on another rank. If
+// the ranks cannot agree on layouts, units with a known layout are sent all the same, because other
+// ranks may have sent theirs already. All ranks give the other units up.
+void GradientReducer::State::send_rest(FirstError& error) {
+  bool agreed = false;
+  error.catch_from([&] {
+    // A rank in another pass may know other layouts.
+    if (!layouts.is_complete()) place.check();
+    layouts.complete();
+    agreed = true;
+  });
+  for (std::size_t i = 0; i < table.units().size(); ++i) {
+    const Unit& unit = table.units()[i];
+    if (outbox.has(i) || !table.is_trainable(unit) || !layouts.is_complete(unit)) continue;
+    error.catch_from([&] { send(i, error); });
+  }
+  error.catch_from([&] { outbox.flush(error); });
+  if (!agreed) give_up_rest("the ranks have not agreed on its layout", error);
+}
+
+void GradientReducer::State::give_up_rest(const std::string& why, FirstError& error) {
+  for (std::size_t i = 0; i < table.units().size(); ++i) {
+    if (outbox.has(i) || !table.is_trainable(table.units()[i])) continue;
+    error.catch_from([&] { outbox.give_up(i, why); });
+  }
+}
+
+// Waits for every reduction, so that all gradients are the program's again.
+void GradientReducer::State::finish(FirstError& error) {
+  outbox.wait(error);
+  const at::NoGradGuard no_grad;
+  error.catch_from([&] { leave_joined_out(); });
+  for (std::size_t i = 0; i < table.size(); ++i)
+    error.catch_from([&] { reduced_parts.put_back(i, 1.0); });
+  passes = 0;
+  place.end_reduction();
+}
+
+// Starts anew if a join() of this process set has ended since the last reduction.
+void GradientReducer::State::notice_join() {
+  const auto running = session_or_null();
+  if (running == nullptr) return;
+  const std::uint64_t ended = unnamed_names(*running, options.process_set()).joins();
+  if (ended == joins) return;
+  joins = ended;
+  passes = 0;
+  place.start_over();
+  layouts.forget();
+}
+
+// Marks all gradients as reduced: they are equal on all ranks, whatever the program has done to
+// them since. A later addition is reduced alone, so every parameter needs the hook before
+// accumulation.
+void GradientReducer::State::mark_reduced() {
+  reduced_parts.mark_all();
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const at::Tensor& tensor = table[i].tensor;
+    if (!tensor.requires_grad() || !tensor.grad().defined()) continue;
+    if (progress[i].accumulator != torch::autograd::impl::grad_accumulator(tensor))
+      progress[i].accumulator = hook_before_accumulation(tensor);
+  }
+}
+
+// Returns the factor by which a rank scales a reduced gradient that it contributes to another
+// reduction, so that the result contains the gradient once.
+double GradientReducer::State::share_of_reduced() const {
+  return options.op() == ReduceOp::Sum ? 1.0 / options.process_set().size() : 1.0;
+}
+
+// Returns the factor that turns an average over all ranks into one over the ranks that took part.
+double GradientReducer::State::correction_for_joined() const {
+  if (options.average_over_joined()) return 1.0;
+  return static_cast<double>(options.process_set().size()) / static_cast<double>(place.ranks());
+}
+
+void GradientReducer::State::leave_joined_out() {
+  const double factor = correction_for_joined();
+  if (factor == 1.0) return;
+  std::vector<at::Tensor> dense;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const Parameter& parameter = table[i];
+    const at::Tensor& gradient = parameter.tensor.grad();
+    if (!parameter.tensor.requires_grad() || !gradient.defined()) continue;
+    if (parameter.layout == Layout::kSparse) {
+      parameter.tensor.mutable_grad() = gradient * factor;
+    } else {
+      dense.push_back(gradient);
+    }
+  }
+  if (!dense.empty()) at::_foreach_mul_(dense, factor);
+}
+
+// --- after a step ---
+
+// Counts the step, and returns the tensors that the ranks compare after it.
+NamedTensors GradientReducer::State::end_step() {
+  place.end_step();
+  NamedTensors compared;
+  if (!compares_after_step()) return compared;
+  const std::size_t prefix = (options.name() + ".gradient.").size();
+  for (std::size_t i = 0; i < table.size(); ++i)
+    compared.emplace_back(table[i].name.substr(prefix), table[i].tensor);
+  return compared;
+}
+
+// Returns whether the ranks compare their parameters after this step.
+bool GradientReducer::State::compares_after_step() const {
+  const auto running = session_or_null();
+  if (running == nullptr || options.process_set().size() == 1) return false;
+  const std::int64_t every = options.check_in_sync_every() > 0 ? options.check_in_sync_every()
+                                                               : running->config().check_in_sync;
+  return every > 0 && place.steps() % every == 0;
+}
+
+void GradientReducer::State::broadcast_buffers() const {
+  const ProcessSet& set = options.process_set();
+  if (options.broadcast_buffers().empty() || is_fork_of_rank() || set.size() == 1) return;
+  grouped_broadcast_(options.broadcast_buffers(), set.ranks()[0],
+                     OperationOptions(options.name() + ".buffers").process_set(set));
+}
+
+// --- the public part ---
+
+GradientReducer::GradientReducer(DistributedOptimizerOptions options) {
+  if (options.name().empty()) {
+    options.name("optimizer" + std::to_string(session("DistributedOptimizer")->next_optimizer()));
+  }
+  if (!options.process_set().included()) {
+    throw InvalidArgumentError(options.name() + ": this rank is no member of process set " +
+                               std::to_string(options.process_set().id()) +
+                               "; make the optimizer on its members only");
+  }
+  check_options(options);
+  state_ = std::make_shared<State>(std::move(options));
+  BackwardPass::watch();
+}
+
+GradientReducer::~GradientReducer() {
+  if (const auto running = session_or_null()) running->engine().tracing().stop_counting(this);
+}
+
+void GradientReducer::attach(const std::vector<torch::optim::OptimizerParamGroup>& groups) {
+  references_when_accumulated();  // not amid a backward pass
+  const MutexLock lock(state_->mutex);
+  state_->attach(groups);
+}
+
+void GradientReducer::synchronize() {
+  if (state_->reduces_steps() || is_fork_of_rank()) return;
+  const MutexLock lock(state_->mutex);
+  if (state_->synchronized) return;
+  const timeline::nvtx::Scope range("waits for gradients");
+  FirstError error;
+  state_->reduce(error);
+  error.rethrow();
+  state_->synchronized = true;
+}
+
+void GradientReducer::synchronize_unless_done() {
+  {
+    const MutexLock lock(state_->mutex);
+    state_->passes = 0;
+    if (!state_->synchronized && state_->skip > 0) return;
+  }
+  synchronize();
+  const MutexLock lock(state_->mutex);
+  // Reducing equal gradients again changes nothing, except for Sum.
+  if (state_->share_of_reduced() != 1.0) state_->mark_reduced();
+  state_->synchronized = false;
+}
+
+void GradientReducer::forget_gradients() {
+  const MutexLock lock(state_->mutex);
+  state_->synchronized = false;
+  state_->passes = 0;
+  state_->reduced_parts.unmark_all();
+}
+
+void GradientReducer::check_no_reduction_in_flight(const char* call) const {
+  if (is_fork_of_rank()) return;
+  const MutexLock lock(state_->mutex);
+  for (std::size_t i = 0; i < state_->table.units().size(); ++i) {
+    if (!state_->outbox.has(i)) continue;
+    throw InvalidArgumentError(std::string(call) + "() during backward(): the gradient of " +
+                               state_->table[state_->table.units()[i].members[0]].name +
+                               " is being reduced; call it before backward() or after it");
+  }
+}
+
+at::Tensor GradientReducer::average_loss(const at::Tensor& loss) {
+  if (!loss.defined() || is_fork_of_rank()) return loss;
+  const at::Tensor mean = allreduce(loss, AllreduceOptions(state_->options.name() + ".loss")
+                                              .process_set(state_->options.process_set()));
+  const MutexLock lock(state_->mutex);
+  return mean * state_->correction_for_joined();
+}
+
+bool GradientReducer::reduces_steps() const {
+  return state_->reduces_steps();
+}
+
+at::Tensor GradientReducer::step_and_reduce(const std::function<at::Tensor()>& step) {
+  if (is_fork_of_rank() || state_->options.process_set().size() == 1) return step();
+  {
+    const MutexLock lock(state_->mutex);
+    state_->step_reduction.begin();
+  }
+  const at::Tensor loss = step();
+  {
+    const MutexLock lock(state_->mutex);
+    FirstError error;
+    state_->step_reduction.reduce(error);
+    error.rethrow();
+  }
+  return average_loss(loss);
+}
+
+void GradientReducer::end_step(torch::optim::Optimizer& base) {
+  const auto running = session_or_null();
+  NamedTensors compared;
+  {
+    const MutexLock lock(state_->mutex);
+    compared = state_->end_step();
+  }
+  if (running != nullptr) running->engine().tracing().end_step(this);
+  state_->broadcast_buffers();
+  if (compared.empty()) return;
+  // With Adasum each rank makes its own steps, so the states differ.
+  const std::string& name = state_->options.name();
+  check_in_sync("DistributedOptimizer '" + name + "'", compared, {},
+                reduces_steps() ? nullptr : &base,
+                OperationOptions(name + ".in_sync").process_set(state_->options.process_set()));
+}
+
+void GradientReducer::set_skip(bool skip) {
+  if (state_->reduces_steps()) {
+    throw InvalidArgumentError(state_->options.name() +
+                               ": skip_synchronize() with Adasum, where step() itself is what is "
+                               "reduced; without it ranks would part. Gradients are this rank's "
+                               "own: clip them before step()");
+  }
+  const MutexLock lock(state_->mutex);
+  state_->skip += skip ? 1 : -1;
+}
+
+void GradientReducer::set_no_sync(bool no_sync) {
+  const MutexLock lock(state_->mutex);
+  state_->no_sync += no_sync ? 1 : -1;
+}
+
+}  // namespace kolo::detail

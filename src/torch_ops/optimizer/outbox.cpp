@@ -1,0 +1,354 @@
+#include "torch_ops/optimizer/outbox.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/StreamGuard.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "core/operations.hpp"
+#include "kolo/error.h"
+#include "torch_ops/optimizer/options.hpp"
+#include "torch_ops/requests.hpp"
+
+namespace kolo::detail {
+namespace {
+
+// Units are held back until they have this fraction of a bucket on a device.
+constexpr std::int64_t kHeldPart = 8;
+
+// Returns zeros with the strides that autograd's gradient would have.
+at::Tensor zeros_for(const at::Tensor& parameter) {
+  const bool is_dense = parameter.is_non_overlapping_and_dense();
+  return at::zeros_like(parameter,
+                        is_dense ? at::MemoryFormat::Preserve : at::MemoryFormat::Contiguous);
+}
+
+// Returns a sparse gradient without rows.
+at::Tensor empty_sparse(const at::Tensor& parameter) {
+  std::vector<std::int64_t> shape = parameter.sizes().vec();
+  shape[0] = 0;
+  return at::sparse_coo_tensor(at::empty({1, 0}, parameter.options().dtype(at::kLong)),
+                               at::empty({0}, parameter.options()).reshape(shape),
+                               parameter.sizes());
+}
+
+}  // namespace
+
+void Outbox::grow() {
+  senders_.resize(table_.size());
+  flights_.resize(table_.units().size());
+}
+
+// --- out ---
+
+void Outbox::send(std::size_t unit, const std::vector<at::Tensor>& gradients, FirstError& error) {
+  error.catch_from([&] {
+    Departure departure;
+    try {
+      departure = depart(unit, gradients);
+    } catch (const std::exception& why) {
+      give_up(unit, why.what());
+      throw;
+    }
+    if (departure.dense.empty()) return;
+    if (has_own_compression()) {
+      submit_compressed(std::move(departure));
+    } else if (const auto stream = stream_to_hold_on(table_.units()[unit])) {
+      hold(std::move(departure), *stream, error);
+    } else {
+      std::vector<Departure> alone;
+      alone.push_back(std::move(departure));
+      submit(std::move(alone), error);
+    }
+  });
+}
+
+// Submits the sparse gradients, and returns the dense ones.
+Outbox::Departure Outbox::depart(std::size_t unit, const std::vector<at::Tensor>& gradients) {
+  Departure departure{unit, {}};
+  auto gradient = gradients.begin();
+  for (const std::size_t member : table_.units()[unit].members) {
+    const Parameter& parameter = table_[member];
+    if (!parameter.tensor.requires_grad()) continue;
+    const at::Tensor& mine = *gradient++;
+    senders_[member].sent = SeenTensor(mine);
+    if (parameter.layout == Layout::kSparse) {
+      submit_sparse(unit, member, mine);
+      continue;
+    }
+    const at::Tensor values = mine.defined() ? mine : zeros_for(parameter.tensor);
+    departure.dense.push_back(
+        {member, parameter.order_differs ? values.contiguous() : values, {}, !mine.defined()});
+  }
+  return departure;
+}
+
+void Outbox::submit_sparse(std::size_t unit, std::size_t parameter, const at::Tensor& gradient) {
+  const at::Tensor mine = gradient.defined() ? gradient : empty_sparse(table_[parameter].tensor);
+  const std::string name = table_[parameter].name + ".sparse";
+  flights_[unit].sparse.emplace_back(parameter,
+                                     sparse_allreduce_async(mine, reduction_of(options_, name)));
+}
+
+// Returns the stream on which the unit's gradients were just computed, or nothing if they must not
+// be held back. Errors are reported when they are submitted.
+std::optional<c10::Stream> Outbox::stream_to_hold_on(const Unit& unit) const {
+  const at::Device device = table_[unit.members[0]].tensor.device();
+  if (!device.is_cuda()) return std::nullopt;
+  const bool all = std::all_of(unit.members.begin(), unit.members.end(), [&](std::size_t member) {
+    return table_[member].tensor.device() == device && table_[member].layout != Layout::kSparse;
+  });
+  const auto running = session_or_null();
+  if (!all || running == nullptr) return std::nullopt;
+  return running->cuda_device().open_stream(device.index());
+}
+
+void Outbox::hold(Departure departure, c10::Stream stream, FirstError& error) {
+  if (held_.stream && *held_.stream != stream) flush(error);
+  held_.stream = stream;
+  flights_[departure.unit].is_held = true;
+  for (const std::size_t member : table_.units()[departure.unit].members)
+    held_.bytes += table_[member].tensor.nbytes();
+  held_.departures.push_back(std::move(departure));
+  const std::int64_t bucket = session("DistributedOptimizer")->config().cuda_fusion_threshold_bytes;
+  if (held_.bytes >= static_cast<std::size_t>(bucket / kHeldPart)) flush(error);
+}
+
+void Outbox::flush(FirstError& error) {
+  Held batch = std::exchange(held_, {});
+  if (batch.departures.empty()) return;
+  for (const Departure& departure : batch.departures) flights_[departure.unit].is_held = false;
+  const c10::StreamGuard guard(*batch.stream);
+  submit(std::move(batch.departures), error);
+}
+
+void Outbox::submit(std::vector<Departure> departures, FirstError& error) {
+  error.catch_from([&] {
+    if (options_.compression().dtype() && options_.process_set().size() > 1) {
+      std::vector<SentGradient*> all;
+      for (Departure& departure : departures) {
+        for (SentGradient& one : departure.dense) all.push_back(&one);
+      }
+      send_as(*options_.compression().dtype(), all);
+    }
+    std::shared_ptr<DevicePoint> ready;
+    for (Departure& one : departures) {
+      if (!one.dense.empty()) error.catch_from([&] { submit_one(std::move(one), ready); });
+    }
+  });
+}
+
+// `ready`: the point at which the values of all units submitted before were computed; afterwards
+// also this unit's.
+void Outbox::submit_one(Departure departure, std::shared_ptr<DevicePoint>& ready) {
+  const std::vector<SentGradient>& dense = departure.dense;
+  Call call("DistributedOptimizer", "allreduce", OpKind::kAllreduce,
+            table_.units()[departure.unit].name, options_.process_set());
+  std::vector<at::Tensor> to_reduce;
+  to_reduce.reserve(dense.size());
+  bool all_missing = true;
+  bool in_place = true;
+  for (const SentGradient& one : dense) {
+    to_reduce.push_back(one.to_reduce());
+    all_missing = all_missing && one.is_missing;
+    in_place = in_place && is_reduced_in_place(one.values);
+  }
+  if (in_place) call.ready = ready;  // otherwise a copy is made first
+  std::shared_ptr<Operation> operation =
+      make_allreduce(call, to_reduce, reduction_of(options_, ""));
+  if (operation->on_device != nullptr) ready = operation->on_device->ready;
+  operation->absent = all_missing;
+  for (std::size_t i = 0; i < dense.size(); ++i) {
+    const Parameter& parameter = table_[dense[i].parameter];
+    if (dense[i].packed.defined()) set_outside(*operation, i, dense[i].values);
+    if (dense.size() > 1) operation->descriptor.tensors[i].name = parameter.name;
+    // The engine copies the result back, which counts as a change.
+    if (dense[i].values.is_same(parameter.tensor.grad()) && !is_reduced_in_place(dense[i].values))
+      senders_[dense[i].parameter].sent.reset();
+  }
+  Flight& flight = flights_[departure.unit];
+  flight.dense = std::move(departure.dense);
+  flight.reduction = kolo::submit(call.session, std::move(operation));
+}
+
+bool Outbox::has_own_compression() const {
+  return options_.compression().make() != nullptr && options_.process_set().size() > 1;
+}
+
+std::unique_ptr<CompressedExchange> Outbox::compress(const Departure& departure) {
+  std::vector<GradientCompressor*> compressors;
+  std::vector<at::Tensor> gradients;
+  for (const SentGradient& one : departure.dense) {
+    const Parameter& parameter = table_[one.parameter];
+    std::unique_ptr<GradientCompressor>& compressor = senders_[one.parameter].compressor;
+    if (compressor == nullptr) compressor = options_.compression().make()(parameter.tensor);
+    if (compressor == nullptr)
+      throw InvalidArgumentError("the compression makes no compressor for " + parameter.name);
+    compressors.push_back(compressor.get());
+    gradients.push_back(one.values.detach());
+  }
+  auto exchange = std::make_unique<CompressedExchange>(
+      std::move(compressors), gradients,
+      reduction_of(options_, table_.units()[departure.unit].name));
+  // A compressor may have written to the gradient, which is replaced in the end.
+  for (const SentGradient& one : departure.dense)
+    senders_[one.parameter].sent = SeenTensor(table_[one.parameter].tensor.grad());
+  return exchange;
+}
+
+void Outbox::submit_compressed(Departure departure) {
+  std::unique_ptr<CompressedExchange> exchange;
+  try {
+    exchange = compress(departure);
+  } catch (const std::exception& why) {
+    give_up(departure.unit, why.what());
+    throw;
+  }
+  exchange->begin();
+  flights_[departure.unit].dense = std::move(departure.dense);
+  flights_[departure.unit].compressed = std::move(exchange);
+}
+
+void Outbox::give_up(std::size_t unit, const std::string& why) {
+  if (std::exchange(flights_[unit].given_up, true)) return;
+  const auto report = [&](OpKind kind, const std::string& name) {
+    kolo::give_up(Call("DistributedOptimizer", name_of(kind), kind, name, options_.process_set()),
+                  {}, why);
+  };
+  bool has_dense = false;
+  for (const std::size_t member : table_.units()[unit].members) {
+    const Parameter& parameter = table_[member];
+    if (!parameter.tensor.requires_grad()) continue;
+    if (parameter.layout == Layout::kSparse) {
+      report(OpKind::kAllgather, parameter.name + ".sparse");
+    } else {
+      has_dense = true;
+    }
+  }
+  if (has_dense) report(OpKind::kAllreduce, table_.units()[unit].name);
+}
+
+// --- back ---
+
+void Outbox::wait(FirstError& error) {
+  WaitsOnDevice results;
+  CopyBatch copies;
+  for (Flight& flight : flights_) {
+    if (flight.reduction) error.catch_from([&] { finish_dense(flight, results, copies); });
+    finish_sparse(flight, error);
+    begin_second_exchange(flight, error);
+  }
+  for (Flight& flight : flights_) {
+    flight.given_up = false;
+    if (flight.compressed != nullptr) error.catch_from([&] { finish_compressed(flight); });
+  }
+  error.catch_from([&] { copies.run(); });
+}
+
+// Waits for a unit, and returns what was reduced: nothing if no rank had any of it.
+std::vector<SentGradient> Outbox::arrived(Flight& flight, WaitsOnDevice& results) {
+  const Submission submission = std::move(*flight.reduction);
+  flight.reduction.reset();
+  std::vector<SentGradient> dense = std::exchange(flight.dense, {});
+  submission.wait(std::nullopt, results);
+  if (submission.operation->absent_everywhere()) dense.clear();
+  return dense;
+}
+
+// Throws if something other than kolo has changed the gradient since it was sent. The reduction may
+// have used either value, here and on other ranks.
+void Outbox::end_flight(std::size_t parameter) {
+  const std::optional<SeenTensor> sent = std::exchange(senders_[parameter].sent, {});
+  if (!sent || !sent->is_changed(table_[parameter].tensor.grad())) return;
+  throw InvalidArgumentError("the gradient of " + table_[parameter].name +
+                             " was changed while it was being reduced, by another thread or a "
+                             "hook; change it when backward() has returned");
+}
+
+// On the host a gradient is copied as soon as it has arrived, while others are still under way. On
+// a device all are copied together.
+void Outbox::finish_dense(Flight& flight, WaitsOnDevice& results, CopyBatch& copies) {
+  bool on_host = false;
+  for (const SentGradient& one : arrived(flight, results)) {
+    end_flight(one.parameter);
+    const at::Tensor& parameter = table_[one.parameter].tensor;
+    const at::Tensor gradient = parameter.grad();
+    if (!one.values.is_same(gradient)) use_on_device(one.values);
+    if (!gradient.defined()) {
+      parameter.mutable_grad() = zeros_for(parameter).copy_(one.values);
+    } else if (!one.values.is_same(gradient)) {
+      copies.add(gradient, one.values);
+      on_host = gradient.is_cpu();
+    }
+  }
+  if (on_host) copies.run();
+}
+
+void Outbox::finish_sparse(Flight& flight, FirstError& error) {
+  for (auto& [parameter, handle] : std::exchange(flight.sparse, {})) {
+    error.catch_from([&, index = parameter, &one = handle] {
+      const at::Tensor reduced = one.wait();
+      end_flight(index);
+      table_[index].tensor.mutable_grad() = reduced;
+    });
+  }
+}
+
+void Outbox::begin_second_exchange(Flight& flight, FirstError& error) {
+  if (flight.compressed == nullptr) return;
+  bool went_well = false;
+  error.catch_from([&] {
+    flight.compressed->begin_second();
+    went_well = true;
+  });
+  if (!went_well) flight.compressed.reset();
+}
+
+void Outbox::finish_compressed(Flight& flight) {
+  const std::unique_ptr<CompressedExchange> exchange = std::move(flight.compressed);
+  const std::vector<SentGradient> dense = std::exchange(flight.dense, {});
+  const std::vector<at::Tensor> gradients = exchange->finish();
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < dense.size(); ++i) {
+    const Parameter& parameter = table_[dense[i].parameter];
+    end_flight(dense[i].parameter);
+    if (gradients[i].sizes() != parameter.tensor.sizes()) {
+      throw InvalidArgumentError("the compression of " + parameter.name +
+                                 " gives a gradient of shape " +
+                                 to_string(gradients[i].sizes().vec()) + " instead of " +
+                                 to_string(parameter.tensor.sizes().vec()));
+    }
+    at::Tensor& gradient = parameter.tensor.mutable_grad();
+    if (!gradient.defined()) gradient = zeros_for(parameter.tensor);
+    gradient.copy_(gradients[i]);
+  }
+}
+
+// --- steps ---
+
+void Outbox::send_steps(const std::vector<at::Tensor>& steps, FirstError& error) {
+  std::vector<Departure> departures;
+  for (std::size_t unit = 0; unit < flights_.size(); ++unit) {
+    Departure& departure = departures.emplace_back(Departure{unit, {}});
+    for (const std::size_t member : table_.units()[unit].members) {
+      const at::Tensor& parameter = table_[member].tensor;
+      if (!parameter.requires_grad()) continue;
+      departure.dense.push_back({member, steps[member], {}, !parameter.grad().defined()});
+    }
+  }
+  submit(std::move(departures), error);
+}
+
+void Outbox::wait_for_steps(const Apply& apply, FirstError& error) {
+  WaitsOnDevice results;
+  for (Flight& flight : flights_) {
+    if (!flight.reduction) continue;
+    error.catch_from([&] {
+      for (const SentGradient& one : arrived(flight, results)) apply(one.parameter, one.values);
+    });
+  }
+}
+
+}  // namespace kolo::detail

@@ -1,0 +1,121 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Stream.h>
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kolo/handle.h"
+#include "kolo/optimizer.h"
+#include "torch_ops/compressed_exchange.hpp"
+#include "torch_ops/first_error.hpp"
+#include "torch_ops/handle_state.hpp"
+#include "torch_ops/optimizer/copy_batch.hpp"
+#include "torch_ops/optimizer/parameter_table.hpp"
+#include "torch_ops/optimizer/sent_gradient.hpp"
+#include "torch_ops/seen_tensor.hpp"
+
+namespace kolo::detail {
+
+// Sends the gradients of a DistributedOptimizer unit by unit, waits for the results, and puts them
+// where the gradients are.
+class Outbox {
+ public:
+  // Both must outlive the object.
+  Outbox(const DistributedOptimizerOptions& options, const ParameterTable& table)
+      : options_(options), table_(table) {}
+
+  // Makes room for parameters and units that were added to the table.
+  void grow();
+
+  // Sends a unit's gradients: those of its trainable members, in their order, undefined where this
+  // rank has none. The layouts of the members are known. Small units on a device are held back
+  // until there are enough of them. A unit that cannot be sent is given up, so that other ranks do
+  // not wait for it.
+  void send(std::size_t unit, const std::vector<at::Tensor>& gradients, FirstError& error);
+  // Sends what is held back.
+  void flush(FirstError& error);
+
+  // Reports to the other ranks that this one cannot send the unit, and why. Once in a reduction.
+  void give_up(std::size_t unit, const std::string& why);
+
+  // Whether the unit's gradients have been sent, or are held back. They must not change.
+  bool has(std::size_t unit) const { return flights_[unit].is_under_way(); }
+
+  // Ends the reduction: waits for everything that was sent, also after an error, and puts the
+  // results in place of the gradients.
+  void wait(FirstError& error);
+
+  // Sends a step of each parameter in place of gradients, with Adasum. The steps are contiguous.
+  void send_steps(const std::vector<at::Tensor>& steps, FirstError& error);
+  // Waits for the steps, and calls `apply` with each reduced one. It skips parameters of which no
+  // rank has a gradient.
+  using Apply = std::function<void(std::size_t parameter, const at::Tensor& step)>;
+  void wait_for_steps(const Apply& apply, FirstError& error);
+
+ private:
+  // What of a unit is under way.
+  struct Flight {
+    bool is_held = false;   // in held_
+    bool given_up = false;  // in this reduction
+    std::optional<Submission> reduction;
+    std::vector<SentGradient> dense;
+    std::unique_ptr<CompressedExchange> compressed;      // of the dense ones, or null
+    std::vector<std::pair<std::size_t, Handle>> sparse;  // by parameter
+
+    bool is_under_way() const {
+      return is_held || reduction.has_value() || compressed != nullptr || !sparse.empty();
+    }
+  };
+
+  // The dense gradients of a unit that will be submitted.
+  struct Departure {
+    std::size_t unit = 0;
+    std::vector<SentGradient> dense;
+  };
+
+  // Units on a device that will be submitted together: a few large steps cost the host less than
+  // many small ones, and everything that one stream computes needs only one event.
+  struct Held {
+    std::vector<Departure> departures;
+    std::size_t bytes = 0;
+    std::optional<c10::Stream> stream;  // computes the gradients
+  };
+
+  // What belongs to a parameter.
+  struct Sender {
+    std::unique_ptr<GradientCompressor> compressor;  // the program's; null: it has none so far
+    std::optional<SeenTensor> sent;  // the gradient in flight; empty: kolo itself writes to it
+  };
+
+  std::optional<c10::Stream> stream_to_hold_on(const Unit& unit) const;
+  void hold(Departure departure, c10::Stream stream, FirstError& error);
+  Departure depart(std::size_t unit, const std::vector<at::Tensor>& gradients);
+  void submit_sparse(std::size_t unit, std::size_t parameter, const at::Tensor& gradient);
+  void submit(std::vector<Departure> departures, FirstError& error);
+  void submit_one(Departure departure, std::shared_ptr<DevicePoint>& ready);
+  bool has_own_compression() const;
+  std::unique_ptr<CompressedExchange> compress(const Departure& departure);
+  void submit_compressed(Departure departure);
+
+  std::vector<SentGradient> arrived(Flight& flight, WaitsOnDevice& results);
+  void end_flight(std::size_t parameter);
+  void finish_dense(Flight& flight, WaitsOnDevice& results, CopyBatch& copies);
+  void finish_sparse(Flight& flight, FirstError& error);
+  void begin_second_exchange(Flight& flight, FirstError& error);
+  void finish_compressed(Flight& flight);
+
+  const DistributedOptimizerOptions& options_;
+  const ParameterTable& table_;
+  std::vector<Sender> senders_;  // by parameter
+  std::vector<Flight> flights_;  // by unit
+  Held held_;
+};
+
+}  // namespace kolo::detail
