@@ -21,7 +21,7 @@
 #include "kolo/init.h"
 #include "kolo/process_set.h"
 #include "kolo/timeline.h"
-#include "torch_ops/session.hpp"
+#include "torch_ops/session/session.hpp"
 
 namespace kolo {
 namespace {

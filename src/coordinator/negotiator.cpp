@@ -14,12 +14,14 @@ namespace {
 // An execution that never comes.
 constexpr std::uint64_t kNotYet = std::numeric_limits<std::uint64_t>::max();
 
+// A tensor whose buckets had to be dissolved so often stays alone.
+constexpr int kMostPlans = 3;
+
 }  // namespace
 
 Negotiator::Negotiator(const Options& options)
-    : options_(options),
-      left_(options.ranks.size(), false),
-      joined_(options.ranks.size(), false),
+    : limits_(options.limits),
+      attendance_(options.ranks),
       owed_(options.ranks.size(), 0),
       held_back_(options.ranks.size()) {}
 
@@ -27,38 +29,25 @@ wire::Decisions Negotiator::take_decisions() {
   return std::exchange(decisions_, {});
 }
 
-// Ranks that have not submitted the tensor and still may.
-std::vector<int> Negotiator::missing_ranks(const Tensor& tensor) const {
-  std::vector<int> missing;
-  for (int rank = 0; rank < size(); ++rank) {
-    if (!tensor.arrived[rank] && !joined_[rank] && needs(tensor, rank)) missing.push_back(rank);
-  }
-  return missing;
-}
-
 std::vector<Stall> Negotiator::stalls(Clock::time_point before) const {
   std::vector<Stall> found;
-  const auto in_world = [&](std::vector<int> ranks) {
-    for (int& rank : ranks) rank = options_.ranks[static_cast<std::size_t>(rank)];
-    std::sort(ranks.begin(), ranks.end());
-    return ranks;
-  };
   for (const ByName& tensors : tensors_) {
     for (const auto& [name, tensor] : tensors) {
       if (tensor->arrivals == 0 || tensor->since > before) continue;
       // The timeline's own: a rank whose disk hangs does not come, and nothing else waits for it.
-      if (traits_of(meant(*tensor).kind).is_internal) continue;
-      std::vector<int> missing = missing_ranks(*tensor);
+      if (traits_of(tensor->meant().kind).is_internal) continue;
+      std::vector<int> missing = tensor->missing_ranks(attendance_);
       // The rest of its bucket is what is waited for.
       if (missing.empty()) continue;
-      found.push_back({name, meant(*tensor).kind, 0, tensor->since, in_world(std::move(missing))});
+      found.push_back(
+          {name, tensor->meant().kind, 0, tensor->since, attendance_.in_world(std::move(missing))});
     }
   }
   for (const auto& [id, bucket] : buckets_) {
     if (bucket->one_by_one || bucket->wholes == 0 || bucket->since > before) continue;
     const Tensor& first = *bucket->members.front();
     found.push_back({first.name, first.agreed.kind, bucket->members.size() - 1, bucket->since,
-                     in_world(ranks_where(bucket->whole, false))});
+                     attendance_.in_world(ranks_where(bucket->whole, false))});
   }
   std::sort(found.begin(), found.end(), [](const Stall& a, const Stall& b) {
     return std::tie(a.since, a.name, a.kind) < std::tie(b.since, b.name, b.kind);
@@ -93,7 +82,7 @@ void Negotiator::count_one_by_one_where_kinds_differ(Clock::time_point before) {
     }
   }
   if (others.empty()) return;
-  std::map<UnitId, BucketState*> buckets;
+  std::map<UnitId, Bucket*> buckets;
   for (const auto& [id, bucket] : buckets_) {
     const auto& members = bucket->members;
     if (std::any_of(members.begin(), members.end(),
@@ -114,13 +103,12 @@ std::string Negotiator::different_kinds(const std::vector<Tensor*>& of_one_name)
     for (const Tensor* tensor : of_one_name) {
       if (!tensor->arrived[rank]) continue;
       if (own != nullptr) return {};
-      const auto announced = tensor->announced.find(rank);
-      own = announced == tensor->announced.end() ? &tensor->agreed : &announced->second;
+      own = &tensor->meant_by(rank);
     }
-    if (own == nullptr && joined_[rank]) continue;
+    if (own == nullptr && attendance_.has_joined(rank)) continue;
     if (own == nullptr) return {};
     meanings.push_back(own);
-    ranks.push_back(options_.ranks[static_cast<std::size_t>(rank)]);
+    ranks.push_back(attendance_.in_world(rank));
   }
   return describe_difference(meanings, ranks);
 }
@@ -135,14 +123,7 @@ std::string Negotiator::disagree(const Tensor& tensor, const std::string& differ
 }
 
 std::string Negotiator::remaining_ranks() const {
-  return in_words(ranks_where(left_, false));
-}
-
-// "ranks 0, 3": the group's ranks as the world's.
-std::string Negotiator::in_words(std::vector<int> ranks) const {
-  for (int& rank : ranks) rank = options_.ranks[static_cast<std::size_t>(rank)];
-  std::sort(ranks.begin(), ranks.end());
-  return rank_list(ranks);
+  return attendance_.in_words(ranks_where(attendance_.left(), false));
 }
 
 Status Negotiator::handle(int rank, const wire::Report& report, Clock::time_point now) {
@@ -176,8 +157,7 @@ Status Negotiator::on(int rank, const wire::Announce& record) {
 Status Negotiator::on(int rank, const wire::Ready& record) {
   std::vector<UnitId> units = {record.unit};
   if (const auto bucket = buckets_.find(record.unit); bucket != buckets_.end()) {
-    const bool all_take_part = left_order_.empty() && joined_count_ == 0;
-    if (!bucket->second->one_by_one && record.absent.empty() && all_take_part)
+    if (!bucket->second->one_by_one && record.absent.empty() && attendance_.all_take_part())
       return arrive_whole(rank, *bucket->second);
     units.clear();
     for (const Tensor* member : bucket->second->members) units.push_back(member->id);
@@ -229,16 +209,15 @@ Status Negotiator::on(int rank, const wire::Leave& record) {
     return Status::ok();
   }
   count_one_by_one();
-  left_[rank] = true;
-  left_order_.push_back(rank);
+  attendance_.leave(rank);
   std::vector<UnitId> dissolved;
   for (const auto& [bucket, state] : dissolved_) dissolved.push_back(bucket);
   for (const UnitId bucket : dissolved) note_flushed(bucket, rank);
   for (Tensor* tensor : in_flight_without(rank)) {
-    if (tensor->arrivals > 0 && needs(*tensor, rank)) fail_for_left_ranks(*tensor);
+    if (tensor->arrivals > 0 && tensor->needs(rank, attendance_)) fail_for_left_ranks(*tensor);
   }
-  if (joined_count_ > 0) fail_join();
-  finished_ = ranks_where(left_, false).empty();
+  if (attendance_.any_joined()) fail_join();
+  finished_ = ranks_where(attendance_.left(), false).empty();
   if (finished_) decisions_.emplace_back(wire::Bye{});
   return Status::ok();
 }
@@ -258,32 +237,33 @@ Status Negotiator::on(int rank, const wire::Join& record) {
     held_back_[rank].emplace_back(record);
     return Status::ok();
   }
-  if (joined_[rank]) return Status::internal("rank " + std::to_string(rank) + " joined twice");
-  if (!left_order_.empty()) {
+  if (attendance_.has_joined(rank))
+    return Status::internal("rank " + std::to_string(rank) + " joined twice");
+  if (!attendance_.left_in_order().empty()) {
     fail_join();
     return Status::ok();
   }
   count_one_by_one();
   give_up_half_come(rank);
-  joined_[rank] = true;
-  ++joined_count_;
+  attendance_.join(rank);
   for (Tensor* tensor : in_flight_without(rank)) {
-    if (tensor->arrivals > 0 && needs(*tensor, rank) && is_complete(*tensor)) resolve(*tensor);
+    if (tensor->arrivals > 0 && tensor->needs(rank, attendance_) &&
+        tensor->is_complete(attendance_))
+      resolve(*tensor);
   }
-  if (joined_count_ == size()) end_join(rank, {});
+  if (attendance_.all_joined()) end_join(rank, {});
   return Status::ok();
 }
 
 void Negotiator::end_join(int last_rank, const std::string& error) {
   decisions_.emplace_back(wire::Joined{last_rank, error});
-  joined_.assign(static_cast<std::size_t>(size()), false);
-  joined_count_ = 0;
+  attendance_.end_join();
 }
 
 // Who has joined would wait for a rank that has left for ever.
 void Negotiator::fail_join() {
   end_join(0,
-           "join: " + in_words({left_order_.front()}) +
+           "join: " + attendance_.in_words({attendance_.left_in_order().front()}) +
                " shut kolo down or exited and will not join; every rank must call join(), also one "
                "without any data");
 }
@@ -303,87 +283,33 @@ std::vector<Negotiator::Tensor*> Negotiator::in_flight_without(int rank) const {
   return waiting;
 }
 
-// Ranks that have joined and did not submit the tensor before.
-std::vector<int> Negotiator::joined_without(const Tensor& tensor) const {
-  std::vector<int> ranks;
-  if (joined_count_ == 0) return ranks;
-  for (int rank = 0; rank < size(); ++rank) {
-    if (joined_[rank] && !tensor.arrived[rank]) ranks.push_back(rank);
-  }
-  return ranks;
-}
-
-// What the ranks that have come so far mean, as far as they agree.
-const Descriptor& Negotiator::meant(const Tensor& tensor) const {
-  return tensor.announced.empty() ? tensor.agreed : tensor.announced.begin()->second;
-}
-
-// Whether the operation takes place with this rank.
-bool Negotiator::needs(const Tensor& tensor, int rank) const {
-  const Descriptor& descriptor = meant(tensor);
-  const int name = options_.ranks[static_cast<std::size_t>(rank)];
-  return !descriptor.is_between_two() || descriptor.root == name || descriptor.destination == name;
-}
-
-bool Negotiator::is_complete(const Tensor& tensor) const {
-  if (meant(tensor).is_between_two()) {
-    for (int rank = 0; rank < size(); ++rank) {
-      if (needs(tensor, rank) && !tensor.arrived[rank] && !joined_[rank]) return false;
-    }
-    return true;
-  }
-  return tensor.arrivals + static_cast<int>(joined_without(tensor).size()) == size();
-}
-
-// Two ranks that do not mean the same pair would wait for different others: they are told at once.
-bool Negotiator::pairs_differ(const Tensor& tensor) const {
-  return tensor.arrivals > 1 && meant(tensor).is_between_two() && !disagreement(tensor).empty();
-}
-
-bool Negotiator::absent_everywhere(const Tensor& tensor) const {
-  return tensor.absent == tensor.arrivals;
-}
-
 Negotiator::Tensor& Negotiator::find_or_create(NameSpace name_space, const std::string& name) {
   std::unique_ptr<Tensor>& tensor = tensors_[name_space][name];
-  if (!tensor) {
-    tensor = std::make_unique<Tensor>();
-    tensor->name_space = name_space;
-    tensor->name = name;
-    tensor->arrived.assign(size(), false);
-  }
+  if (!tensor) tensor = std::make_unique<Tensor>(name_space, name, size());
   return *tensor;
 }
 
 void Negotiator::arrive(int rank, Tensor& tensor, bool absent) {
-  tensor.arrived[rank] = true;
-  if (tensor.arrivals++ == 0) tensor.since = now_;
+  tensor.arrive(rank, absent, now_);
   if (keeps_arrivals_)
-    arrivals_.push_back({rank, 0, tensor.name, meant(tensor).kind, tensor.transient});
-  if (absent) ++tensor.absent;
-  const bool hopeless = [&] {
-    for (int other = 0; other < size(); ++other) {
-      if (left_[other] && !tensor.arrived[other] && needs(tensor, other)) return true;
-    }
-    return false;
-  }();
-  if (hopeless) {
+    arrivals_.push_back({rank, 0, tensor.name, tensor.meant().kind, tensor.transient});
+  if (tensor.is_hopeless(attendance_)) {
     fail_for_left_ranks(tensor);
-  } else if (is_complete(tensor) || pairs_differ(tensor)) {
+  } else if (tensor.is_complete(attendance_) || tensor.pairs_differ(attendance_)) {
     resolve(tensor);
   }
 }
 
 void Negotiator::resolve(Tensor& tensor) {
-  if (const std::string reasons = refusals(tensor); !reasons.empty()) {
+  if (const std::string reasons = tensor.refusals(attendance_); !reasons.empty()) {
     return fail(tensor, StatusCode::kMismatch,
                 "tensor '" + tensor.name + "': " + reasons + ". Other tensors are not affected");
   }
-  const std::string difference = disagreement(tensor);
+  const std::string difference = tensor.disagreement(attendance_);
   if (!difference.empty()) {
     return fail(tensor, StatusCode::kMismatch, disagree(tensor, difference));
   }
-  const std::string missing = missing_for_good(tensor);
+  const std::string missing = tensor.missing_for_good(attendance_);
   if (!missing.empty()) return fail(tensor, StatusCode::kMismatch, missing);
   if (!tensor.announced.empty()) {
     const Descriptor descriptor = tensor.announced.begin()->second;
@@ -392,54 +318,9 @@ void Negotiator::resolve(Tensor& tensor) {
   tensor.announced.clear();
   if (!tensor.in_bucket()) {
     execute(tensor);
-  } else if (BucketState* bucket = tensor.bucket; ++bucket->complete == bucket->members.size()) {
+  } else if (Bucket* bucket = tensor.bucket; ++bucket->complete == bucket->members.size()) {
     execute(*bucket);
   }
-}
-
-// Who cannot take part, and why; empty if all can.
-std::string Negotiator::refusals(const Tensor& tensor) const {
-  std::string text;
-  for (const auto& [rank, descriptor] : tensor.announced) {
-    if (descriptor.refusal.empty()) continue;
-    text += (text.empty() ? "" : "; ") + in_words({rank}) +
-            " could not take part: " + descriptor.refusal;
-  }
-  return text;
-}
-
-// Of what all have agreed on: who must give something but has joined, in words.
-std::string Negotiator::missing_for_good(const Tensor& tensor) const {
-  const Descriptor& descriptor = meant(tensor);
-  const std::vector<int> joined = joined_without(tensor);
-  if (traits_of(descriptor.kind).needs_root &&
-      std::any_of(joined.begin(), joined.end(), [&](int rank) {
-        return options_.ranks[static_cast<std::size_t>(rank)] == descriptor.root;
-      })) {
-    return std::string(name_of(descriptor.kind)) + " of '" + tensor.name + "': its root, rank " +
-           std::to_string(descriptor.root) +
-           ", has joined and gives nothing; choose a root that still takes part";
-  }
-  if (descriptor.is_between_two() && tensor.arrivals < 2) {
-    return "send '" + tensor.name + "' from rank " + std::to_string(descriptor.root) + " to rank " +
-           std::to_string(descriptor.destination) +
-           ": one of them has joined and takes part no more";
-  }
-  return {};
-}
-
-// What differs between ranks; a rank that came with the id meant the agreed descriptor.
-std::string Negotiator::disagreement(const Tensor& tensor) const {
-  if (tensor.announced.empty()) return {};
-  std::vector<const Descriptor*> meanings;
-  std::vector<int> ranks;
-  for (int rank = 0; rank < size(); ++rank) {
-    if (!tensor.arrived[rank]) continue;
-    const auto announced = tensor.announced.find(rank);
-    meanings.push_back(announced == tensor.announced.end() ? &tensor.agreed : &announced->second);
-    ranks.push_back(options_.ranks[static_cast<std::size_t>(rank)]);
-  }
-  return describe_difference(meanings, ranks);
 }
 
 // Gives the tensor a new number, under which ranks know it from now on.
@@ -461,20 +342,13 @@ void Negotiator::agree(Tensor& tensor, const Descriptor& descriptor) {
 
 void Negotiator::execute(Tensor& tensor) {
   wire::Execute decision{tensor.id, {}};
-  if (absent_everywhere(tensor)) decision.absent.push_back(0);
+  if (tensor.is_absent_everywhere()) decision.absent.push_back(0);
   decisions_.emplace_back(std::move(decision));
   if (tensor.plannable_from == kNotYet && tensor.executions >= tensor.renewed_from)
     tensor.plannable_from = tensor.executions + 1;
   ++tensor.executions;
-  clear_arrivals(tensor);
+  tensor.clear_arrivals();
   if (tensor.transient) forget(tensor);
-}
-
-void Negotiator::clear_arrivals(Tensor& tensor) {
-  tensor.arrived.assign(size(), false);
-  tensor.arrivals = 0;
-  tensor.absent = 0;
-  tensor.announced.clear();
 }
 
 void Negotiator::fail(Tensor& tensor, StatusCode code, const std::string& message) {
@@ -482,7 +356,7 @@ void Negotiator::fail(Tensor& tensor, StatusCode code, const std::string& messag
   for (const int rank : ranks_where(tensor.arrived, false))
     decision.without.push_back(static_cast<std::uint32_t>(rank));
   decisions_.emplace_back(std::move(decision));
-  clear_arrivals(tensor);
+  tensor.clear_arrivals();
   if (tensor.in_bucket()) dissolve(*tensor.bucket, nullptr);
   ++tensor.executions;
   if (tensor.id == 0) forget(tensor);
@@ -490,18 +364,19 @@ void Negotiator::fail(Tensor& tensor, StatusCode code, const std::string& messag
 
 void Negotiator::fail_for_left_ranks(Tensor& tensor) {
   std::vector<int> missing;
-  for (const int rank : left_order_) {
-    if (!tensor.arrived[rank] && needs(tensor, rank)) missing.push_back(rank);
+  for (const int rank : attendance_.left_in_order()) {
+    if (!tensor.arrived[rank] && tensor.needs(rank, attendance_)) missing.push_back(rank);
   }
   const int first = missing.front();
   missing.erase(missing.begin());
   fail(tensor, StatusCode::kPeerLost,
-       in_words({first}) + " shut kolo down or exited before submitting tensor '" + tensor.name +
-           "'" + (missing.empty() ? "" : " (so did " + in_words(missing) + " since)") + ", which " +
-           in_words(ranks_where(tensor.arrived, true)) +
+       attendance_.in_words({first}) + " shut kolo down or exited before submitting tensor '" +
+           tensor.name + "'" +
+           (missing.empty() ? "" : " (so did " + attendance_.in_words(missing) + " since)") +
+           ", which " + attendance_.in_words(ranks_where(tensor.arrived, true)) +
            " submitted; every rank must take part in every operation: look for an earlier exit, "
            "exception or different number of steps on " +
-           in_words({first}));
+           attendance_.in_words({first}));
 }
 
 // Rank 0's program has not used the tensor for long. One that other ranks have submitted already
@@ -520,6 +395,157 @@ void Negotiator::forget(Tensor& tensor) {
     if (!tensor.transient) decisions_.emplace_back(wire::Evict{tensor.id});
   }
   tensors_[tensor.name_space].erase(std::string(tensor.name));
+}
+
+// --- buckets ---
+
+// Rank 0 begins to wait: the known tensors that it submitted since it last did may share buckets.
+void Negotiator::plan(const std::vector<wire::Submitted>& together) {
+  std::vector<Candidate> candidates;
+  std::vector<const Descriptor*> descriptors;
+  std::unordered_map<UnitId, std::size_t> positions_by_id;
+  for (const wire::Submitted& submitted : together) {
+    const auto found = by_id_.find(submitted.tensor);
+    if (found == by_id_.end()) continue;
+    Tensor* tensor = found->second;
+    if (tensor->bucket != nullptr || tensor->times_planned == kMostPlans) continue;
+    if (submitted.execution < tensor->plannable_from) continue;
+    const auto [position, is_new] = positions_by_id.emplace(tensor->id, candidates.size());
+    if (is_new) {
+      candidates.push_back({tensor, submitted.execution});
+      descriptors.push_back(&tensor->agreed);
+    } else {  // it came twice: the bucket holds after the second time
+      candidates[position->second].execution = submitted.execution;
+    }
+  }
+  for (const std::vector<std::size_t>& positions : plan_buckets(descriptors, limits_)) {
+    std::vector<Candidate> members;
+    members.reserve(positions.size());
+    for (const std::size_t position : positions) members.push_back(candidates[position]);
+    make_bucket(members);
+  }
+}
+
+// The bucket holds from the next submissions on.
+void Negotiator::make_bucket(const std::vector<Candidate>& members) {
+  auto bucket = std::make_unique<Bucket>();
+  bucket->id = next_id_++;
+  wire::Bucket decision{bucket->id, {}};
+  for (const Candidate& candidate : members) {
+    Tensor* member = candidate.tensor;
+    bucket->members.push_back(member);
+    member->bucket = bucket.get();
+    member->bucket_base = candidate.execution + 1;
+    ++member->times_planned;
+    decision.members.push_back({member->id, member->bucket_base});
+  }
+  decisions_.emplace_back(std::move(decision));
+  Bucket& made = *(buckets_[bucket->id] = std::move(bucket));
+  for (const int rank : ranks_where(attendance_.joined(), true)) {
+    if (half_come(made, rank)) return dissolve(made, nullptr);
+  }
+}
+
+// The usual case, so that it should cost next to nothing.
+Status Negotiator::arrive_whole(int rank, Bucket& bucket) {
+  bucket.whole.resize(static_cast<std::size_t>(size()), false);
+  if (bucket.whole[rank]) {
+    return Status::internal("rank " + std::to_string(rank) + " reported a bucket twice");
+  }
+  bucket.whole[rank] = true;
+  if (bucket.wholes == 0) bucket.since = now_;
+  if (keeps_arrivals_) arrivals_.push_back({rank, bucket.id, {}, OpKind::kAllreduce, false});
+  if (++bucket.wholes == size()) execute(bucket);
+  return Status::ok();
+}
+
+// Whoever has reported the whole bucket has reported each of its members. This ends none of them,
+// since there is a rank that takes part and has not reported it.
+void Negotiator::count_one_by_one(Bucket& bucket) {
+  if (std::exchange(bucket.one_by_one, true)) return;
+  const std::vector<Tensor*> members = bucket.members;
+  const std::vector<bool> whole = std::exchange(bucket.whole, {});
+  bucket.wholes = 0;
+  // As if they had come one by one then.
+  const Clock::time_point now = std::exchange(now_, bucket.since);
+  const bool keeps_arrivals = std::exchange(keeps_arrivals_, false);
+  for (const int rank : ranks_where(whole, true)) {
+    for (Tensor* member : members) arrive(rank, *member, false);
+  }
+  now_ = now;
+  keeps_arrivals_ = keeps_arrivals;
+}
+
+void Negotiator::count_one_by_one() {
+  std::vector<Bucket*> buckets;
+  for (const auto& [id, bucket] : buckets_) buckets.push_back(bucket.get());
+  std::sort(buckets.begin(), buckets.end(), [](auto* a, auto* b) { return a->id < b->id; });
+  for (Bucket* bucket : buckets) count_one_by_one(*bucket);
+}
+
+void Negotiator::execute(Bucket& bucket) {
+  wire::Execute decision{bucket.id, {}};
+  for (std::size_t i = 0; i < bucket.members.size(); ++i) {
+    Tensor& member = *bucket.members[i];
+    ++member.executions;
+    if (!bucket.one_by_one) continue;
+    if (member.is_absent_everywhere()) decision.absent.push_back(static_cast<std::uint32_t>(i));
+    member.clear_arrivals();
+  }
+  bucket.one_by_one = false;
+  bucket.whole.clear();
+  bucket.wholes = 0;
+  bucket.complete = 0;
+  ++bucket.executions;
+  decisions_.emplace_back(std::move(decision));
+}
+
+// Resolves the members that have arrived from everywhere; the caller looks after `except`. A member
+// may have become complete just now, because a rank has joined: then nobody has compared yet what
+// the ranks announced for it.
+void Negotiator::dissolve(Bucket& bucket, const Tensor* except) {
+  decisions_.emplace_back(wire::Dissolve{bucket.id});
+  Dissolved& dissolved = dissolved_[bucket.id];
+  dissolved.flushed = attendance_.left();
+  count_one_by_one(bucket);
+  const std::vector<Tensor*> members = bucket.members;
+  for (Tensor* member : members) {
+    dissolved.members.push_back(member->id);
+    member->plannable_from = member->bucket_base + bucket.executions + 1;
+    member->bucket = nullptr;
+  }
+  buckets_.erase(bucket.id);
+  for (Tensor* member : members) {
+    if (member != except && member->arrivals > 0 && member->is_complete(attendance_))
+      resolve(*member);
+  }
+}
+
+void Negotiator::note_flushed(UnitId bucket, int rank) {
+  const auto found = dissolved_.find(bucket);
+  if (found == dissolved_.end()) return;
+  std::vector<bool>& flushed = found->second.flushed;
+  flushed[static_cast<std::size_t>(rank)] = true;
+  if (std::find(flushed.begin(), flushed.end(), false) == flushed.end()) dissolved_.erase(found);
+}
+
+// Before the rank counts as joined, so that what is complete then is looked at like all else.
+void Negotiator::give_up_half_come(int rank) {
+  std::vector<Bucket*> given_up;
+  for (const auto& [id, bucket] : buckets_) {
+    if (half_come(*bucket, rank)) given_up.push_back(bucket.get());
+  }
+  std::sort(given_up.begin(), given_up.end(), [](auto* a, auto* b) { return a->id < b->id; });
+  for (Bucket* bucket : given_up) dissolve(*bucket, nullptr);
+}
+
+// Whether a rank has submitted some members for the bucket's next time, and others not. If it joins
+// like this the bucket is given up, as if it had waited.
+bool Negotiator::half_come(const Bucket& bucket, int rank) const {
+  const auto came = std::count_if(
+      bucket.members.begin(), bucket.members.end(),
+      [&](const Tensor* member) { return member->in_bucket() && member->arrived[rank]; });
+  return came > 0 && static_cast<std::size_t>(came) < bucket.members.size();
 }
 
 }  // namespace kolo

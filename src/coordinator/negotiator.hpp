@@ -17,6 +17,8 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/attendance.hpp"
+#include "coordinator/negotiated_tensor.hpp"
 #include "coordinator/plan.hpp"
 #include "coordinator/stall.hpp"
 #include "coordinator/wire.hpp"
@@ -25,6 +27,21 @@
 
 namespace kolo {
 
+// The coordinator's view of a bucket: tensors that are executed together.
+struct NegotiatedBucket {
+  UnitId id = 0;
+  std::vector<NegotiatedTensor*> members;  // owned by the negotiator
+  std::size_t complete = 0;                // members that have arrived from every rank
+  std::uint64_t executions = 0;
+  // For the next execution. If true, members may have arrived one by one, and they count their
+  // arrivals. If false, `whole` has the ranks that have reported the whole bucket; this is the
+  // usual case as long as no rank has left or joined.
+  bool one_by_one = true;
+  std::vector<bool> whole;
+  int wholes = 0;
+  Clock::time_point since;  // the first report of the whole bucket
+};
+
 class Negotiator {
  public:
   struct Options {
@@ -32,7 +49,7 @@ class Negotiator {
     PlanLimits limits;
   };
 
-  // That a rank of the group has come with a tensor, or with all of a bucket.
+  // Records that a rank of the group has come with a tensor, or with all of a bucket.
   struct Arrival {
     int rank = 0;
     UnitId bucket = 0;  // 0: a tensor
@@ -80,45 +97,10 @@ class Negotiator {
   std::string remaining_ranks() const;
 
  private:
-  struct BucketState;
+  using Tensor = NegotiatedTensor;
+  using Bucket = NegotiatedBucket;
 
-  struct Tensor {
-    NameSpace name_space = 0;
-    std::string name;
-    UnitId id = 0;  // 0: not agreed upon yet
-    Descriptor agreed;
-    bool transient = false;
-    // Arrivals for the execution to come. Of a bucket's member only after count_one_by_one().
-    std::vector<bool> arrived;
-    int arrivals = 0;
-    Clock::time_point since;  // the first of them
-    int absent = 0;
-    std::map<int, Descriptor> announced;  // of ranks that did not come with the id
-    // History.
-    std::uint64_t executions = 0;  // and failures, since the id was given
-    int times_planned = 0;
-    std::uint64_t plannable_from = 0;  // rank 0's submissions before this execution count not
-    std::uint64_t renewed_from = 0;    // see evict()
-    BucketState* bucket = nullptr;     // owned by buckets_
-    std::uint64_t bucket_base = 0;     // the bucket's first execution is this one of the tensor
-
-    bool in_bucket() const { return bucket != nullptr && executions >= bucket_base; }
-  };
-
-  struct BucketState {
-    UnitId id = 0;
-    std::vector<Tensor*> members;  // owned by tensors_
-    std::size_t complete = 0;      // members that have arrived from every rank
-    std::uint64_t executions = 0;
-    // For the execution to come: members may have arrived one by one, and arrivals are counted with
-    // them. Otherwise all that came is in `whole`: which ranks have reported the whole bucket. So
-    // it is as long as no rank has left or joined.
-    bool one_by_one = true;
-    std::vector<bool> whole;
-    int wholes = 0;
-    Clock::time_point since;  // the first of these
-  };
-
+  // A bucket that was given up.
   struct Dissolved {
     std::vector<UnitId> members;
     std::vector<bool> flushed;  // by rank: it has left, or reports the bucket no more
@@ -138,46 +120,35 @@ class Negotiator {
   Status on(int rank, const wire::Measures& record);
   Status on(int rank, const wire::Join& record);
 
-  int size() const { return static_cast<int>(options_.ranks.size()); }
-  std::string in_words(std::vector<int> ranks) const;
+  int size() const { return attendance_.size(); }
   Tensor& find_or_create(NameSpace name_space, const std::string& name);
   void arrive(int rank, Tensor& tensor, bool absent);
-  Status arrive_whole(int rank, BucketState& bucket);
-  void count_one_by_one(BucketState& bucket);
+  Status arrive_whole(int rank, Bucket& bucket);
+  void count_one_by_one(Bucket& bucket);
   void count_one_by_one();
-  std::vector<int> missing_ranks(const Tensor& tensor) const;
-  std::vector<int> joined_without(const Tensor& tensor) const;
-  const Descriptor& meant(const Tensor& tensor) const;
-  bool needs(const Tensor& tensor, int rank) const;
-  bool is_complete(const Tensor& tensor) const;
-  bool pairs_differ(const Tensor& tensor) const;
-  bool absent_everywhere(const Tensor& tensor) const;
   std::vector<Tensor*> in_flight_without(int rank) const;
   void resolve(Tensor& tensor);
-  std::string refusals(const Tensor& tensor) const;
-  std::string missing_for_good(const Tensor& tensor) const;
-  std::string disagreement(const Tensor& tensor) const;
   void count_one_by_one_where_kinds_differ(Clock::time_point before);
   std::string different_kinds(const std::vector<Tensor*>& of_one_name) const;
   static std::string disagree(const Tensor& tensor, const std::string& difference);
   void agree(Tensor& tensor, const Descriptor& descriptor);
   void execute(Tensor& tensor);
-  void execute(BucketState& bucket);
-  void clear_arrivals(Tensor& tensor);
+  void execute(Bucket& bucket);
   void fail(Tensor& tensor, StatusCode code, const std::string& message);
   void fail_for_left_ranks(Tensor& tensor);
   void end_join(int last_rank, const std::string& error);
   void fail_join();
-  void dissolve(BucketState& bucket, const Tensor* except);
+  void dissolve(Bucket& bucket, const Tensor* except);
   void give_up_half_come(int rank);
   void note_flushed(UnitId bucket, int rank);
-  bool half_come(const BucketState& bucket, int rank) const;
+  bool half_come(const Bucket& bucket, int rank) const;
   void plan(const std::vector<wire::Submitted>& together);
   void make_bucket(const std::vector<Candidate>& members);
   void evict(Tensor& tensor);
   void forget(Tensor& tensor);
 
-  const Options options_;
+  const PlanLimits limits_;
+  Attendance attendance_;
   wire::Decisions decisions_;
   Clock::time_point now_;          // of the report that is handled
   Clock::time_point counts_from_;  // see count_from()
@@ -187,17 +158,13 @@ class Negotiator {
   using ByName = std::unordered_map<std::string, std::unique_ptr<Tensor>>;
   std::array<ByName, kNameSpaces> tensors_;
   std::unordered_map<UnitId, Tensor*> by_id_;
-  std::unordered_map<UnitId, std::unique_ptr<BucketState>> buckets_;
+  std::unordered_map<UnitId, std::unique_ptr<Bucket>> buckets_;
   // Buckets that were given up, until all ranks have said that they report them no more.
   std::unordered_map<UnitId, Dissolved> dissolved_;
-  std::vector<bool> left_;
-  std::vector<bool> joined_;
   // By rank: tensors that it reported by numbers evicted before, and will announce again; and what
   // it said since that holds only after that: that it joins or leaves.
   std::vector<int> owed_;
   std::vector<wire::Report> held_back_;
-  int joined_count_ = 0;
-  std::vector<int> left_order_;  // the first to leave is the one to look at
   UnitId next_id_ = 1;
   bool finished_ = false;
 };

@@ -11,7 +11,7 @@
 //   leave     = 5
 //   abort     = 6 message:text
 //   join      = 7
-//   measures  = 8 numbers                       in the order of timeline::to_numbers()
+//   measures  = 8 numbers                       in the order of to_numbers()
 //   descriptor = kind:u8 op:u8 device:u8 root:number destination:number prescale:real
 //                postscale:real content:text refusal:text
 //                count:number (dtype:u8 shape:numbers name:text element:text order:numbers){count}

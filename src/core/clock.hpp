@@ -23,6 +23,13 @@ inline double to_seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 
+// Since the clock's epoch.
+using Nanoseconds = std::int64_t;
+
+inline Nanoseconds nanoseconds(Clock::time_point time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
+}
+
 // The time of day, in nanoseconds since 1970: for people, and to tell one job from the next.
 inline std::int64_t unix_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(

@@ -4,7 +4,7 @@
 
 #include "timeline/event.hpp"
 #include "timeline/tracing.hpp"
-#include "torch_ops/session.hpp"
+#include "torch_ops/session/session.hpp"
 
 namespace kolo::data {
 
@@ -13,11 +13,11 @@ WaitForData::~WaitForData() {
   if (session == nullptr) return;
   const Clock::time_point end = Clock::now();
   timeline::Tracing& tracing = session->engine().tracing();
-  tracing.meters().waited_for_data(timeline::nanoseconds(end) - timeline::nanoseconds(begin_));
+  tracing.meters().waited_for_data(nanoseconds(end) - nanoseconds(begin_));
   if (!tracing.on()) return;
   timeline::ScopeEvent event;
-  event.begin = timeline::nanoseconds(begin_);
-  event.end = timeline::nanoseconds(end);
+  event.begin = nanoseconds(begin_);
+  event.end = nanoseconds(end);
   event.step = tracing.step();
   event.thread = timeline::this_thread();
   event.name = timeline::Name(timeline::kDataWaitScope);

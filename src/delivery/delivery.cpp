@@ -22,7 +22,7 @@
 #include "delivery/tensors.hpp"
 #include "kolo/error.h"
 #include "kolo/init.h"
-#include "torch_ops/session.hpp"
+#include "torch_ops/session/session.hpp"
 
 namespace kolo::delivery {
 namespace {

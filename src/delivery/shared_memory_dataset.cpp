@@ -17,7 +17,7 @@
 #include "kolo/data/shared_memory.h"
 #include "kolo/error.h"
 #include "kolo/objects.h"
-#include "torch_ops/session.hpp"
+#include "torch_ops/session/session.hpp"
 
 namespace kolo::data {
 namespace {

@@ -14,14 +14,8 @@
 
 namespace kolo::timeline {
 
-// Since the clock's epoch. Never is 0.
-using Nanoseconds = std::int64_t;
-
+// The time of what has not happened.
 inline constexpr Nanoseconds kNever = 0;
-
-inline Nanoseconds nanoseconds(Clock::time_point time) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
-}
 
 // A text of at most Capacity bytes; of a longer one the two ends, for names of layers begin and end
 // with what tells them apart.

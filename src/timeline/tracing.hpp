@@ -9,7 +9,7 @@
 
 #include "timeline/event.hpp"
 #include "timeline/flight.hpp"
-#include "timeline/metrics_text.hpp"
+#include "metrics/text.hpp"
 #include "timeline/recorder.hpp"
 #include "timeline/writer.hpp"
 

@@ -52,7 +52,7 @@ TYPED_TEST(DeviceReductions, SumWaitsForLateValuesAndTheReaderForTheSum) {
   }
 }
 
-// The engine only adds integers up to average them; see torch_ops/integers.hpp.
+// The engine only adds integers up to average them; see torch_ops/ops/integers.hpp.
 TYPED_TEST(DeviceReductions, AveragesAndScales) {
   on_all_devices(3, [](DeviceProgram& program) {
     for (const ReduceOp op : {ReduceOp::Average, ReduceOp::Sum}) {

@@ -15,8 +15,8 @@
 
 #include "collectives/nccl/nccl.hpp"
 #include "collectives/reduce/half.hpp"
-#include "coordinator/engine_fixture.hpp"
-#include "coordinator/holding.hpp"
+#include "engine/engine_fixture.hpp"
+#include "engine/holding.hpp"
 #include "fake_gpu/fake_gpu.hpp"
 
 namespace kolo {

@@ -11,13 +11,12 @@
 namespace kolo {
 namespace {
 
-using timeline::nanoseconds;
 using timeline::OperationEvent;
 using timeline::State;
 
 constexpr auto kLate = std::chrono::milliseconds(600);
 // Half of it: clocks are compared with an error where this machine is busy.
-constexpr timeline::Nanoseconds kRatherLate = 300'000'000;
+constexpr Nanoseconds kRatherLate = 300'000'000;
 
 // The last one of each name; buckets as "bucket".
 std::map<std::string, OperationEvent> recorded(Engine& engine) {
@@ -34,9 +33,9 @@ void start_timeline(Engine& engine, const std::string& folder) {
 }
 
 // Lets the device go on after a while; gives when.
-std::shared_ptr<std::atomic<timeline::Nanoseconds>> release_late(
+std::shared_ptr<std::atomic<Nanoseconds>> release_late(
     DeviceProgram& program, const std::shared_ptr<std::atomic<bool>>& may_go_on) {
-  auto released = std::make_shared<std::atomic<timeline::Nanoseconds>>(0);
+  auto released = std::make_shared<std::atomic<Nanoseconds>>(0);
   program.later([may_go_on, released] {
     std::this_thread::sleep_for(kLate);
     *released = nanoseconds(Clock::now());
@@ -55,7 +54,7 @@ TEST(DeviceRecord, AnOperationEndsWhenTheDeviceHasDoneIt) {
     EXPECT_EQ(recorded(program.engine()).at("x").state, State::kStarted);
     EXPECT_EQ(recorded(program.engine()).at("x").ended, timeline::kNever);
     *may_go_on = true;
-    const timeline::Nanoseconds released = nanoseconds(Clock::now());
+    const Nanoseconds released = nanoseconds(Clock::now());
     EXPECT_TRUE(program.engine().shut_down());
     const OperationEvent event = recorded(program.engine()).at("x");
     EXPECT_EQ(event.state, State::kDone);
@@ -74,7 +73,7 @@ TEST(DeviceRecord, ATimelineHasTheDevicesTimes) {
     DeviceTensor<float> one(3000);
     DeviceTensor<float> other(5000);
     constexpr int kSteps = 6;
-    std::shared_ptr<std::atomic<timeline::Nanoseconds>> released;
+    std::shared_ptr<std::atomic<Nanoseconds>> released;
     for (int step = 1; step <= kSteps; ++step) {
       one.fill_late(program, std::vector<float>(3000, 1));
       other.fill_late(program, std::vector<float>(5000, 1));

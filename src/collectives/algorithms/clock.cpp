@@ -18,7 +18,7 @@ constexpr int kRoundTrips = 40;
 constexpr Clock::duration kLookOn = std::chrono::microseconds(30);
 
 std::int64_t read_clock() {
-  return timeline::nanoseconds(Clock::now());
+  return nanoseconds(Clock::now());
 }
 
 // What travels: a question and its answer, the answering rank's clock; and a parent's result.

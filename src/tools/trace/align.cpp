@@ -14,7 +14,7 @@ double Aligner::aligned(double microseconds) const {
   // No timeline is as long as that, and a clock counts no further.
   constexpr double kMost = 4e15;
   const double there = std::clamp(microseconds, 0.0, kMost);
-  const auto here = static_cast<timeline::Nanoseconds>(std::llround(there * 1000)) - shift_;
+  const auto here = static_cast<Nanoseconds>(std::llround(there * 1000)) - shift_;
   return std::max(0.0, there + (fit_.offset(here) - first_) / 1000);
 }
 

@@ -16,7 +16,7 @@ class Aligner {
 
  private:
   const timeline::ClockFit fit_;
-  const timeline::Nanoseconds shift_;
+  const Nanoseconds shift_;
   double first_ = 0;
 };
 

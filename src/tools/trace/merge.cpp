@@ -18,7 +18,7 @@ namespace kolo::tools {
 namespace {
 
 // A clock that is further off than this does not tell which of two ranks came first in a step.
-constexpr timeline::Nanoseconds kFarOff = 1'000'000;
+constexpr Nanoseconds kFarOff = 1'000'000;
 
 std::string number(const char* form, double value) {
   char text[64];

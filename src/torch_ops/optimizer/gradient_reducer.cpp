@@ -11,7 +11,7 @@
 #include "kolo/error.h"
 #include "kolo/operations.h"
 #include "timeline/nvtx.hpp"
-#include "torch_ops/call.hpp"
+#include "torch_ops/ops/call.hpp"
 #include "torch_ops/optimizer/options.hpp"
 #include "torch_ops/optimizer/reducible_gradient.hpp"
 

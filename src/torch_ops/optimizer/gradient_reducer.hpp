@@ -10,9 +10,9 @@
 
 #include "core/thread_annotations.hpp"
 #include "kolo/optimizer.h"
-#include "torch_ops/backward_pass.hpp"
-#include "torch_ops/first_error.hpp"
-#include "torch_ops/gradient_hooks.hpp"
+#include "torch_ops/optimizer/backward_pass.hpp"
+#include "torch_ops/optimizer/first_error.hpp"
+#include "torch_ops/optimizer/gradient_hooks.hpp"
 #include "torch_ops/optimizer/layout_agreement.hpp"
 #include "torch_ops/optimizer/outbox.hpp"
 #include "torch_ops/optimizer/parameter_table.hpp"

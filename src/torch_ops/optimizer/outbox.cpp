@@ -10,7 +10,7 @@
 #include "core/operations.hpp"
 #include "kolo/error.h"
 #include "torch_ops/optimizer/options.hpp"
-#include "torch_ops/requests.hpp"
+#include "torch_ops/ops/requests.hpp"
 
 namespace kolo::detail {
 namespace {

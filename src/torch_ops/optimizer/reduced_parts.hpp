@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "torch_ops/optimizer/parameter_table.hpp"
-#include "torch_ops/seen_tensor.hpp"
+#include "torch_ops/optimizer/seen_tensor.hpp"
 
 namespace kolo::detail {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "torch_ops/first_error.hpp"
+#include "torch_ops/optimizer/first_error.hpp"
 #include "torch_ops/optimizer/outbox.hpp"
 #include "torch_ops/optimizer/parameter_table.hpp"
 

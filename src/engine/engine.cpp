@@ -1,0 +1,411 @@
+#include "engine/engine.hpp"
+
+#include <pthread.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/launched.hpp"
+#include "core/log.hpp"
+
+namespace kolo {
+namespace {
+
+// How long a coordinator of ranks that send it messages sleeps at most while its own program
+// submits nothing: where memory is shared, others wake it.
+constexpr Clock::duration kCoordinatorNap = std::chrono::milliseconds(100);
+
+// How often a rank that does nothing looks whether somebody waits at most.
+constexpr Clock::duration kLeastWatch = std::chrono::milliseconds(10);
+
+// How long a rank that gives up waiting for others goes on sending what it has told them.
+constexpr Clock::duration kLastWords = std::chrono::seconds(1);
+
+// How long a failure is kept from the program at most, while its record is written.
+constexpr Clock::duration kPatienceWithDisk = std::chrono::seconds(1);
+
+// Where submitters drive: how long the engine's thread leaves it to them, which doubles with each
+// look in vain, for a look takes a core from them; and how many turns one takes at most.
+constexpr Clock::duration kPatience = std::chrono::milliseconds(1);
+constexpr Clock::duration kMostPatience = std::chrono::milliseconds(8);
+constexpr int kMostTurns = 64;
+
+// An engine with something to do makes a turn every few milliseconds.
+constexpr Clock::duration kFrozen = std::chrono::seconds(2);
+
+// A tensor that was packed into its bucket's buffer hardly ever is what others wait for: of these
+// submissions, one in so many drives.
+constexpr std::uint32_t kPackedBetweenTurns = 16;
+
+// Keeps an object until the process ends, reachable, so that nobody takes it for a leak.
+template <typename Object>
+void leave_to_process_end(Object object) {
+  static Mutex mutex;
+  static auto* const left = new std::vector<Object>;
+  const MutexLock lock(mutex);
+  left->push_back(std::move(object));
+}
+
+// Without this the kernel may add 50 us to each short sleep.
+void prepare_thread() {
+  pthread_setname_np(pthread_self(), "kolo-engine");
+  if (prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL) != 0)
+    log::debug("prctl(PR_SET_TIMERSLACK) failed");
+}
+
+Status shut_down_status() {
+  return Status::not_initialized(
+      "kolo was shut down on this rank; call kolo::init() again before further operations");
+}
+
+}  // namespace
+
+Engine::Engine(std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> node,
+               const Options& options)
+    : options_(options),
+      rank_(transport->rank()),
+      size_(transport->size()),
+      tracing_(options.tracing != nullptr ? options.tracing
+                                          : std::make_shared<timeline::Tracing>()),
+      mailbox_(options.submitters_drive ? std::optional(kPatience) : std::nullopt,
+               node == nullptr ? nullptr : node->own_doorbell()),
+      submitters_drive_(options.submitters_drive),
+      sets_(std::make_unique<ProcessSets>(std::move(transport), std::move(node), options_.group,
+                                          mailbox_, *tracing_)),
+      backoff_(options.backoff),
+      patience_(kPatience) {
+  thread_ = std::thread([this] { run(); });
+}
+
+Engine::~Engine() {
+  shut_down();
+}
+
+thread_local int Engine::WaitsAtOnce::depth_ = 0;
+
+Status Engine::submit(const std::shared_ptr<Operation>& operation) {
+  const bool waits = WaitsAtOnce::of_this_thread();
+  bool packed = false;
+  operation->submitted = Clock::now();
+  // The timeline's own readings of the clock are not the program's doing.
+  if (!traits_of(operation->descriptor.kind).is_internal) tracing_->submitted(operation->submitted);
+  operation->step = tracing_->step();
+  Status status = mailbox_.submit(operation, packed, waits);
+  if (!status.is_ok()) operation->let_go();
+  if (submitters_drive_ && !waits && status.is_ok() && is_time_to_help(packed)) help();
+  return status;
+}
+
+bool Engine::is_time_to_help(bool packed) {
+  return !packed || packed_.fetch_add(1, std::memory_order_relaxed) % kPackedBetweenTurns == 0;
+}
+
+void Engine::help() noexcept {
+  if (!seat_.try_lock()) return;
+  if (!ended_) {
+    int turns = 0;
+    for (; turns < kMostTurns && turn(); ++turns) backoff_.reset();
+    if (turns < kMostTurns) mailbox_.helped();
+  }
+  seat_.unlock();
+}
+
+Status Engine::wait(const std::shared_ptr<Operation>& operation,
+                    std::optional<Clock::duration> timeout) {
+  if (operation->done()) return wait_in_silence(operation, timeout);
+  // Who waits at once has just read the clock.
+  const Nanoseconds begin =
+      nanoseconds(WaitsAtOnce::of_this_thread() ? operation->submitted : Clock::now());
+  tracing_->begin_wait();
+  Status status = wait_in_silence(operation, timeout);
+  tracing_->end_wait();
+  const Nanoseconds end = nanoseconds(Clock::now());
+  if (!traits_of(operation->descriptor.kind).is_internal) tracing_->meters().waited(end - begin);
+  if (!tracing_->on()) return status;
+  timeline::ScopeEvent event;
+  event.kind = timeline::ScopeEvent::Kind::kWait;
+  event.name = timeline::Name(operation->name);
+  event.step = tracing_->step();
+  event.thread = timeline::this_thread();
+  event.begin = begin;
+  event.end = end;
+  tracing_->add(event);
+  return status;
+}
+
+Status Engine::wait_in_silence(const std::shared_ptr<Operation>& operation,
+                               std::optional<Clock::duration> timeout) {
+  std::optional<Clock::time_point> deadline;
+  if (timeout) deadline = Clock::now() + *timeout;
+  const bool drives = !operation->done() && mailbox_.begin_driving();
+  mailbox_.wanted(operation);
+  if (drives) drive(*operation, deadline);
+  if (!operation->done()) {
+    const Mailbox::Waiter waiter(mailbox_);
+    if (!operation->wait_until(deadline)) {
+      return Status::timeout(std::string(name_of(operation->descriptor.kind)) + " of tensor '" +
+                             operation->name + "' did not end on rank " + std::to_string(rank_) +
+                             " within " + to_text(*timeout) +
+                             ": another rank has not submitted it yet or is slow. It goes on; wait "
+                             "again for its result");
+    }
+  }
+  return operation->status();
+}
+
+// What the engine's own thread does, on the caller's, until the operation has ended.
+void Engine::drive(const Operation& operation, std::optional<Clock::time_point> deadline) noexcept {
+  const MutexLock seat(seat_);
+  backoff_.reset();
+  while (!operation.done() && !ended_) {
+    if (turn()) {
+      backoff_.reset();
+      continue;
+    }
+    watch_timers();
+    const Clock::time_point now = Clock::now();
+    if (deadline && now >= *deadline) break;
+    const std::optional<Clock::duration> sleep = backoff_.pause(true);
+    if (!sleep) continue;
+    mailbox_.rest(deadline ? std::min(*deadline, now + *sleep) : now + *sleep);
+  }
+  backoff_.reset();
+  // While this still has the seat: who helps in between would believe that somebody drives, and
+  // leave what it has begun to nobody.
+  mailbox_.end_driving(!ended_ && (broken_ || outstanding()));
+}
+
+bool Engine::ready(const std::shared_ptr<Operation>& operation) {
+  mailbox_.wanted(operation);
+  return operation->done();
+}
+
+bool Engine::shut_down() {
+  if (thread_.joinable()) {
+    mailbox_.shut_down(shut_down_status());
+    thread_.join();
+  }
+  const MutexLock seat(seat_);
+  if (std::exchange(ended_, true)) return !broken_ && !waits_no_more_;
+  if (broken_ || waits_no_more_) leave_to_process_end(std::move(sets_));
+  // Here and not with the last handle that refers to this engine: MPI may have been finalized by
+  // then.
+  sets_.reset();
+  return !broken_ && !waits_no_more_;
+}
+
+void Engine::run() {
+  prepare_thread();
+  std::optional<Clock::time_point> sleep_until;
+  bool sleeps = false;
+  while (run_one_turn(sleep_until, sleeps)) {
+    if (sleeps || mailbox_.driven()) mailbox_.park(sleep_until);
+  }
+}
+
+// False when the engine has ended. Nothing to sleep until: until a submission comes.
+bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& sleeps) {
+  const MutexLock seat(seat_);
+  sleeps = false;
+  sleep_until = Clock::now();
+  if (turn()) {
+    backoff_.reset();
+    patience_ = kPatience;
+    moved_ = true;
+    return true;
+  }
+  watch_timers();
+  // What failed may have let others of its name in.
+  if (leave_deadline_ && nothing_to_do() && !drain_mailbox()) return false;
+  sleeps = true;
+  if (broken_ || !outstanding()) {
+    backoff_.reset();
+    sleep_until.reset();
+    // A coordinator is needed by others also while this rank's program does something else.
+    if (!broken_ && coordinates_messages()) {
+      sleep_until = Clock::now() + kCoordinatorNap;
+      return true;
+    }
+    // Where something has come more will: to be called for each would take more of the program's
+    // time.
+    if (std::exchange(moved_, false)) {
+      sleep_until = Clock::now() + kPatience;
+      return true;
+    }
+    sleep_until = next_watch();
+    mailbox_.listen();
+    // What came before this rank listened.
+    moved_ = turn();
+    sleeps = !moved_;
+    if (moved_) mailbox_.stop_listening();
+    return true;
+  }
+  const bool wanted = mailbox_.somebody_waits() || leave_deadline_;
+  std::optional<Clock::duration> sleep = backoff_.pause(wanted);
+  sleeps = sleep.has_value();
+  if (sleeps && submitters_drive_ && !wanted) {
+    sleep = patience_;
+    patience_ = std::min(patience_ * 2, kMostPatience);
+  }
+  if (sleep) sleep_until = Clock::now() + *sleep;
+  return true;
+}
+
+// Nobody can make a turn while the process is stopped (SIGSTOP, a job that is suspended).
+bool Engine::turn() {
+  const Clock::time_point now = Clock::now();
+  if (now - std::exchange(turned_, now) > kFrozen) {
+    for (const auto& [number, group] : sets_->groups()) group->count_from(now);
+  }
+  bool moved = drain_mailbox();
+  if (!broken_) moved = turn_groups() || moved;
+  return moved;
+}
+
+bool Engine::drain_mailbox() {
+  mailbox_.take(entries_);
+  if (entries_.empty()) return false;
+  for (const Mailbox::Entry& entry : entries_) {
+    switch (entry.kind) {
+      case Mailbox::Entry::Kind::kSubmit:
+        submit_to_group(entry.operation);
+        break;
+      case Mailbox::Entry::Kind::kBoundary:
+        if (Group* of = sets_->find(entry.process_set)) of->boundary();
+        break;
+      case Mailbox::Entry::Kind::kWanted:
+        if (Group* of = sets_->find(entry.operation->process_set)) of->wanted(*entry.operation);
+        break;
+      case Mailbox::Entry::Kind::kShutdown:
+        leave();
+        break;
+    }
+  }
+  return true;
+}
+
+void Engine::leave_computing_to_device() {
+  on_device_ = true;
+  backoff_.leave_computing_to_device();
+  if (!backoff_.has_core()) return;
+  submitters_drive_ = false;
+  mailbox_.lose_patience();
+}
+
+void Engine::submit_to_group(const std::shared_ptr<Operation>& operation) {
+  if (!on_device_ && operation->on_device != nullptr) leave_computing_to_device();
+  Group* const of = sets_->find(operation->process_set);
+  if (broken_) {  // accepted while the engine broke
+    sets_->world().complete(operation, broken_status_);
+  } else if (leave_deadline_) {  // had to wait for its name until now
+    sets_->world().complete(operation, shut_down_status());
+  } else if (of == nullptr) {
+    sets_->world().complete(
+        operation,
+        Status::invalid_argument(std::string(name_of(operation->descriptor.kind)) + " of '" +
+                                 operation->name + "': process set " +
+                                 std::to_string(operation->process_set) +
+                                 " does not exist any more on rank " + std::to_string(rank_) +
+                                 "; it was removed while the operation was submitted"));
+  } else {
+    of->submit(operation);
+  }
+}
+
+bool Engine::turn_groups() {
+  bool moved = false;
+  for (const auto& [number, group] : sets_->groups()) {
+    if (const Status status = group->turn(moved); !status.is_ok()) {
+      break_down(status);
+      return true;
+    }
+  }
+  sets_->change(leave_deadline_.has_value());
+  return moved;
+}
+
+// --- ends ---
+
+void Engine::leave() {
+  for (const auto& [number, group] : sets_->groups()) group->leave();
+  leave_deadline_ = Clock::now() + options_.shutdown_timeout;
+}
+
+void Engine::watch_timers() {
+  for (const auto& [number, group] : sets_->groups()) {
+    if (broken_) return;
+    if (const Status status = group->watch_timers(); !status.is_ok()) break_down(status);
+  }
+  if (!broken_) watch_shutdown();
+}
+
+void Engine::watch_shutdown() {
+  if (!leave_deadline_ || nothing_to_do() || Clock::now() < *leave_deadline_) return;
+  if (waits_no_more_) {  // but has messages for a rank that takes none
+    if (Clock::now() >= *leave_deadline_ + kLastWords) break_down(shut_down_status());
+    return;
+  }
+  waits_no_more_ = true;
+  std::string who;
+  for (const auto& [number, group] : sets_->groups()) {
+    if (group->finished()) continue;
+    const std::string waited_for = group->stop_waiting();
+    if (who.empty()) who = waited_for;
+  }
+  log::warning("shutdown: " + who + " did not shut down within " +
+               to_text(options_.shutdown_timeout) +
+               "; this rank ends without them (KOLO_SHUTDOWN_TIMEOUT_SECONDS)");
+  const Status status = shut_down_status();
+  if (sets_->any_group([](const Group& group) { return group.has_work_in_flight(); }))
+    return break_down(status);
+  sets_->fail_all(status);
+}
+
+// Ends everything with the status. Work in flight stays where it is, with what it refers to, also
+// beyond shut_down(): messages may still be under way.
+void Engine::break_down(const Status& status) {
+  if (std::exchange(broken_, true)) return;
+  const Status told(status.code(),
+                    status.message() + " [on rank " + std::to_string(rank_) +
+                        "; all operations in flight have failed, and further ones will: "
+                        "restart the job]");
+  broken_status_ = told;
+  log::error(told.message());
+  if (status.code() == StatusCode::kPeerLost) tell_of_lost_peer();
+  for (const auto& [number, group] : sets_->groups()) group->say_abort(status.message());
+  // Before all fail, and the program ends.
+  tracing_->hand_over_last(tracing_->record("failure: " + told.message()), kPatienceWithDisk);
+  mailbox_.close(told);
+  sets_->fail_all(told);
+}
+
+// While shutting down: whether the thread may end.
+bool Engine::nothing_to_do() const {
+  return broken_ || !sets_->any_group([](const Group& group) { return !group.finished(); });
+}
+
+bool Engine::outstanding() const {
+  if (leave_deadline_) return true;
+  if (sets_->any_group([](const Group& group) { return group.outstanding(); })) return true;
+  return sets_->removes_any();
+}
+
+bool Engine::coordinates_messages() const {
+  return sets_->any_group([](const Group& group) { return group.coordinates_messages(); });
+}
+
+// When this rank, which does nothing, looks whether somebody waits for long. Nothing: never.
+std::optional<Clock::time_point> Engine::next_watch() const {
+  constexpr Clock::duration kNever = Clock::duration::zero();
+  const Clock::duration check = options_.group.stall_check / 4;
+  const Clock::duration metrics = options_.group.metrics_every;
+  const bool others = sets_->any_group([](const Group& group) { return group.has_others(); });
+  if (broken_ || !others || (check == kNever && metrics == kNever)) return std::nullopt;
+  const Clock::duration next =
+      check == kNever || metrics == kNever ? std::max(check, metrics) : std::min(check, metrics);
+  return Clock::now() + std::max(next, kLeastWatch);
+}
+
+}  // namespace kolo

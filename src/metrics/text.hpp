@@ -1,0 +1,33 @@
+// The ranks' counters in the text format that Prometheus reads (version 0.0.4,
+// https://prometheus.io/docs/instrumenting/exposition_formats/).
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "core/clock.hpp"
+#include "core/thread_annotations.hpp"
+#include "metrics/meters.hpp"
+
+namespace kolo {
+
+struct RankMeasures {
+  Measures measures;
+  Clock::time_point at;  // when they were reported
+};
+
+// With a label for each rank.
+std::string metrics_text(const std::map<int, RankMeasures>& ranks, Clock::time_point now);
+
+// The newest counters of each rank. Any thread.
+class MetricsBoard {
+ public:
+  void keep(int rank, const Measures& measures) KOLO_EXCLUDES(mutex_);
+  std::string text() const KOLO_EXCLUDES(mutex_);
+
+ private:
+  mutable Mutex mutex_;
+  std::map<int, RankMeasures> ranks_ KOLO_GUARDED_BY(mutex_);
+};
+
+}  // namespace kolo

@@ -1,0 +1,42 @@
+// Operations that autograd goes through: what a rank's loss is to the sum of all ranks' losses.
+#pragma once
+
+#include "torch_ops/ops/requests.hpp"
+
+namespace kolo {
+
+// Whether autograd wants to know about an operation on these tensors.
+bool needs_gradient(const std::vector<at::Tensor>& tensors);
+
+// Autograd must notice that tensors it saved for backward() are changed.
+void note_change(at::TensorList tensors);
+
+// Each runs the operation and waits, and its gradient's when backward() comes there. backward()
+// throws InvalidArgumentError for reduce operators that have no gradient.
+std::vector<at::Tensor> differentiable_allreduce(const Call& call,
+                                                 const std::vector<at::Tensor>& tensors,
+                                                 const AllreduceOptions& options);
+std::vector<at::Tensor> differentiable_broadcast(const Call& call,
+                                                 const std::vector<at::Tensor>& tensors,
+                                                 int root_rank);
+std::vector<at::Tensor> differentiable_allgather(const Call& call,
+                                                 const std::vector<at::Tensor>& tensors);
+AlltoallResult differentiable_alltoall(const Call& call, const at::Tensor& tensor,
+                                       const std::vector<std::int64_t>& splits);
+std::vector<at::Tensor> differentiable_reducescatter(const Call& call,
+                                                     const std::vector<at::Tensor>& tensors,
+                                                     const ReducescatterOptions& options);
+
+// Run an operation and wait.
+std::vector<at::Tensor> run_allreduce(const Call& call, const std::vector<at::Tensor>& tensors,
+                                      const AllreduceOptions& options);
+std::vector<at::Tensor> run_broadcast(const Call& call, const std::vector<at::Tensor>& tensors,
+                                      int root_rank);
+std::shared_ptr<const Gathered> run_allgather(const Call& call,
+                                              const std::vector<at::Tensor>& tensors);
+AlltoallResult run_alltoall(const Call& call, const at::Tensor& tensor,
+                            const std::vector<std::int64_t>& splits);
+std::vector<at::Tensor> run_reducescatter(const Call& call, const std::vector<at::Tensor>& tensors,
+                                          const ReducescatterOptions& options);
+
+}  // namespace kolo

@@ -1,0 +1,87 @@
+#include "torch_ops/ops/call.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/ranks.hpp"
+#include "kolo/error.h"
+
+namespace kolo {
+namespace {
+
+void check_member(const Session& session, const ProcessSet& set, const char* function) {
+  if (!set.state()) return;
+  check_alive(session, set, function);
+  if (!set.included()) {
+    throw InvalidArgumentError(std::string(function) + ": rank " +
+                               std::to_string(session.topology().rank) +
+                               " is no member of process set " + std::to_string(set.id()) + " (" +
+                               rank_list(set.ranks()) + "); only members may call it");
+  }
+}
+
+}  // namespace
+
+UnnamedNames& unnamed_names(Session& session, const ProcessSet& set) {
+  return set.state() ? set.state()->unnamed : session.unnamed();
+}
+
+void check_alive(const Session& session, const ProcessSet& set, const char* function) {
+  if (set.state()->session.lock().get() == &session) return;
+  throw InvalidArgumentError(std::string(function) + ": process set " + std::to_string(set.id()) +
+                             " was made before kolo::shutdown(), or has no members; make it anew");
+}
+
+Call::Call(const char* function, const char* operation, OpKind of_kind, const std::string& given,
+           const ProcessSet& process_set)
+    : session(kolo::session(function)),
+      set(process_set),
+      kind(of_kind),
+      transient(given.empty()),
+      operation_(operation) {
+  check_member(*session, set, function);
+  name = given.empty() ? unnamed_names(*session, set).next() : given;
+}
+
+std::string Call::what() const {
+  std::string text = std::string(operation_) + " of '" + name + "' on rank " +
+                     std::to_string(session->topology().rank);
+  if (set.id() != 0) text += " in process set " + std::to_string(set.id());
+  return text;
+}
+
+int Call::root_in_set(int root_rank) const {
+  const std::vector<int> ranks = set.ranks();
+  const auto found = std::find(ranks.begin(), ranks.end(), root_rank);
+  if (found != ranks.end()) return static_cast<int>(found - ranks.begin());
+  throw InvalidArgumentError(what() + ": root rank " + std::to_string(root_rank) +
+                             " does not take part; choose one of " + rank_list(ranks));
+}
+
+Call Call::gradient(OpKind of_kind) const {
+  Call call = *this;
+  call.kind = of_kind;
+  call.name += ".gradient";
+  call.operation_ = "backward()";
+  return call;
+}
+
+std::shared_ptr<Operation> operation_of(const Call& call) {
+  std::shared_ptr<Operation> operation = Operation::make();
+  operation->name = call.name;
+  operation->descriptor.kind = call.kind;
+  operation->process_set = call.set.id();
+  operation->transient = call.transient;
+  return operation;
+}
+
+void give_up(const Call& call, Descriptor meant, const std::string& why) {
+  const std::shared_ptr<Operation> refusal = operation_of(call);
+  meant.kind = call.kind;
+  meant.refusal = why;
+  refusal->descriptor = std::move(meant);
+  // Of a name in flight, or after a failure, there is nobody to tell.
+  static_cast<void>(call.session->engine().submit(refusal));
+}
+
+}  // namespace kolo

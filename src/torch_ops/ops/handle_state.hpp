@@ -1,0 +1,136 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/util/SmallVector.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "kolo/error.h"
+#include "kolo/handle.h"
+#include "torch_ops/session/session.hpp"
+
+namespace kolo::detail {
+
+// An operation that the engine has.
+struct Submission {
+  std::shared_ptr<Session> session;  // its engine answers even after shutdown()
+  std::shared_ptr<Operation> operation;
+  std::shared_ptr<Device> device;  // where its tensors are; null: on the host
+
+  // Waits for the end. Throws what went wrong.
+  void wait(std::optional<Clock::duration> limit, WaitsOnDevice& results) const {
+    throw_if_error(session->engine().wait(operation, limit));
+    results.wait(device.get(), *operation);
+  }
+};
+
+// Tensors that an operation works on in place, and that nothing else may change before it has
+// ended.
+class Watched {
+ public:
+  Watched() = default;
+  explicit Watched(at::TensorList tensors) {
+    for (const at::Tensor& tensor : tensors) versions_.push_back(version_of(tensor));
+    count_ = versions_.size();
+  }
+
+  // The operation has ended. From now on changes of these tensors, which are those given to the
+  // constructor, do not matter.
+  void release(at::TensorList tensors);
+  // After release(): throws InvalidArgumentError, once, if one of them was changed before.
+  void check(const Submission& submission);
+
+ private:
+  // Not watched: a view counts changes of all of its storage, and what is made in inference mode
+  // counts none.
+  static constexpr std::int64_t kNone = -1;
+  static std::int64_t version_of(const at::Tensor& tensor) {
+    const bool is_view = !tensor.has_storage() || tensor.storage().nbytes() != tensor.nbytes();
+    return is_view || tensor.is_inference() ? kNone : tensor._version();
+  }
+
+  c10::SmallVector<std::int64_t, 1> versions_;  // before release()
+  std::optional<std::size_t> changed_;          // the position of the first one
+  std::size_t count_ = 0;                       // of all
+};
+
+template <typename Result>
+struct HandleState : Submission {
+  // When the operation has ended well: a tensor that was given, or what the operation fills, or
+  // what is made then.
+  std::variant<Result, std::shared_ptr<const Result>, std::function<Result()>> outcome;
+  Watched watched = {};
+
+  Result result() const {
+    if (const auto* given = std::get_if<0>(&outcome)) return *given;
+    if (const auto* filled = std::get_if<1>(&outcome)) return **filled;
+    return std::get<2>(outcome)();
+  }
+};
+
+}  // namespace kolo::detail
+
+namespace kolo {
+
+// Any thread may drive the engine; what an operation does with tensors there must not depend on
+// that thread's mode, but on the mode of the thread that submits.
+inline void keep_mode(Operation& operation) {
+  const bool mode = c10::InferenceMode::is_enabled();
+  if (operation.finish) {
+    operation.finish = [mode, finish = std::move(operation.finish)] {
+      const c10::InferenceMode guard(mode);
+      finish();
+    };
+  }
+  if (operation.make_result) {
+    operation.make_result = [mode, make = std::move(operation.make_result)](
+                                std::size_t index, const std::vector<std::int64_t>& rows) {
+      const c10::InferenceMode guard(mode);
+      return make(index, rows);
+    };
+  }
+}
+
+// Hands the operation to its session's engine; throws if it is refused.
+inline detail::Submission submit(std::shared_ptr<Session> session,
+                                 std::shared_ptr<Operation> operation) {
+  detail::Submission made{std::move(session), std::move(operation), nullptr};
+  keep_mode(*made.operation);
+  if (made.operation->descriptor.device != DeviceKind::kCpu) {
+    throw_if_error(made.session->cuda_device().find(std::nullopt, made.device));
+    finish_on_device(made.device, *made.operation);
+  }
+  throw_if_error(made.session->engine().submit(made.operation));
+  return made;
+}
+
+// Its handle, of a result as HandleState has it.
+template <typename Result, typename Outcome>
+BasicHandle<Result> handle_of(detail::Submission submission, Outcome outcome) {
+  return BasicHandle<Result>(std::make_unique<detail::HandleState<Result>>(
+      detail::HandleState<Result>{std::move(submission), std::move(outcome)}));
+}
+
+// The same for a result that is there already, as the tensor that is worked on in place.
+template <typename Result>
+BasicHandle<Result> submit(const std::shared_ptr<Session>& session,
+                           std::shared_ptr<Operation> operation, Result given) {
+  return handle_of<Result>(submit(session, std::move(operation)), std::move(given));
+}
+
+// The same for a result that the operation fills.
+template <typename Result>
+BasicHandle<Result> submit(const std::shared_ptr<Session>& session,
+                           std::shared_ptr<Operation> operation,
+                           std::shared_ptr<const Result> result) {
+  return handle_of<Result>(submit(session, std::move(operation)), std::move(result));
+}
+
+}  // namespace kolo

@@ -1,0 +1,268 @@
+#include "kolo/operations.h"
+
+#include <ATen/ATen.h>
+
+#include <memory>
+#include <utility>
+
+#include "torch_ops/ops/autograd.hpp"
+#include "torch_ops/ops/requests.hpp"
+
+namespace kolo {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+// The result of a gather, which is made while the operation runs.
+std::shared_ptr<const at::Tensor> first_of(const std::shared_ptr<Gathered>& gathered) {
+  return {gathered, &gathered->tensors[0]};
+}
+std::shared_ptr<const Tensors> all_of(const std::shared_ptr<Gathered>& gathered) {
+  return {gathered, &gathered->tensors};
+}
+
+Handle start_allreduce(const Call& call, at::Tensor result, const AllreduceOptions& options) {
+  std::shared_ptr<Operation> operation = make_allreduce(call, result, options);
+  return submit(call.session, std::move(operation), std::move(result));
+}
+GroupHandle start_allreduce(const Call& call, Tensors results, const AllreduceOptions& options) {
+  std::shared_ptr<Operation> operation = make_allreduce(call, results, options);
+  return submit(call.session, std::move(operation), std::move(results));
+}
+Handle start_broadcast(const Call& call, at::Tensor result, int root_rank) {
+  std::shared_ptr<Operation> operation = make_broadcast(call, result, root_rank);
+  return submit(call.session, std::move(operation), std::move(result));
+}
+GroupHandle start_broadcast(const Call& call, Tensors results, int root_rank) {
+  std::shared_ptr<Operation> operation = make_broadcast(call, results, root_rank);
+  return submit(call.session, std::move(operation), std::move(results));
+}
+
+bool is_root(const Call& call, int root_rank) {
+  return call.rank() == call.root_in_set(root_rank);
+}
+
+// Submits an operation on the program's own tensors, which it changes or only reads.
+template <typename Result>
+BasicHandle<Result> submit_in_place(const Call& call, std::shared_ptr<Operation> operation,
+                                    const Result& given, bool changes = true) {
+  // If the engine works on copies, it changes the tensors itself when it copies the results back.
+  const bool is_copied = operation->finish != nullptr;
+  auto state = std::make_unique<detail::HandleState<Result>>(
+      detail::HandleState<Result>{submit(call.session, std::move(operation)), given});
+  if (changes) note_change(given);
+  if (!is_copied) state->watched = detail::Watched(given);
+  return BasicHandle<Result>(std::move(state));
+}
+
+}  // namespace
+
+// --- allreduce ---
+
+at::Tensor allreduce(const at::Tensor& tensor, const AllreduceOptions& options) {
+  const Call call("allreduce", "allreduce", OpKind::kAllreduce, options.name(),
+                  options.process_set());
+  return differentiable_allreduce(call, {tensor}, options)[0];
+}
+
+at::Tensor allreduce_(at::Tensor tensor, const AllreduceOptions& options) {
+  const Engine::WaitsAtOnce waits;
+  return allreduce_async_(std::move(tensor), options).wait();
+}
+
+Handle allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options) {
+  const Call call("allreduce_async", "allreduce", OpKind::kAllreduce, options.name(),
+                  options.process_set());
+  return start_allreduce(call, working_copy(call, tensor), options);
+}
+
+// A const reference would hide that it is changed.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
+Handle allreduce_async_(at::Tensor tensor, const AllreduceOptions& options) {
+  const Call call("allreduce_async_", "allreduce", OpKind::kAllreduce, options.name(),
+                  options.process_set());
+  return submit_in_place(call, make_allreduce(call, tensor, options), tensor);
+}
+
+Tensors grouped_allreduce(const Tensors& tensors, const AllreduceOptions& options) {
+  const Call call("grouped_allreduce", "grouped_allreduce", OpKind::kAllreduce, options.name(),
+                  options.process_set());
+  return differentiable_allreduce(call, tensors, options);
+}
+
+Tensors grouped_allreduce_(Tensors tensors, const AllreduceOptions& options) {
+  const Engine::WaitsAtOnce waits;
+  return grouped_allreduce_async_(std::move(tensors), options).wait();
+}
+
+GroupHandle grouped_allreduce_async(const Tensors& tensors, const AllreduceOptions& options) {
+  const Call call("grouped_allreduce_async", "grouped_allreduce", OpKind::kAllreduce,
+                  options.name(), options.process_set());
+  return start_allreduce(call, working_copies(call, tensors), options);
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
+GroupHandle grouped_allreduce_async_(Tensors tensors, const AllreduceOptions& options) {
+  const Call call("grouped_allreduce_async_", "grouped_allreduce", OpKind::kAllreduce,
+                  options.name(), options.process_set());
+  return submit_in_place(call, make_allreduce(call, tensors, options), tensors);
+}
+
+// --- broadcast ---
+
+at::Tensor broadcast(const at::Tensor& tensor, int root_rank, const OperationOptions& options) {
+  const Call call("broadcast", "broadcast", OpKind::kBroadcast, options.name(),
+                  options.process_set());
+  return differentiable_broadcast(call, {tensor}, root_rank)[0];
+}
+
+at::Tensor broadcast_(at::Tensor tensor, int root_rank, const OperationOptions& options) {
+  const Engine::WaitsAtOnce waits;
+  return broadcast_async_(std::move(tensor), root_rank, options).wait();
+}
+
+Handle broadcast_async(const at::Tensor& tensor, int root_rank, const OperationOptions& options) {
+  const Call call("broadcast_async", "broadcast", OpKind::kBroadcast, options.name(),
+                  options.process_set());
+  return start_broadcast(call, working_copy(call, tensor), root_rank);
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
+Handle broadcast_async_(at::Tensor tensor, int root_rank, const OperationOptions& options) {
+  const Call call("broadcast_async_", "broadcast", OpKind::kBroadcast, options.name(),
+                  options.process_set());
+  auto operation = make_broadcast(call, tensor, root_rank);
+  return submit_in_place(call, std::move(operation), tensor, !is_root(call, root_rank));
+}
+
+Tensors grouped_broadcast(const Tensors& tensors, int root_rank, const OperationOptions& options) {
+  const Call call("grouped_broadcast", "grouped_broadcast", OpKind::kBroadcast, options.name(),
+                  options.process_set());
+  return differentiable_broadcast(call, tensors, root_rank);
+}
+
+Tensors grouped_broadcast_(Tensors tensors, int root_rank, const OperationOptions& options) {
+  const Engine::WaitsAtOnce waits;
+  return grouped_broadcast_async_(std::move(tensors), root_rank, options).wait();
+}
+
+GroupHandle grouped_broadcast_async(const Tensors& tensors, int root_rank,
+                                    const OperationOptions& options) {
+  const Call call("grouped_broadcast_async", "grouped_broadcast", OpKind::kBroadcast,
+                  options.name(), options.process_set());
+  return start_broadcast(call, working_copies(call, tensors), root_rank);
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
+GroupHandle grouped_broadcast_async_(Tensors tensors, int root_rank,
+                                     const OperationOptions& options) {
+  const Call call("grouped_broadcast_async_", "grouped_broadcast", OpKind::kBroadcast,
+                  options.name(), options.process_set());
+  auto operation = make_broadcast(call, tensors, root_rank);
+  return submit_in_place(call, std::move(operation), tensors, !is_root(call, root_rank));
+}
+
+// --- allgather ---
+
+at::Tensor allgather(const at::Tensor& tensor, const OperationOptions& options) {
+  const Call call("allgather", "allgather", OpKind::kAllgather, options.name(),
+                  options.process_set());
+  return differentiable_allgather(call, {tensor})[0];
+}
+
+Handle allgather_async(const at::Tensor& tensor, const OperationOptions& options) {
+  const Call call("allgather_async", "allgather", OpKind::kAllgather, options.name(),
+                  options.process_set());
+  const auto gathered = std::make_shared<Gathered>();
+  std::shared_ptr<Operation> operation = make_allgather(call, {tensor}, gathered);
+  return submit(call.session, std::move(operation), first_of(gathered));
+}
+
+Tensors grouped_allgather(const Tensors& tensors, const OperationOptions& options) {
+  const Call call("grouped_allgather", "grouped_allgather", OpKind::kAllgather, options.name(),
+                  options.process_set());
+  return differentiable_allgather(call, tensors);
+}
+
+GroupHandle grouped_allgather_async(const Tensors& tensors, const OperationOptions& options) {
+  const Call call("grouped_allgather_async", "grouped_allgather", OpKind::kAllgather,
+                  options.name(), options.process_set());
+  const auto gathered = std::make_shared<Gathered>();
+  std::shared_ptr<Operation> operation = make_allgather(call, tensors, gathered);
+  return submit(call.session, std::move(operation), all_of(gathered));
+}
+
+// --- alltoall ---
+
+AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
+                        const OperationOptions& options) {
+  const Call call("alltoall", "alltoall", OpKind::kAlltoall, options.name(), options.process_set());
+  return differentiable_alltoall(call, tensor, splits);
+}
+
+AlltoallHandle alltoall_async(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
+                              const OperationOptions& options) {
+  const Call call("alltoall_async", "alltoall", OpKind::kAlltoall, options.name(),
+                  options.process_set());
+  const auto result = std::make_shared<AlltoallResult>();
+  std::shared_ptr<Operation> operation = make_alltoall(call, tensor, splits, result);
+  return submit<AlltoallResult>(call.session, std::move(operation), result);
+}
+
+// --- reducescatter ---
+
+at::Tensor reducescatter(const at::Tensor& tensor, const ReducescatterOptions& options) {
+  const Call call("reducescatter", "reducescatter", OpKind::kReducescatter, options.name(),
+                  options.process_set());
+  return differentiable_reducescatter(call, {tensor}, options)[0];
+}
+
+Handle reducescatter_async(const at::Tensor& tensor, const ReducescatterOptions& options) {
+  const Call call("reducescatter_async", "reducescatter", OpKind::kReducescatter, options.name(),
+                  options.process_set());
+  Tensors results;
+  std::shared_ptr<Operation> operation = make_reducescatter(call, {tensor}, options, results);
+  return submit(call.session, std::move(operation), std::move(results[0]));
+}
+
+Tensors grouped_reducescatter(const Tensors& tensors, const ReducescatterOptions& options) {
+  const Call call("grouped_reducescatter", "grouped_reducescatter", OpKind::kReducescatter,
+                  options.name(), options.process_set());
+  return differentiable_reducescatter(call, tensors, options);
+}
+
+GroupHandle grouped_reducescatter_async(const Tensors& tensors,
+                                        const ReducescatterOptions& options) {
+  const Call call("grouped_reducescatter_async", "grouped_reducescatter", OpKind::kReducescatter,
+                  options.name(), options.process_set());
+  Tensors results;
+  std::shared_ptr<Operation> operation = make_reducescatter(call, tensors, options, results);
+  return submit(call.session, std::move(operation), std::move(results));
+}
+
+// --- barrier and join ---
+
+namespace {
+
+// Waits for an operation without tensors.
+std::shared_ptr<Operation> run_plain(const Call& call) {
+  std::shared_ptr<Operation> operation = operation_of(call);
+  const Engine::WaitsAtOnce waits;
+  submit(call.session, operation, at::Tensor()).wait();
+  return operation;
+}
+
+}  // namespace
+
+void barrier(const OperationOptions& options) {
+  run_plain(Call("barrier", "barrier", OpKind::kBarrier, options.name(), options.process_set()));
+}
+
+int join(const ProcessSet& process_set) {
+  const Call call("join", "join", OpKind::kJoin, "kolo.join", process_set);
+  const int last_rank = run_plain(call)->number;
+  unnamed_names(*call.session, process_set).start_over();
+  return last_rank;
+}
+
+}  // namespace kolo

@@ -1,0 +1,140 @@
+#include "kolo/process_set.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "collectives/mpi/runtime.hpp"
+#include "kolo/error.h"
+#include "kolo/init.h"
+#include "kolo/mpi_detail.h"
+#include "kolo/operations.h"
+#include "torch_ops/ops/requests.hpp"
+
+namespace kolo {
+namespace {
+
+// A call that changes process sets, which are those of all ranks.
+Call change(const char* function, OpKind kind) {
+  return Call(function, function, kind, std::string("kolo.") + function, ProcessSet());
+}
+
+// Runs it in the engine.
+std::shared_ptr<Operation> run_change(const Call& call, std::vector<std::int64_t> numbers) {
+  std::shared_ptr<Operation> operation = operation_of(call);
+  operation->descriptor.tensors = {{DType::kInt64, std::move(numbers)}};
+  operation->tensors.emplace_back();
+  const Engine::WaitsAtOnce waits;
+  submit(call.session, operation, at::Tensor()).wait();
+  return operation;
+}
+
+void check_ranks(const std::vector<int>& ranks, int size) {
+  const auto refuse = [](const std::string& why) {
+    throw InvalidArgumentError("add_process_set: " + why);
+  };
+  if (ranks.empty()) refuse("a process set needs a rank at least");
+  std::vector<bool> seen(static_cast<std::size_t>(size), false);
+  for (const int rank : ranks) {
+    if (rank < 0 || rank >= size) {
+      refuse("rank " + std::to_string(rank) + " is not between 0 and " + std::to_string(size - 1));
+    }
+    if (seen[static_cast<std::size_t>(rank)])
+      refuse("rank " + std::to_string(rank) + " comes twice");
+    seen[static_cast<std::size_t>(rank)] = true;
+  }
+}
+
+}  // namespace
+
+ProcessSet::ProcessSet(std::shared_ptr<const detail::ProcessSetState> state)
+    : state_(std::move(state)) {}
+
+int ProcessSet::id() const {
+  return state_ ? state_->id : 0;
+}
+
+std::vector<int> ProcessSet::ranks() const {
+  if (state_) return state_->ranks;
+  std::vector<int> all(static_cast<std::size_t>(kolo::size()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+int ProcessSet::size() const {
+  return state_ ? static_cast<int>(state_->ranks.size()) : kolo::size();
+}
+
+bool ProcessSet::included() const {
+  if (!state_) return true;
+  return std::find(state_->ranks.begin(), state_->ranks.end(), kolo::rank()) != state_->ranks.end();
+}
+
+int ProcessSet::rank() const {
+  if (!state_) return kolo::rank();
+  const auto found = std::find(state_->ranks.begin(), state_->ranks.end(), kolo::rank());
+  if (found != state_->ranks.end()) return static_cast<int>(found - state_->ranks.begin());
+  throw InvalidArgumentError("rank " + std::to_string(kolo::rank()) +
+                             " is no member of process set " + std::to_string(id()));
+}
+
+ProcessSet add_process_set(const std::vector<int>& ranks) {
+  const Call call = change("add_process_set", OpKind::kAddProcessSet);
+  make_or_give_up(call, [&] { check_ranks(ranks, call.size()); });
+  const auto operation = run_change(call, {ranks.begin(), ranks.end()});
+  auto state = std::make_shared<detail::ProcessSetState>();
+  state->session = call.session;
+  state->id = operation->number;
+  state->ranks = ranks;
+  return ProcessSet(std::move(state));
+}
+
+void remove_process_set(const ProcessSet& process_set) {
+  const Call call = change("remove_process_set", OpKind::kRemoveProcessSet);
+  make_or_give_up(call, [&] {
+    if (!process_set.state())
+      throw InvalidArgumentError("remove_process_set: all ranks are no set that can be removed");
+    check_alive(*call.session, process_set, "remove_process_set");
+  });
+  run_change(call, {process_set.id()});
+}
+
+std::vector<ProcessSet> init(const std::vector<std::vector<int>>& process_sets) {
+  init();
+  std::vector<ProcessSet> sets;
+  sets.reserve(process_sets.size());
+  for (const std::vector<int>& ranks : process_sets) sets.push_back(add_process_set(ranks));
+  return sets;
+}
+
+namespace detail {
+
+// Ranks may come with different communicators, as MPI_Comm_split gives them; each becomes a set.
+ProcessSet add_process_set_from_comm(const void* mpi_comm) {
+  const std::shared_ptr<Session> running = session("add_process_set");
+  const int rank = running->topology().rank;
+  std::vector<int> mine;
+  throw_if_error(gather_number(MpiParent{mpi_comm}, rank, mine));
+  const at::Tensor list =
+      at::tensor(std::vector<std::int64_t>(mine.begin(), mine.end()), at::kLong);
+  const at::Tensor length = at::full({1}, list.numel(), at::kLong);
+  const auto all = grouped_allgather({list, length}, "add_process_set.ranks");
+  const auto* ranks = all[0].const_data_ptr<std::int64_t>();
+  const auto* lengths = all[1].const_data_ptr<std::int64_t>();
+  std::vector<bool> covered(static_cast<std::size_t>(running->topology().size), false);
+  ProcessSet own(std::make_shared<ProcessSetState>());
+  for (std::size_t r = 0; r < covered.size(); ranks += lengths[r], ++r) {
+    if (lengths[r] == 0 || covered[r]) continue;
+    const std::vector<int> members(ranks, ranks + lengths[r]);
+    const ProcessSet set = add_process_set(members);
+    for (const int member : members) covered[static_cast<std::size_t>(member)] = true;
+    if (set.included()) own = set;
+  }
+  return own;
+}
+
+}  // namespace detail
+}  // namespace kolo

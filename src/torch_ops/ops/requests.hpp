@@ -1,0 +1,38 @@
+// From a call of the API and its tensors to the operation that the engine gets.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kolo/operations.h"
+#include "torch_ops/ops/call.hpp"
+#include "torch_ops/ops/tensor.hpp"
+
+namespace kolo {
+
+// Refuses factors that the dtype cannot be scaled by.
+void check_scales(const Call& call, at::ScalarType dtype, const AllreduceOptions& options);
+
+// Each checks its arguments and, if one is wrong, gives the call up and throws
+// InvalidArgumentError. Works on `results` in place.
+std::shared_ptr<Operation> make_allreduce(const Call& call, at::TensorList results,
+                                          const AllreduceOptions& options);
+std::shared_ptr<Operation> make_broadcast(const Call& call, at::TensorList results, int root_rank);
+std::shared_ptr<Operation> make_allgather(const Call& call, const std::vector<at::Tensor>& tensors,
+                                          const std::shared_ptr<Gathered>& gathered);
+// Without splits every rank gets the same number of rows.
+std::shared_ptr<Operation> make_alltoall(const Call& call, const at::Tensor& tensor,
+                                         std::vector<std::int64_t> splits,
+                                         const std::shared_ptr<AlltoallResult>& result);
+// `results` are made, and filled when the operation ends.
+std::shared_ptr<Operation> make_reducescatter(const Call& call,
+                                              const std::vector<at::Tensor>& tensors,
+                                              const ReducescatterOptions& options,
+                                              std::vector<at::Tensor>& results);
+
+// Copies to work on. They, too, give the call up for tensors that kolo cannot take.
+at::Tensor working_copy(const Call& call, const at::Tensor& tensor);
+std::vector<at::Tensor> working_copies(const Call& call, const std::vector<at::Tensor>& tensors);
+
+}  // namespace kolo

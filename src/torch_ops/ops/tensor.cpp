@@ -1,0 +1,283 @@
+#include "torch_ops/ops/tensor.hpp"
+
+#include <ATen/ATen.h>
+#include <ATen/MemoryOverlap.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "collectives/nccl/nccl.hpp"
+#include "kolo/error.h"
+#include "torch_ops/ops/call.hpp"
+#include "torch_ops/ops/integers.hpp"
+
+namespace kolo {
+namespace {
+
+[[noreturn]] void refuse(const Argument& argument, const std::string& why) {
+  std::string which;
+  if (argument.of > 1) which = "tensor " + std::to_string(argument.index) + " of ";
+  throw InvalidArgumentError(which + argument.call.what() + ": " + why);
+}
+
+DType checked_dtype(const Argument& argument, at::ScalarType type) {
+  if (const std::optional<DType> dtype = dtype_sent(type)) return *dtype;
+  refuse(argument,
+         std::string("dtype ") + c10::toString(type) +
+             " is not supported; convert the tensor to another floating-point, complex or "
+             "integer dtype");
+}
+
+// Fills the spec, which may have been used before, with what the other ranks get to know.
+void describe(const Argument& argument, const at::Tensor& tensor, at::IntArrayRef shape,
+              TensorSpec& spec) {
+  spec.dtype = checked_dtype(argument, tensor.scalar_type());
+  spec.shape.assign(shape.begin(), shape.end());
+  spec.name.clear();
+  spec.element.clear();
+  spec.order.clear();
+  if (!tensor.is_complex()) return;
+  spec.shape.push_back(2);  // real and imaginary part
+  spec.element = name_of(tensor.scalar_type());
+}
+
+class Kept final : public Holder {
+ public:
+  void let_go() override {
+    works.clear();
+    copy_back.clear();
+  }
+  void let_go_behind_results() override {
+    for (const at::Tensor& work : works) use_on_device(work);
+    for (const Copy& copy : copy_back) use_on_device(copy.to), use_on_device(copy.from);
+    let_go();
+  }
+
+  struct Copy {
+    at::Tensor to;
+    at::Tensor from;  // of `average`: its sums
+    std::optional<IntegerAverage> average = std::nullopt;
+  };
+
+  // The tensors themselves: whoever asks whether a gradient shares its storage finds no other.
+  c10::SmallVector<at::Tensor, 1> works;
+  std::vector<Copy> copy_back;
+};
+
+// Empty; that of the operation's last use, if it had one.
+Kept& kept_by(Operation& operation) {
+  if (auto* const kept = dynamic_cast<Kept*>(operation.holder.get())) return *kept;
+  auto made = std::make_unique<Kept>();
+  Kept& kept = *made;
+  operation.holder = std::move(made);
+  return kept;
+}
+
+// Copies are without history, so that writing does not meet autograd's checks.
+at::Tensor contiguous_copy(const at::Tensor& tensor, Kept& kept) {
+  const at::Tensor target = tensor.detach();
+  at::Tensor work = target.resolve_conj().resolve_neg().contiguous();
+  kept.copy_back.push_back({target, work});
+  return work;
+}
+
+at::Tensor numbers_to_average(const Argument& argument, const at::Tensor& tensor,
+                              const Descriptor& descriptor, Kept& kept) {
+  const IntegerAverage average{descriptor.prescale, descriptor.postscale, argument.call.size()};
+  const at::Tensor target = tensor.detach();
+  at::Tensor work = average.to_numbers(target);
+  kept.copy_back.push_back({target, work, average});
+  return work;
+}
+
+// The memory that the operation works on: the tensor's own, or a copy's. Fills `spec`.
+at::Tensor to_work_on(const Argument& argument, const at::Tensor& tensor,
+                      const Descriptor& descriptor, TensorSpec& spec, Kept& kept) {
+  if (descriptor.op == ReduceOp::Average && is_integer(tensor.scalar_type())) {
+    at::Tensor work = numbers_to_average(argument, tensor, descriptor, kept);
+    describe(argument, work, work.sizes(), spec);
+    spec.element = name_of(tensor.scalar_type());
+    return work;
+  }
+  describe(argument, tensor, tensor.sizes(), spec);
+  if (!is_reduced_in_place(tensor)) return contiguous_copy(tensor, kept);
+  if (tensor.is_contiguous()) return tensor;
+  if (descriptor.kind != OpKind::kAllreduce) return contiguous_copy(tensor, kept);
+  spec.order = order_in_memory(tensor);
+  return tensor;
+}
+
+// All are on one device, if any of them is on one. When all that prepares them has been put on this
+// thread's current stream.
+void note_device(const Call& call, at::TensorList tensors, Operation& operation) {
+  if (tensors[0].is_cpu()) return;
+  std::shared_ptr<Device> device;
+  throw_if_error(call.session->cuda_device().find(tensors[0].device().index(), device));
+  operation.descriptor.device = DeviceKind::kCuda;
+  put_on_device(call.ready != nullptr ? call.ready : point_on_device(*device), operation);
+}
+
+void check_same_device(const Call& call, at::TensorList tensors) {
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    if (tensors[i].device() == tensors[0].device()) continue;
+    refuse({call, i, tensors.size()}, "the tensor is on " + tensors[i].device().str() +
+                                          ", and the first one of the group on " +
+                                          tensors[0].device().str() +
+                                          "; make a group for each device");
+  }
+}
+
+}  // namespace
+
+std::optional<DType> dtype_sent(at::ScalarType type) {
+  switch (type) {
+    case at::kByte:
+      return DType::kUint8;
+    case at::kChar:
+      return DType::kInt8;
+    case at::kShort:
+      return DType::kInt16;
+    case at::kInt:
+      return DType::kInt32;
+    case at::kLong:
+      return DType::kInt64;
+    case at::kHalf:
+      return DType::kFloat16;
+    case at::kBFloat16:
+      return DType::kBfloat16;
+    case at::kFloat:
+    case at::kComplexFloat:
+      return DType::kFloat32;
+    case at::kDouble:
+    case at::kComplexDouble:
+      return DType::kFloat64;
+    case at::kBool:
+      return DType::kBool;
+    default:
+      return std::nullopt;
+  }
+}
+
+std::string name_of(at::ScalarType type) {
+  if (type == at::kComplexFloat) return "complex64";
+  if (type == at::kComplexDouble) return "complex128";
+  return name_of(*dtype_sent(type));
+}
+
+void check(const Argument& argument, const at::Tensor& tensor) {
+  if (!tensor.defined()) refuse(argument, "the tensor is undefined");
+  if (tensor.layout() != at::kStrided) {
+    refuse(argument, "only dense tensors are supported; use tensor.to_dense()");
+  }
+  if (!tensor.is_cpu() && !tensor.is_cuda()) {
+    refuse(argument, "the tensor is on " + tensor.device().str() +
+                         ", but kolo works on CPU and CUDA tensors; use tensor.cpu()");
+  }
+  const Status cuda = tensor.is_cpu() ? Status::ok() : nccl::available();
+  if (!cuda.is_ok())
+    refuse(argument, "the tensor is on " + tensor.device().str() + ", but " + cuda.message());
+  checked_dtype(argument, tensor.scalar_type());
+}
+
+std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tensors,
+                                          Descriptor descriptor) {
+  std::shared_ptr<Operation> operation = operation_of(call);
+  descriptor.kind = call.kind;
+  descriptor.tensors = std::move(operation->old_specs);
+  descriptor.tensors.resize(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const at::Tensor& tensor = tensors[i];
+    const Argument here{call, i, tensors.size()};
+    check(here, tensor);
+    if (!tensor.is_non_overlapping_and_dense() &&
+        at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
+      refuse(here,
+             "elements of the tensor share memory (expand()), so it cannot be written in place; "
+             "use tensor.contiguous()");
+    }
+  }
+  check_same_device(call, tensors);
+  Kept& kept = kept_by(*operation);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Argument here{call, i, tensors.size()};
+    const at::Tensor work = to_work_on(here, tensors[i], descriptor, descriptor.tensors[i], kept);
+    operation->tensors.push_back({work.data_ptr(), 0});
+    kept.works.push_back(work);
+  }
+  operation->descriptor = std::move(descriptor);
+  if (!kept.copy_back.empty()) {
+    operation->finish = [&kept] {
+      for (const Kept::Copy& copy : kept.copy_back) {
+        copy.to.copy_(copy.average ? copy.average->from_sums(copy.from, copy.to.scalar_type())
+                                   : copy.from);
+      }
+    };
+  }
+  note_device(call, tensors, *operation);
+  return operation;
+}
+
+std::vector<std::int64_t> order_in_memory(const at::Tensor& tensor) {
+  std::vector<std::int64_t> order;
+  for (std::int64_t i = 0; i < tensor.dim(); ++i) {
+    if (tensor.size(i) != 1) order.push_back(i);
+  }
+  std::sort(order.begin(), order.end(),
+            [&](std::int64_t a, std::int64_t b) { return tensor.stride(a) > tensor.stride(b); });
+  return order;
+}
+
+// A view that LibTorch negates or conjugates when it is read, such as imag(conj(z)), holds other
+// values than its memory.
+bool is_reduced_in_place(const at::Tensor& tensor) {
+  return tensor.is_non_overlapping_and_dense() && !tensor.is_neg() && !tensor.is_conj();
+}
+
+void set_outside(Operation& operation, std::size_t index, const at::Tensor& values) {
+  operation.on_device->outside.resize(operation.tensors.size());
+  operation.on_device->outside[index] = {
+      static_cast<std::byte*>(values.data_ptr()),
+      values.scalar_type() == at::kDouble ? DType::kFloat64 : DType::kFloat32};
+  dynamic_cast<Kept&>(*operation.holder).works.push_back(values);
+}
+
+std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::Tensor>& tensors,
+                                       const std::shared_ptr<Gathered>& gathered) {
+  std::shared_ptr<Operation> operation = operation_of(call);
+  Kept& kept = kept_by(*operation);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Argument here{call, i, tensors.size()};
+    check(here, tensors[i]);
+    if (tensors[i].dim() == 0) {
+      refuse(here, "the tensor has no dimension 0 to gather along; use tensor.reshape({1})");
+    }
+    describe(here, tensors[i], tensors[i].sizes().slice(1),
+             operation->descriptor.tensors.emplace_back());
+    const at::Tensor work = tensors[i].detach().resolve_conj().resolve_neg().contiguous();
+    operation->tensors.push_back({work.data_ptr(), work.size(0)});
+    kept.works.push_back(work);
+  }
+  check_same_device(call, tensors);
+  note_device(call, tensors, *operation);
+  gathered->tensors.resize(tensors.size());
+  gathered->rows.resize(tensors.size());
+  // This also keeps what is gathered.
+  operation->make_result = [&kept, gathered](std::size_t index,
+                                             const std::vector<std::int64_t>& rows) -> void* {
+    std::vector<std::int64_t> shape = kept.works[index].sizes().vec();
+    shape[0] = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+    gathered->rows[index] = rows;
+    gathered->tensors[index] = at::empty(shape, kept.works[index].options());
+    return gathered->tensors[index].data_ptr();
+  };
+  return operation;
+}
+
+at::Tensor working_copy(const Argument& argument, const at::Tensor& tensor) {
+  check(argument, tensor);
+  return tensor.detach().clone(at::MemoryFormat::Contiguous);
+}
+
+}  // namespace kolo

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "collectives/algorithms/table.hpp"
+#include "core/config.hpp"
+#include "core/topology.hpp"
+#include "engine/engine.hpp"
+#include "torch_ops/session/cuda_device.hpp"
+
+namespace kolo {
+
+// Returns the engine's options that follow from the settings and from this rank's place. `nodes`:
+// see GroupOptions. The device must outlive the engine.
+Engine::Options engine_options(const Config& config, const Topology& topology,
+                               std::shared_ptr<const Lifelines> lifelines, std::vector<int> nodes,
+                               AllreduceTable allreduce, CudaDevice& cuda_device);
+
+}  // namespace kolo

@@ -1,0 +1,110 @@
+// The session that kolo::init() makes and kolo::shutdown() ends: the one mutable state at namespace
+// scope.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <typeindex>
+#include <typeinfo>
+
+#include "core/config.hpp"
+#include "core/loader_place.hpp"
+#include "core/thread_annotations.hpp"
+#include "core/topology.hpp"
+#include "engine/engine.hpp"
+#include "kolo/process_set.h"
+#include "metrics/server.hpp"
+#include "timeline/watcher.hpp"
+#include "torch_ops/session/clock_reader.hpp"
+#include "torch_ops/session/cuda_device.hpp"
+#include "torch_ops/session/unnamed_names.hpp"
+
+namespace kolo {
+
+struct NodeConnection;
+
+class Session {
+ public:
+  // `nodes`: see GroupOptions. `job`: a number that other jobs do not have.
+  Session(const Config& config, const Topology& topology, std::int64_t job,
+          std::unique_ptr<Transport> transport, const NodeConnection& node, std::vector<int> nodes,
+          AllreduceTable allreduce);
+
+  // Without shutdown() before it: the timeline ends, too.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  const Config& config() const { return config_; }
+  const Topology& topology() const { return topology_; }
+  shm::Node* node() const { return node_.get(); }  // null where memory is not shared
+  Engine& engine() { return engine_; }
+  CudaDevice& cuda_device() { return cuda_device_; }
+
+  // The names of unnamed operations of all ranks. Other process sets have their own.
+  UnnamedNames& unnamed() { return unnamed_; }
+  // Numbers DistributedOptimizers.
+  std::uint64_t next_optimizer() { return optimizers_++; }
+  // Numbers checkpoints.
+  std::uint64_t next_checkpoint() { return checkpoints_++; }
+  // A process set of all ranks for operations of kolo's own threads. Collective in the first call.
+  ProcessSet background_set();
+
+  // As Engine::shut_down(), and ends the timeline.
+  bool shut_down();
+  // Where there is a timeline; the program's thread that starts and stops it.
+  ClockReader* clock() const { return clock_.get(); }
+  void set_clock(std::unique_ptr<ClockReader> clock) { clock_ = std::move(clock); }
+  void end_timeline();
+  // This process's numbers for the program: in a loader process those that kolo run has given it.
+  int rank() const { return loader_ ? loader_->ranks + loader_->number : topology_.rank; }
+  int size() const { return loader_ ? loader_->ranks : topology_.size; }
+
+  // State that a part of kolo above this folder keeps for the session. The first call makes it.
+  template <typename Part>
+  std::shared_ptr<Part> part() KOLO_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    std::shared_ptr<void>& kept = parts_[std::type_index(typeid(Part))];
+    if (kept == nullptr) kept = std::make_shared<Part>();
+    return std::static_pointer_cast<Part>(kept);
+  }
+
+  // In a forked child, which has none of the threads.
+  void leave_to_parent() {
+    if (metrics_ != nullptr) metrics_->close_in_child();
+    if (lifelines_ != nullptr) lifelines_->drop_own();
+  }
+
+ private:
+  void serve_metrics();
+
+  const Config config_;
+  const Topology topology_;
+  const std::optional<LoaderPlace> loader_ = own_loader_place();
+  const std::shared_ptr<Lifelines> lifelines_;  // null: alone on its node, or not connected
+  const std::shared_ptr<shm::Node> node_;
+  UnnamedNames unnamed_;
+  std::atomic<std::uint64_t> optimizers_{0};
+  std::atomic<std::uint64_t> checkpoints_{0};
+  CudaDevice cuda_device_;
+  Mutex mutex_;
+  ProcessSet background_ KOLO_GUARDED_BY(mutex_);  // all ranks' own until it is made
+  std::map<std::type_index, std::shared_ptr<void>> parts_ KOLO_GUARDED_BY(mutex_);
+  Engine engine_;
+  std::unique_ptr<ClockReader> clock_;  // null: no timeline
+  std::optional<timeline::Watcher> watcher_;
+  std::unique_ptr<MetricsServer> metrics_;  // null: not served, or not here
+};
+
+// The session of this process. Throws NotInitializedError, naming `call`.
+std::shared_ptr<Session> session(const char* call);
+// Null before init() and after shutdown().
+std::shared_ptr<Session> session_or_null();
+// Whether this process was forked from a rank, and has no session for that reason.
+bool is_fork_of_rank();
+
+}  // namespace kolo
