@@ -69,8 +69,9 @@ Engine::Engine(std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> 
       size_(transport->size()),
       tracing_(options.tracing != nullptr ? options.tracing
                                           : std::make_shared<timeline::Tracing>()),
-      mailbox_(options.submitters_drive ? std::optional(kPatience) : std::nullopt,
-               node == nullptr ? nullptr : node->own_doorbell()),
+      driver_(options.submitters_drive ? std::optional(kPatience) : std::nullopt,
+              node == nullptr ? nullptr : node->own_doorbell()),
+      mailbox_(driver_),
       submitters_drive_(options.submitters_drive),
       sets_(std::make_unique<ProcessSets>(std::move(transport), std::move(node), options_.group,
                                           mailbox_, *tracing_)),
@@ -107,7 +108,7 @@ void Engine::help() noexcept {
   if (!ended_) {
     int turns = 0;
     for (; turns < kMostTurns && turn(); ++turns) backoff_.reset();
-    if (turns < kMostTurns) mailbox_.helped();
+    if (turns < kMostTurns) driver_.helped();
   }
   seat_.unlock();
 }
@@ -139,11 +140,11 @@ Status Engine::wait_in_silence(const std::shared_ptr<Operation>& operation,
                                std::optional<Clock::duration> timeout) {
   std::optional<Clock::time_point> deadline;
   if (timeout) deadline = Clock::now() + *timeout;
-  const bool drives = !operation->done() && mailbox_.begin_driving();
+  const bool drives = !operation->done() && driver_.begin();
   mailbox_.wanted(operation);
   if (drives) drive(*operation, deadline);
   if (!operation->done()) {
-    const Mailbox::Waiter waiter(mailbox_);
+    const Driver::Waiter waiter(driver_);
     if (!operation->wait_until(deadline)) {
       return Status::timeout(std::string(name_of(operation->descriptor.kind)) + " of tensor '" +
                              operation->name + "' did not end on rank " + std::to_string(rank_) +
@@ -169,12 +170,12 @@ void Engine::drive(const Operation& operation, std::optional<Clock::time_point> 
     if (deadline && now >= *deadline) break;
     const std::optional<Clock::duration> sleep = backoff_.pause(true);
     if (!sleep) continue;
-    mailbox_.rest(deadline ? std::min(*deadline, now + *sleep) : now + *sleep);
+    driver_.rest(deadline ? std::min(*deadline, now + *sleep) : now + *sleep);
   }
   backoff_.reset();
   // While this still has the seat: who helps in between would believe that somebody drives, and
   // leave what it has begun to nobody.
-  mailbox_.end_driving(!ended_ && (broken_ || outstanding()));
+  driver_.end(!ended_ && (broken_ || outstanding()));
 }
 
 bool Engine::ready(const std::shared_ptr<Operation>& operation) {
@@ -201,7 +202,7 @@ void Engine::run() {
   std::optional<Clock::time_point> sleep_until;
   bool sleeps = false;
   while (run_one_turn(sleep_until, sleeps)) {
-    if (sleeps || mailbox_.driven()) mailbox_.park(sleep_until);
+    if (sleeps || driver_.is_replaced()) driver_.park(sleep_until);
   }
 }
 
@@ -235,14 +236,14 @@ bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& s
       return true;
     }
     sleep_until = next_watch();
-    mailbox_.listen();
+    driver_.listen();
     // What came before this rank listened.
     moved_ = turn();
     sleeps = !moved_;
-    if (moved_) mailbox_.stop_listening();
+    if (moved_) driver_.stop_listening();
     return true;
   }
-  const bool wanted = mailbox_.somebody_waits() || leave_deadline_;
+  const bool wanted = driver_.somebody_waits() || leave_deadline_;
   std::optional<Clock::duration> sleep = backoff_.pause(wanted);
   sleeps = sleep.has_value();
   if (sleeps && submitters_drive_ && !wanted) {
@@ -291,7 +292,7 @@ void Engine::leave_computing_to_device() {
   backoff_.leave_computing_to_device();
   if (!backoff_.has_core()) return;
   submitters_drive_ = false;
-  mailbox_.lose_patience();
+  driver_.lose_patience();
 }
 
 void Engine::submit_to_group(const std::shared_ptr<Operation>& operation) {

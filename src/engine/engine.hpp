@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/backoff.hpp"
+#include "engine/driver.hpp"
 #include "engine/group.hpp"
 #include "engine/mailbox.hpp"
 #include "engine/operation.hpp"
@@ -117,6 +118,7 @@ class Engine {
 
   // Shared between threads; lock themselves.
   const std::shared_ptr<timeline::Tracing> tracing_;
+  Driver driver_;
   Mailbox mailbox_;
   std::atomic<std::uint32_t> packed_{0};  // submissions that were
   std::atomic<bool> submitters_drive_;    // until a device computes, which leaves cores free

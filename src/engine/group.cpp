@@ -61,7 +61,7 @@ void Group::submit(const std::shared_ptr<Operation>& operation) {
   if (operation->descriptor.kind == OpKind::kJoin) return control_.participant().join(token);
   const bool known = control_.participant().submit(
       {token, operation->name, operation->descriptor, operation->absent, operation->transient,
-       operation->submitted, !operation->lined_up,
+       operation->submitted, !operation->queued,
        operation->slot ? operation->slot->place : BucketPlace{}});
   if (!traits_of(operation->descriptor.kind).is_internal) tracing_.meters().submitted(known);
 }

@@ -46,7 +46,7 @@ void Operation::start_over() {
   let_go();
   absent = transient = stand_in = false;
   number = -1;
-  wanted = lined_up = false;
+  wanted = queued = false;
   booked = nullptr;
   recorded = timeline::Recorder::kNowhere;
   status_ = Status::ok();

@@ -112,7 +112,7 @@ class Operation {
 
   // The mailbox's, under its lock.
   bool wanted = false;           // the engine knows that a thread waits for it
-  bool lined_up = false;         // it had to wait until its name's refusal was over
+  bool queued = false;           // it had to wait until its name's refusal was over
   BookedName* booked = nullptr;  // while it is in flight
 
   // Specs of its last use, kept for their memory; see make().

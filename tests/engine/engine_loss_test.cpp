@@ -9,9 +9,9 @@
 #include <ctime>
 #include <latch>
 
+#include "core/launched.hpp"
 #include "engine/engine_fixture.hpp"
 #include "engine/holding.hpp"
-#include "core/launched.hpp"
 
 namespace kolo {
 namespace {

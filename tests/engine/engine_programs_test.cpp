@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "engine/engine_fixture.hpp"
 #include "coordinator/negotiation_programs.hpp"
+#include "engine/engine_fixture.hpp"
 
 namespace kolo {
 namespace {

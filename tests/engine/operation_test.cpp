@@ -32,7 +32,7 @@ std::shared_ptr<Operation> filled(const std::shared_ptr<int>& kept) {
   operation->finish = [kept] {};
   operation->slot.emplace();
   operation->number = 7;
-  operation->wanted = operation->lined_up = true;
+  operation->wanted = operation->queued = true;
   return operation;
 }
 
@@ -52,7 +52,7 @@ TEST(Operation, OneThatIsUsedAgainIsAsNew) {
   EXPECT_TRUE(again->tensors.empty() && again->splits.empty());
   EXPECT_TRUE(!again->make_result && !again->finish && !again->slot);
   EXPECT_FALSE(again->absent || again->transient || again->stand_in);
-  EXPECT_FALSE(again->wanted || again->lined_up || again->booked != nullptr);
+  EXPECT_FALSE(again->wanted || again->queued || again->booked != nullptr);
   EXPECT_EQ(again->number, -1);
   EXPECT_FALSE(again->done() || again->absent_everywhere());
   EXPECT_TRUE(again->status().is_ok());

@@ -7,8 +7,8 @@
 #include <latch>
 #include <thread>
 
-#include "engine/engine_fixture.hpp"
 #include "coordinator/negotiation_world.hpp"
+#include "engine/engine_fixture.hpp"
 
 namespace kolo {
 namespace {

@@ -1,0 +1,152 @@
+#include "engine/driver.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <utility>
+
+namespace kolo {
+namespace {
+
+// Time after which the engine's thread looks whether it may listen again, or drive.
+constexpr Clock::duration kLookAgain = std::chrono::milliseconds(50);
+
+}  // namespace
+
+void Driver::wake() {
+  if (is_replaced()) {
+    called_.store(true, std::memory_order_relaxed);
+    return condition_.notify_one();
+  }
+  wake_ = true;
+  doorbell_.ring();
+}
+
+void Driver::call() {
+  const MutexLock lock(mutex_);
+  wake();
+}
+
+// A thread that sleeps without an alarm is woken once, to set it.
+void Driver::call_for_submission(bool quietly) {
+  const MutexLock lock(mutex_);
+  if (is_replaced()) return wake();
+  if (quietly) return;
+  if (!patience_) return wake();
+  submitted_ = true;
+  const Clock::time_point then = Clock::now() + *patience_;
+  if (alarm_ && *alarm_ <= then) return;
+  set_alarm(then);
+}
+
+// Until then nobody has to wake the engine's thread.
+void Driver::set_alarm(Clock::time_point then) {
+  alarm_ = then;
+  doorbell_.stop_listening();
+  doorbell_.ring();
+}
+
+// The thread that drives looks at what other ranks write. It is often back before the next of them
+// comes, and listening each time would cost much more. After a while the engine's thread may listen
+// again.
+bool Driver::begin() {
+  const MutexLock lock(mutex_);
+  if (replaced_.exchange(true, std::memory_order_relaxed)) return false;
+  called_.store(false, std::memory_order_relaxed);
+  if (doorbell_.listens()) set_alarm(Clock::now() + kLookAgain);
+  return true;
+}
+
+void Driver::end(bool more) {
+  const MutexLock lock(mutex_);
+  replaced_.store(false, std::memory_order_relaxed);
+  if (more || wake_ || called_.load(std::memory_order_relaxed)) wake();
+}
+
+void Driver::rest(Clock::time_point deadline) {
+  const MutexLock lock(mutex_);
+  while (!called_.load(std::memory_order_relaxed)) {
+    if (!condition_.wait_until(mutex_, deadline)) break;
+  }
+}
+
+Driver::Waiter::Waiter(Driver& driver) : driver_(driver) {
+  const MutexLock lock(driver_.mutex_);
+  ++driver_.waiters_;
+  driver_.wake();
+}
+
+Driver::Waiter::~Waiter() {
+  const MutexLock lock(driver_.mutex_);
+  --driver_.waiters_;
+}
+
+bool Driver::somebody_waits() const {
+  const MutexLock lock(mutex_);
+  return waiters_ > 0;
+}
+
+void Driver::lose_patience() {
+  const MutexLock lock(mutex_);
+  patience_.reset();
+  if (std::exchange(submitted_, false)) wake();
+}
+
+// Sets the alarm for a sleep until the deadline, and keeps the doorbell on if there is none before.
+void Driver::prepare_alarm(std::optional<Clock::time_point> deadline) {
+  const Clock::time_point now = Clock::now();
+  // A distant deadline only serves timers; keep listening.
+  const bool is_distant = deadline && *deadline > now + kLookAgain;
+  alarm_ = is_distant ? std::nullopt : deadline;
+  if (submitted_ && (waiters_ == 0 || !alarm_)) alarm_ = now + *patience_;
+  // Nobody wakes this thread when the thread in its place leaves nothing to do. It listens after it
+  // has looked once more.
+  if (!alarm_ && (is_replaced() || !doorbell_.listens())) alarm_ = now + kLookAgain;
+  if (alarm_) {
+    doorbell_.stop_listening();
+  } else {
+    alarm_ = deadline;
+  }
+}
+
+void Driver::park(std::optional<Clock::time_point> deadline) {
+  {
+    const MutexLock lock(mutex_);
+    prepare_alarm(deadline);
+  }
+  while (true) {
+    const std::uint32_t rings = doorbell_.rings();
+    std::optional<Clock::time_point> until;
+    {
+      const MutexLock lock(mutex_);
+      const Clock::time_point now = Clock::now();
+      if (is_time_to_turn(now)) {
+        wake_ = false;
+        submitted_ = false;
+        break;
+      }
+      if (is_replaced()) {
+        until = now + kLookAgain;
+      } else if (alarm_) {
+        until = time_of_alarm();
+      }
+    }
+    doorbell_.wait(rings, until);
+  }
+  doorbell_.stop_listening();
+}
+
+// Submitting threads do not postpone it for a blocked thread, nor without end: they do not look at
+// timers.
+Clock::time_point Driver::time_of_alarm() const {
+  if (!patience_ || waiters_ > 0) return *alarm_;
+  const Clock::time_point helped(helped_.load(std::memory_order_relaxed));
+  return std::clamp(helped + *patience_, *alarm_, *alarm_ + kLookAgain);
+}
+
+bool Driver::is_time_to_turn(Clock::time_point now) const {
+  if (is_replaced()) return false;
+  return wake_ || (doorbell_.listens() && doorbell_.called()) || (alarm_ && now >= time_of_alarm());
+}
+
+}  // namespace kolo
