@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
+#include "metrics/text.hpp"
 #include "timeline/event.hpp"
 #include "timeline/flight.hpp"
-#include "metrics/text.hpp"
 #include "timeline/recorder.hpp"
 #include "timeline/writer.hpp"
 

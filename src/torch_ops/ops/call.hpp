@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "engine/operation.hpp"
 #include "core/operations.hpp"
+#include "engine/operation.hpp"
 #include "torch_ops/ops/handle_state.hpp"
 #include "torch_ops/ops/process_set_state.hpp"
 

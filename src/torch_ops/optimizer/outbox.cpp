@@ -9,8 +9,8 @@
 
 #include "core/operations.hpp"
 #include "kolo/error.h"
-#include "torch_ops/optimizer/options.hpp"
 #include "torch_ops/ops/requests.hpp"
+#include "torch_ops/optimizer/options.hpp"
 
 namespace kolo::detail {
 namespace {

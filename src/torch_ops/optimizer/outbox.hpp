@@ -13,13 +13,13 @@
 
 #include "kolo/handle.h"
 #include "kolo/optimizer.h"
-#include "torch_ops/optimizer/compressed_exchange.hpp"
-#include "torch_ops/optimizer/first_error.hpp"
 #include "torch_ops/ops/handle_state.hpp"
+#include "torch_ops/optimizer/compressed_exchange.hpp"
 #include "torch_ops/optimizer/copy_batch.hpp"
+#include "torch_ops/optimizer/first_error.hpp"
 #include "torch_ops/optimizer/parameter_table.hpp"
-#include "torch_ops/optimizer/sent_gradient.hpp"
 #include "torch_ops/optimizer/seen_tensor.hpp"
+#include "torch_ops/optimizer/sent_gradient.hpp"
 
 namespace kolo::detail {
 
