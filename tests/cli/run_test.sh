@@ -443,8 +443,6 @@ check "and as a page" has "$out" "| \`KOLO_FUSION_THRESHOLD\`"
 kolo help horovod
 check "help horovod maps Horovod's names" has "$out" "HOROVOD_FUSION_THRESHOLD
     kolo: KOLO_FUSION_THRESHOLD"
-kolo help horovod --markdown
-check "and as a page" has "$out" "| \`HOROVOD_FUSION_THRESHOLD\`"
 for topic in run doctor slurm bench checkpoint data trace dump; do
   kolo "$topic" --help
   asked=$out

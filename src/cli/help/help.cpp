@@ -46,7 +46,7 @@ void show_usage() {
 std::string topics() {
   std::string all;
   for (const Command& command : commands()) all += command.name + ", ";
-  return all + "config [--markdown], horovod [--markdown], man [COMMAND], completion";
+  return all + "config [--markdown], horovod, man [COMMAND], completion";
 }
 
 }  // namespace
@@ -64,7 +64,6 @@ int help_command(const Arguments& arguments) {
       {{"config"}, settings_text},
       {{"config", "--markdown"}, configuration_page},
       {{"horovod"}, horovod_text},
-      {{"horovod", "--markdown"}, horovod_page},
       {{"completion"}, [] { return bash_completion(commands()); }},
       {{"man"}, [] { return man_page_of_kolo(commands(), KOLO_VERSION); }},
   };
