@@ -260,7 +260,8 @@ void Negotiator::end_join(int last_rank, const std::string& error) {
   attendance_.end_join();
 }
 
-// Who has joined would wait for a rank that has left for ever.
+// Ends the join with an error: the ranks that have joined would wait for ever for one that has
+// left.
 void Negotiator::fail_join() {
   end_join(0,
            "join: " + attendance_.in_words({attendance_.left_in_order().front()}) +

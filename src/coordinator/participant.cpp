@@ -96,9 +96,9 @@ void Participant::forget(Tensor& tensor) {
   tensors_[tensor.name_space].erase(std::string(tensor.name));
 }
 
-// The sixteenth of the cache that the program has not used for longest, so that the search pays.
-// What others used while this rank had joined is as old as what this one submitted last; when which
-// was used in that time must not matter.
+// Returns the sixteenth of the cache that the program has not used for longest, so that the search
+// pays. Tensors that others used while this rank had joined count as old as this rank's last
+// submission, because the times of use in between must not matter.
 std::vector<UnitId> Participant::choose_evictions() {
   if (cached_ <= cache_capacity_) return {};
   std::vector<Tensor*> known;

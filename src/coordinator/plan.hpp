@@ -37,8 +37,8 @@ struct BucketPlace {
   std::size_t index = 0;
 };
 
-// Where each tensor begins in a bucket's buffer, and the buffer's size; tensors begin at multiples
-// of 64 bytes, so that kernels meet aligned data.
+// The beginning of each tensor in a bucket's buffer, and the buffer's size. Tensors begin at
+// multiples of 64 bytes, so that kernels get aligned data.
 struct BucketLayout {
   std::vector<std::size_t> offsets;  // bytes
   std::size_t bytes = 0;

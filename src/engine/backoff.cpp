@@ -7,8 +7,8 @@ namespace {
 
 using std::chrono::microseconds;
 
-// How long to yield, in a core of our own, before the first sleep: a bit longer than a usual
-// message takes, so that sleeping (50 us and a wake-up) is for peers that are really late.
+// Time of yielding, on a core of our own, before the first sleep. It is a little longer than a
+// usual message takes, so that only late peers cost a sleep (50 us and a wake-up).
 constexpr Clock::duration kYield = std::chrono::milliseconds(1);
 constexpr Clock::duration kShortSleep = microseconds(50);
 constexpr Clock::duration kLongSleep = microseconds(250);

@@ -14,22 +14,21 @@ constexpr Clock::duration kLookAgain = std::chrono::milliseconds(50);
 }  // namespace
 
 void Driver::wake() {
-  if (is_replaced()) {
-    called_.store(true, std::memory_order_relaxed);
-    return condition_.notify_one();
-  }
+  if (is_replaced()) return condition_.notify_one();
   wake_ = true;
   doorbell_.ring();
 }
 
 void Driver::call() {
   const MutexLock lock(mutex_);
+  called_.store(true, std::memory_order_relaxed);
   wake();
 }
 
 // A thread that sleeps without an alarm is woken once, to set it.
 void Driver::call_for_submission(bool quietly) {
   const MutexLock lock(mutex_);
+  called_.store(true, std::memory_order_relaxed);
   if (is_replaced()) return wake();
   if (quietly) return;
   if (!patience_) return wake();
@@ -39,20 +38,19 @@ void Driver::call_for_submission(bool quietly) {
   set_alarm(then);
 }
 
-// Until then nobody has to wake the engine's thread.
+// Makes the engine's thread wake by itself at that time, so that nobody has to wake it before.
 void Driver::set_alarm(Clock::time_point then) {
   alarm_ = then;
   doorbell_.stop_listening();
   doorbell_.ring();
 }
 
-// The thread that drives looks at what other ranks write. It is often back before the next of them
-// comes, and listening each time would cost much more. After a while the engine's thread may listen
-// again.
+// Ends listening for other ranks: the thread that drives looks at what they write. It often drives
+// again before they write next, and listening in between would cost much more. After a while the
+// engine's thread may listen again.
 bool Driver::begin() {
   const MutexLock lock(mutex_);
   if (replaced_.exchange(true, std::memory_order_relaxed)) return false;
-  called_.store(false, std::memory_order_relaxed);
   if (doorbell_.listens()) set_alarm(Clock::now() + kLookAgain);
   return true;
 }
@@ -60,7 +58,7 @@ bool Driver::begin() {
 void Driver::end(bool more) {
   const MutexLock lock(mutex_);
   replaced_.store(false, std::memory_order_relaxed);
-  if (more || wake_ || called_.load(std::memory_order_relaxed)) wake();
+  if (more || called_.load(std::memory_order_relaxed)) wake();
 }
 
 void Driver::rest(Clock::time_point deadline) {
@@ -136,8 +134,8 @@ void Driver::park(std::optional<Clock::time_point> deadline) {
   doorbell_.stop_listening();
 }
 
-// Submitting threads do not postpone it for a blocked thread, nor without end: they do not look at
-// timers.
+// Returns when the engine's thread wakes by itself. Submitting threads postpone the alarm, but not
+// for a blocked thread and not without end, because they do not look at timers.
 Clock::time_point Driver::time_of_alarm() const {
   if (!patience_ || waiters_ > 0) return *alarm_;
   const Clock::time_point helped(helped_.load(std::memory_order_relaxed));

@@ -53,9 +53,9 @@ class Driver {
     Driver& driver_;
   };
 
-  // --- the thread that turns the engine ---
-  // Says that it is about to empty the mailbox, so that nobody need call for what lies there.
-  void looks() { called_.store(false, std::memory_order_relaxed); }
+  // --- the thread that drives ---
+  // To be called before the mailbox is emptied: entries that lie there need no call any more.
+  void about_to_take() { called_.store(false, std::memory_order_relaxed); }
   bool somebody_waits() const KOLO_EXCLUDES(mutex_);
   // Wakes the engine's thread for each submission from now on.
   void lose_patience() KOLO_EXCLUDES(mutex_);
@@ -84,7 +84,7 @@ class Driver {
   shm::Doorbell doorbell_;             // wakes the engine's thread
   CondVar condition_;                  // wakes the thread that drives in its place
   std::atomic<bool> replaced_{false};  // changed under the lock
-  std::atomic<bool> called_{false};    // somebody has called since looks(), while it was replaced
+  std::atomic<bool> called_{false};    // there may be entries that nobody has taken
   std::atomic<Clock::duration> helped_{Clock::duration::zero()};  // since the clock's epoch
   int waiters_ KOLO_GUARDED_BY(mutex_) = 0;
   bool wake_ KOLO_GUARDED_BY(mutex_) = false;

@@ -13,21 +13,22 @@
 namespace kolo {
 namespace {
 
-// How long a coordinator of ranks that send it messages sleeps at most while its own program
-// submits nothing: where memory is shared, others wake it.
+// Longest sleep of a coordinator on several nodes whose own program submits nothing. Ranks of its
+// node wake it; messages of others do not.
 constexpr Clock::duration kCoordinatorNap = std::chrono::milliseconds(100);
 
-// How often a rank that does nothing looks whether somebody waits at most.
+// Minimum interval between stall checks on an idle rank.
 constexpr Clock::duration kLeastWatch = std::chrono::milliseconds(10);
 
-// How long a rank that gives up waiting for others goes on sending what it has told them.
+// Time for which a rank that gives up waiting for others keeps sending its last messages.
 constexpr Clock::duration kLastWords = std::chrono::seconds(1);
 
-// How long a failure is kept from the program at most, while its record is written.
+// Longest time for which the program does not learn of a failure, while its record is written.
 constexpr Clock::duration kPatienceWithDisk = std::chrono::seconds(1);
 
-// Where submitters drive: how long the engine's thread leaves it to them, which doubles with each
-// look in vain, for a look takes a core from them; and how many turns one takes at most.
+// Limits where submitters drive. The engine's thread leaves the engine to them for kPatience, and
+// for twice as long after each look in vain, because a look takes a core from them. A submitter
+// makes at most kMostTurns.
 constexpr Clock::duration kPatience = std::chrono::milliseconds(1);
 constexpr Clock::duration kMostPatience = std::chrono::milliseconds(8);
 constexpr int kMostTurns = 64;
@@ -116,7 +117,7 @@ void Engine::help() noexcept {
 Status Engine::wait(const std::shared_ptr<Operation>& operation,
                     std::optional<Clock::duration> timeout) {
   if (operation->done()) return wait_in_silence(operation, timeout);
-  // Who waits at once has just read the clock.
+  // A thread that waits at once has just read the clock.
   const Nanoseconds begin =
       nanoseconds(WaitsAtOnce::of_this_thread() ? operation->submitted : Clock::now());
   tracing_->begin_wait();
@@ -156,7 +157,7 @@ Status Engine::wait_in_silence(const std::shared_ptr<Operation>& operation,
   return operation->status();
 }
 
-// What the engine's own thread does, on the caller's, until the operation has ended.
+// Does the work of the engine's own thread on the calling thread, until the operation has ended.
 void Engine::drive(const Operation& operation, std::optional<Clock::time_point> deadline) noexcept {
   const MutexLock seat(seat_);
   backoff_.reset();
@@ -218,7 +219,7 @@ bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& s
     return true;
   }
   watch_timers();
-  // What failed may have let others of its name in.
+  // Failed operations may have let others with their names in.
   if (leave_deadline_ && nothing_to_do() && !drain_mailbox()) return false;
   sleeps = true;
   if (broken_ || !outstanding()) {
@@ -229,15 +230,15 @@ bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& s
       sleep_until = Clock::now() + kCoordinatorNap;
       return true;
     }
-    // Where something has come more will: to be called for each would take more of the program's
-    // time.
+    // More will come soon. Being woken for each message would take more of the program's time than
+    // this nap.
     if (std::exchange(moved_, false)) {
       sleep_until = Clock::now() + kPatience;
       return true;
     }
     sleep_until = next_watch();
     driver_.listen();
-    // What came before this rank listened.
+    // Looks once more for what came before this rank listened.
     moved_ = turn();
     sleeps = !moved_;
     if (moved_) driver_.stop_listening();

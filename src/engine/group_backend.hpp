@@ -14,7 +14,7 @@
 
 namespace kolo {
 
-// Where the ranks of a group are.
+// The ranks of a group, and the nodes they are on.
 struct GroupPlace {
   std::vector<int> ranks;           // of the group, in the world
   std::vector<int> nodes;           // of the ranks of the world; empty: unknown

@@ -28,7 +28,7 @@ Scaling scaling_of(const Backend& backend, const Descriptor& descriptor, DType d
   return backend.scaling_of(descriptor.kind, reduction);
 }
 
-// How a tensor of an operation comes to the place where it is worked on, and back.
+// Describes how a tensor of an operation is copied to the place where it is worked on, and back.
 Piece piece_of(const LaunchMember& member, std::size_t index, std::byte* at, std::size_t bytes) {
   const Operation& operation = *member.operation;
   auto* const data = static_cast<std::byte*>(operation.tensors[index].data);
@@ -48,7 +48,7 @@ Piece piece_of(const LaunchMember& member, std::size_t index, std::byte* at, std
   return piece;
 }
 
-// What one collective works on: pieces that lie together.
+// The memory that one collective works on: pieces that lie together.
 struct Region {
   std::vector<Piece> pieces;
   std::byte* data = nullptr;  // in the buffer, or an operation's
@@ -95,7 +95,7 @@ class AllreduceLaunch final : public Work {
   BufferTimes times_;
 };
 
-// Of bytes, whatever they are.
+// A broadcast of bytes; their dtype does not matter.
 class BroadcastLaunch final : public Work {
  public:
   BroadcastLaunch(Backend& backend, Turn turn, const LaunchMember& first, Region region,
@@ -482,7 +482,7 @@ std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descript
     memory->push_back(has_values ? backend.make_buffer(bytes) : nullptr);
     operation->tensors.push_back({memory->back().get(), 0});
   }
-  // What others send is taken and dropped. This also keeps the memory.
+  // Receives and drops the rows of others. The callback also keeps the memory.
   operation->make_result = [memory, descriptor, &backend](
                                std::size_t index, const std::vector<std::int64_t>& rows) -> void* {
     const auto all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});

@@ -64,10 +64,8 @@ void Mailbox::wanted(const std::shared_ptr<Operation>& operation) {
     entries_.push_back({Entry::Kind::kBoundary, nullptr, operation->process_set});
     any_since_boundary_.store(!submitted_since_boundary_.empty(), std::memory_order_relaxed);
   }
-  if (done || std::exchange(operation->wanted, true) || names_.is_queued(*operation)) {
-    if (is_boundary) driver_.call_for_submission(false);
-    return;
-  }
+  if (done && is_boundary) driver_.call_for_submission(false);
+  if (done || std::exchange(operation->wanted, true) || names_.is_queued(*operation)) return;
   entries_.push_back({Entry::Kind::kWanted, operation});
   driver_.call();
 }
@@ -81,7 +79,7 @@ void Mailbox::shut_down(const Status& reason) {
 
 void Mailbox::take(std::vector<Entry>& entries) {
   entries.clear();
-  driver_.looks();
+  driver_.about_to_take();
   const MutexLock lock(mutex_);
   entries.swap(entries_);
 }

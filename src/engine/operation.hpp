@@ -19,7 +19,7 @@
 
 namespace kolo {
 
-// Where a small tensor lies in its bucket's buffer. The buffer lives as long as anyone refers to
+// The place of a small tensor in its bucket's buffer. The buffer lives as long as anyone refers to
 // it.
 struct Slot {
   std::shared_ptr<std::byte[]> buffer;

@@ -11,7 +11,8 @@ using timeline::State;
 
 namespace {
 
-// Of this rank's values. Where ranks may have different numbers of rows the shape is that of one.
+// Returns the bytes of this rank's values. If ranks may have different numbers of rows, the shape
+// is that of one row.
 std::uint64_t bytes_of(const Operation& operation) {
   const Descriptor& descriptor = operation.descriptor;
   if (!descriptor.has_own_rows() || operation.tensors.size() != descriptor.tensors.size())
@@ -58,7 +59,7 @@ void end_at(OperationEvent& event, Nanoseconds now, bool is_ok) {
   event.state = is_ok ? State::kDone : State::kFailed;
 }
 
-// Where the collective as a whole is recorded.
+// Returns the place at which the collective as a whole is recorded.
 Recorder::Place place_of(const RunningCollective& running) {
   return running.recorded != Recorder::kNowhere ? running.recorded
                                                 : running.members.front().operation->recorded;

@@ -27,7 +27,7 @@ namespace http = boost::beast::http;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-// Whoever asks for metrics needs little.
+// Scrapers open few connections.
 constexpr int kMostConnections = 16;
 constexpr std::uint32_t kMostHeaderBytes = 8192;
 constexpr std::chrono::seconds kPatience{5};
@@ -117,7 +117,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     };
   }
 
-  // What was not read would make the kernel take the answer back.
+  // Reads the rest of the request: otherwise the kernel would reset the connection and drop the
+  // answer.
   void close() {
     error_code ignored;  // it may have gone before
     stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);

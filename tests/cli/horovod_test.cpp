@@ -118,7 +118,7 @@ std::vector<std::string> entries_named_by(const HorovodRow& row) {
   std::vector<std::string> entries;
   for (const std::string& name : names_in(row.names.substr(0, of))) {
     if (of == std::string::npos) {
-      entries.push_back(kind_of(row) + " " + name);
+      entries.push_back(kind_of(row).append(" ").append(name));
       continue;
     }
     for (const std::string& call : names_in(row.names.substr(of + 4)))
@@ -191,9 +191,10 @@ const PublicNames& public_names() {
     const std::string headers = public_headers();
     PublicNames made;
     for (std::string& name : matches(headers, kIdentifier, 0)) made.all.insert(std::move(name));
-    for (const char* pattern : {R"((\w+)\()", R"(TORCH_ARG\([^;=]*?(\w+)\) =)"})
+    for (const char* pattern : {R"((\w+)\()", R"(TORCH_ARG\([^;=]*?(\w+)\) =)"}) {
       for (std::string& name : matches(headers, std::regex(pattern), 1))
         made.functions.insert(std::move(name));
+    }
     return made;
   }();
   return names;

@@ -117,7 +117,7 @@ TEST(Driver, WhileSomebodyDrivesNobodyHasToCall) {
 TEST(Driver, ACallIsNotLost) {
   Driver driver(std::nullopt, nullptr);
   ASSERT_TRUE(driver.begin());
-  driver.looks();
+  driver.about_to_take();
   driver.call_for_submission(true);  // quietly, but somebody drives already
   const Clock::time_point begin = Clock::now();
   driver.rest(begin + std::chrono::seconds(20));
@@ -136,6 +136,18 @@ TEST(Driver, ACallBeforeAnotherThreadDrivesIsNotLost) {
   const Clock::time_point begin = Clock::now();
   driver.park(begin + std::chrono::seconds(20));
   EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
+}
+
+// A call that was answered does not wake the engine's thread later.
+TEST(Driver, AnAnsweredCallDoesNotWakeTheEnginesThread) {
+  Driver driver(std::nullopt, nullptr);
+  driver.call_for_submission(true);
+  ASSERT_TRUE(driver.begin());
+  driver.about_to_take();
+  driver.end(false);
+  const Clock::time_point deadline = Clock::now() + milliseconds(30);
+  driver.park(deadline);
+  EXPECT_GE(Clock::now(), deadline);
 }
 
 TEST(Driver, WorkThatIsLeftWakesTheEnginesThread) {

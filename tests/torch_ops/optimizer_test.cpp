@@ -242,6 +242,21 @@ TEST_F(Optimizer, ParametersOfAGroupThatIsAddedLater) {
   }
 }
 
+// It is this rank's own, while those that backward() has just reduced are equal on all ranks.
+TEST_F(Optimizer, AGradientThatAnAddedParameterHasIsReduced) {
+  const at::Tensor first = parameter();
+  const at::Tensor added = parameter();
+  added.mutable_grad() = torch::full({3}, rank() + 1.0);
+  DistributedSgd optimizer(std::vector<at::Tensor>{first}, torch::optim::SGDOptions(1.0),
+                           DistributedOptimizerOptions().op(ReduceOp::Sum));
+  (first.sum() * (rank() + 1)).backward();
+  optimizer.add_param_group(torch::optim::OptimizerParamGroup({added}));
+  optimizer.step();
+  const at::Tensor expected = torch::full({3}, -mean_of_ranks() * size());
+  EXPECT_TRUE(first.detach().allclose(expected));
+  EXPECT_TRUE(added.detach().allclose(expected));
+}
+
 TEST_F(Optimizer, TwoOptimizersCannotOwnAParameter) {
   const at::Tensor p = parameter();
   {

@@ -22,7 +22,7 @@ Result run(const Call& call, std::shared_ptr<Operation> operation, Result result
   return submit(call.session, std::move(operation), std::move(result)).wait();
 }
 
-// What backward() needs of the call lives in a capsule beside the graph.
+// Data of the call that backward() needs, in a capsule beside the graph.
 template <typename Saved>
 struct Capsule : torch::CustomClassHolder {
   explicit Capsule(Saved value) : saved(std::move(value)) {}
@@ -52,8 +52,8 @@ variable_list mark(AutogradContext* ctx, variable_list outputs) {
   return outputs;
 }
 
-// What run() makes of the gradients that there are, each in its place. It is collective, so the
-// choice must not depend on what a rank uses: members without use have zeros.
+// Returns the results of run() for the gradients that exist, each in its place. run() is
+// collective, so the choice must not depend on what a rank uses: unused members have zeros.
 template <typename Run>
 variable_list for_each_gradient(const variable_list& gradients, const Run& run) {
   std::vector<at::Tensor> some;

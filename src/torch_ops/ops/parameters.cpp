@@ -41,7 +41,7 @@ void broadcast_all(const Named& named, int root_rank, const ProcessSet& set) {
   submit(call.session, std::move(operation), tensors).wait();
 }
 
-// What two optimizers must have in common for one to take the state of the other.
+// Describes the properties that two optimizers must share so that one can take the other's state.
 std::string describe(const torch::optim::Optimizer& optimizer) {
   std::string text = c10::demangle(typeid(optimizer).name());
   for (const auto& group : optimizer.param_groups()) {

@@ -59,7 +59,7 @@ class SparseSum {
   const IntegerAverage scales_;
 };
 
-// What all ranks have, added up where indices meet.
+// Returns the values of all ranks, added up where indices are equal.
 at::Tensor combine(const Gathered& gathered, const std::vector<std::int64_t>& size,
                    const SparseSum& sum) {
   for (const at::Tensor& tensor : gathered.tensors) use_on_device(tensor);

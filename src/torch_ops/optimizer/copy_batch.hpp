@@ -13,7 +13,6 @@ class CopyBatch {
     to_.push_back(to);
     from_.push_back(from);
   }
-  bool is_empty() const { return to_.empty(); }
   // Copies what was added, and forgets it.
   void run();
 

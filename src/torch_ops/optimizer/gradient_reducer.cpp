@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <unordered_set>
 #include <utility>
 
 #include "kolo/error.h"
@@ -46,18 +47,24 @@ void GradientReducer::State::attach(const std::vector<torch::optim::OptimizerPar
   }
   listed = count;
   std::vector<at::Tensor> fresh;
+  std::unordered_set<const c10::TensorImpl*> seen;
   for (const at::Tensor& tensor : added) {
-    if (listener_of(tensor) == self) continue;  // listed twice
-    set_listener(tensor, self, progress.size());
-    progress.emplace_back().accumulator = hook_before_accumulation(tensor);
-    fresh.push_back(tensor);
+    const bool is_known = listener_of(tensor) == self;
+    if (!is_known && seen.insert(tensor.unsafeGetTensorImpl()).second) fresh.push_back(tensor);
   }
   if (fresh.empty()) return;
+  // A new parameter's gradient, if it has one, is this rank's own and will be reduced.
   if (synchronized) mark_reduced();
   synchronized = false;
+  const std::size_t known = table.size();
   table.add(fresh);
   reduced_parts.grow();
   outbox.grow();
+  progress.resize(table.size());
+  for (std::size_t i = known; i < table.size(); ++i) {
+    set_listener(table[i].tensor, self, i);
+    progress[i].accumulator = hook_before_accumulation(table[i].tensor);
+  }
 }
 
 // --- a pass ---
@@ -204,6 +211,7 @@ void GradientReducer::State::leave_pass(FirstError& error) {
     progress[i].prepared = false;
     // A part that is still aside was not reduced in this pass. Each rank keeps its share, so that
     // a later reduction gives the part back.
+    if (!reduced_parts.is_aside(i)) continue;
     error.catch_from([&] { reduced_parts.put_back(i, share_of_reduced()); });
   }
 }

@@ -65,7 +65,7 @@ struct GradientReducer::State final : GradientListener,
   NamedTensors end_step() KOLO_REQUIRES(mutex);
   void broadcast_buffers() const;
 
-  // Where a parameter is in the current pass.
+  // A parameter's progress in the current pass.
   struct Progress {
     NodePointer accumulator;  // calls before_accumulation()
     bool prepared = false;    // before_accumulation() was called

@@ -334,7 +334,8 @@ void Outbox::send_steps(const std::vector<at::Tensor>& steps, FirstError& error)
     Departure& departure = departures.emplace_back(Departure{unit, {}});
     for (const std::size_t member : table_.units()[unit].members) {
       const at::Tensor& parameter = table_[member].tensor;
-      if (!parameter.requires_grad()) continue;
+      // The step itself may have added parameters.
+      if (!parameter.requires_grad() || member >= steps.size()) continue;
       departure.dense.push_back({member, steps[member], {}, !parameter.grad().defined()});
     }
   }

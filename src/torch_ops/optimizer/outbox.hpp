@@ -60,7 +60,7 @@ class Outbox {
   void wait_for_steps(const Apply& apply, FirstError& error);
 
  private:
-  // What of a unit is under way.
+  // The part of a unit that is in flight.
   struct Flight {
     bool is_held = false;   // in held_
     bool given_up = false;  // in this reduction
@@ -88,7 +88,7 @@ class Outbox {
     std::optional<c10::Stream> stream;  // computes the gradients
   };
 
-  // What belongs to a parameter.
+  // State that a parameter keeps between reductions.
   struct Sender {
     std::unique_ptr<GradientCompressor> compressor;  // the program's; null: it has none so far
     std::optional<SeenTensor> sent;  // the gradient in flight; empty: kolo itself writes to it

@@ -29,6 +29,7 @@ class ReducedParts {
   // Takes the parameter's gradient away if it is a reduced one. Leaves it in place if it has
   // changed since it was marked: it is the rank's own contribution to the next reduction.
   void set_aside(std::size_t index);
+  bool is_aside(std::size_t index) const { return entries_[index].aside.defined(); }
   // Adds what the parameter's gradient is now to `factor` times the part that was set aside. The
   // sum becomes the gradient.
   void put_back(std::size_t index, double factor);

@@ -24,8 +24,8 @@ Process& process() {
   return *one;
 }
 
-// What LibTorch wants of an allocator: one deleter for all it gives out, whose argument is the
-// data's address, or null.
+// The allocator in the form that LibTorch requires: one deleter for everything it gives out. The
+// deleter's argument is the data's address, or null.
 class TensorAllocator final : public c10::Allocator {
  public:
   TensorAllocator(shm::Arena& arena, c10::Allocator& other) : arena_(arena), other_(other) {

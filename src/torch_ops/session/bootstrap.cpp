@@ -37,7 +37,7 @@ void export_variable(const char* name, const std::string& value) {
   if (setenv(name, value.c_str(), 0) != 0) log::warning(std::string("cannot set ") + name);
 }
 
-// What torchrun sets and programs read. Never overwrites what the launcher has set.
+// Sets the variables that torchrun sets and programs read, unless the launcher has set them.
 Status export_environment(MpiParent parent, const Topology& topology) {
   std::string address;
   if (topology.rank == 0) address = rendezvous_address(topology.local_size == topology.size);
@@ -75,8 +75,8 @@ Status agree_on_settings(MpiParent parent, Config& config) {
   return text.empty() ? Status::ok() : Status::invalid_argument(text);
 }
 
-// As much as the machine has; with many ranks on a node a multiple of a rank's share, since each of
-// them maps all.
+// Returns as much as the machine has. With many ranks on a node it is a multiple of a rank's share,
+// because each rank maps the arenas of all.
 std::size_t arena_capacity(const Config& config, const Topology& topology) {
   std::size_t bytes = static_cast<std::size_t>(config.arena_bytes);
   if (bytes == 0) {

@@ -1,4 +1,4 @@
-// From a communicator to a session.
+// Makes a session from a communicator.
 #pragma once
 
 #include <memory>

@@ -46,8 +46,8 @@ class CudaDevice {
   std::shared_ptr<Device> device_ KOLO_GUARDED_BY(mutex_);
 };
 
-// Where this thread's current stream is now. Throws InvalidArgumentError while that is captured
-// into a graph.
+// Returns the point that this thread's current stream has reached. Throws InvalidArgumentError
+// while the stream is captured into a graph.
 std::shared_ptr<DevicePoint> point_on_device(Device& device);
 
 // The operation's tensors are on the device, and have their values when that comes to the point.

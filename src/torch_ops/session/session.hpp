@@ -56,7 +56,8 @@ class Session {
 
   // As Engine::shut_down(), and ends the timeline.
   bool shut_down();
-  // Where there is a timeline; the program's thread that starts and stops it.
+  // The timeline's clock, or null if there is no timeline. Used by the program's thread that starts
+  // and stops the timeline.
   ClockReader* clock() const { return clock_.get(); }
   void set_clock(std::unique_ptr<ClockReader> clock) { clock_ = std::move(clock); }
   void end_timeline();
