@@ -30,8 +30,8 @@ enum class Progress : std::uint8_t {
 
 // A message under way. A value of the transport that made it.
 struct Ticket {
-  std::int32_t slot = -1;
-  bool pending() const { return slot >= 0; }
+  std::int32_t request = -1;
+  bool pending() const { return request >= 0; }
 };
 
 // A message that waits to be received.

@@ -121,7 +121,7 @@ std::vector<UnitId> Participant::choose_evictions() {
 }
 
 std::size_t Participant::flush(Clock::time_point then) {
-  std::vector<Group*> waiting;
+  std::vector<Bucket*> waiting;
   for (const auto& [id, bucket] : buckets_) {
     if (bucket->full()) continue;
     const bool old =
@@ -130,7 +130,7 @@ std::size_t Participant::flush(Clock::time_point then) {
         });
     if (old) waiting.push_back(bucket.get());
   }
-  for (Group* bucket : waiting) give_up(*bucket);
+  for (Bucket* bucket : waiting) give_up(*bucket);
   return waiting.size();
 }
 
@@ -166,7 +166,7 @@ void Participant::report_alone(Tensor& tensor) {
 }
 
 // One number for the whole bucket, unless some members were reported before it came to be.
-void Participant::report_if_full(Group& bucket) {
+void Participant::report_if_full(Bucket& bucket) {
   if (bucket.held == 0 || !bucket.full()) return;
   if (bucket.reported == 0) {
     wire::Ready ready{bucket.id, {}};
@@ -186,7 +186,7 @@ void Participant::report_if_full(Group& bucket) {
   bucket.reported = bucket.members.size();
 }
 
-void Participant::give_up(Group& bucket) {
+void Participant::give_up(Bucket& bucket) {
   report_.emplace_back(wire::Flush{bucket.id});
   for (Tensor* member : bucket.members) {
     member->bucket = nullptr;
@@ -227,8 +227,8 @@ Status Participant::on(const wire::Bucket& record, std::vector<Action>& actions)
   if (record.id == 0 || is_known(record.id)) {
     return broken_protocol("gave a bucket a number that is in use");
   }
-  std::unique_ptr<Group>& bucket = buckets_[record.id];
-  bucket = std::make_unique<Group>();
+  std::unique_ptr<Bucket>& bucket = buckets_[record.id];
+  bucket = std::make_unique<Bucket>();
   bucket->id = record.id;
   bool wanted = false;
   BucketBegins action{record.id, {}};
@@ -297,7 +297,7 @@ Status Participant::take_part(Tensor& tensor, Launch& launch) {
   if (reported) {
     member.token = tensor.token;
   } else if (tensor.phase == Phase::kIdle && join_ != 0) {
-    member.stand_in = std::make_unique<StandIn>(StandIn{tensor.name, tensor.descriptor});
+    member.placeholder = std::make_unique<Placeholder>(Placeholder{tensor.name, tensor.descriptor});
     if (!tensor.transient) used(tensor);
   } else {
     return broken_protocol("executes '" + tensor.name + "', which was not reported here");
@@ -340,7 +340,7 @@ Status Participant::on(const wire::Dissolve& record, std::vector<Action>& action
   const auto found = buckets_.find(record.bucket);
   if (found == buckets_.end()) return Status::ok();  // this rank gave it up before
   report_.emplace_back(wire::Flush{record.bucket});
-  const std::unique_ptr<Group> bucket = std::move(found->second);
+  const std::unique_ptr<Bucket> bucket = std::move(found->second);
   buckets_.erase(found);
   for (Tensor* member : bucket->members) {
     member->bucket = nullptr;

@@ -34,14 +34,14 @@ class Participant {
   };
 
   // --- actions, in the order in which they must be carried out ---
-  struct StandIn {
+  struct Placeholder {
     std::string name;
     Descriptor descriptor;
   };
   struct Member {
     Token token = 0;  // 0: this rank has joined and gives nothing, but must take part
     bool absent_everywhere = false;
-    std::unique_ptr<const StandIn> stand_in;  // if token is 0
+    std::unique_ptr<const Placeholder> placeholder;  // if token is 0
   };
   struct Launch {                // run the collective of these tensors now
     std::uint64_t sequence = 0;  // the same on every rank
@@ -111,7 +111,7 @@ class Participant {
   Status apply(const wire::Decisions& decisions, std::vector<Action>& actions);
 
  private:
-  struct Group;
+  struct Bucket;
 
   enum class Phase : std::uint8_t {
     kIdle,
@@ -125,7 +125,7 @@ class Participant {
     UnitId id = 0;  // 0: the coordinator has given none
     Descriptor descriptor;
     std::uint64_t executions = 0;  // and failures, since the id was given
-    Group* bucket = nullptr;       // owned by buckets_
+    Bucket* bucket = nullptr;      // owned by buckets_
     std::uint64_t bucket_base = 0;
     std::uint64_t last_used = 0;  // in submissions_' count
     bool cached = false;          // counts in cached_
@@ -143,7 +143,7 @@ class Participant {
     bool in_bucket() const { return bucket != nullptr && executions >= bucket_base; }
   };
 
-  struct Group {  // a bucket as this rank sees it
+  struct Bucket {  // a bucket as this rank sees it
     UnitId id = 0;
     std::vector<Tensor*> members;  // owned by tensors_
     std::size_t held = 0;
@@ -169,8 +169,8 @@ class Participant {
   Tensor& find_or_create(NameSpace name_space, const std::string& name);
   void announce(Tensor& tensor, bool again = false);
   void report_alone(Tensor& tensor);
-  void report_if_full(Group& bucket);
-  void give_up(Group& bucket);
+  void report_if_full(Bucket& bucket);
+  void give_up(Bucket& bucket);
   void end_submission(Tensor& tensor);
   Status stays_in_flight(Tensor& tensor);
   void used(Tensor& tensor);
@@ -184,7 +184,7 @@ class Participant {
   using ByName = std::unordered_map<std::string, std::unique_ptr<Tensor>>;
   std::array<ByName, kNameSpaces> tensors_;
   std::unordered_map<UnitId, Tensor*> by_id_;
-  std::unordered_map<UnitId, std::unique_ptr<Group>> buckets_;
+  std::unordered_map<UnitId, std::unique_ptr<Bucket>> buckets_;
   wire::Report report_;
   std::uint64_t sequence_ = 0;  // executions so far
   std::uint64_t submissions_ = 0;

@@ -14,7 +14,7 @@ namespace {
 
 enum class Version : std::uint8_t { kFirst, kSecond };
 
-struct Group {
+struct ControlGroup {
   std::string folder;
   Version version;
 };
@@ -77,7 +77,7 @@ std::string below(const std::string& path, const std::string& top) {
 }
 
 // The process's group in a mount, and those around it up to the mount's top.
-void add_groups(const Mount& mount, const std::string& path, std::vector<Group>& groups) {
+void add_groups(const Mount& mount, const std::string& path, std::vector<ControlGroup>& groups) {
   for (std::string part = below(path, mount.top);; part.erase(part.rfind('/'))) {
     groups.push_back({mount.point + part, mount.version});
     if (part.empty()) return;
@@ -86,13 +86,13 @@ void add_groups(const Mount& mount, const std::string& path, std::vector<Group>&
 
 // Those of one controller. A line of /proc/self/cgroup is "ID:CONTROLLERS:PATH"; version 2 names no
 // controllers.
-std::vector<Group> groups_of(const std::string& controller, const std::string& root) {
+std::vector<ControlGroup> groups_of(const std::string& controller, const std::string& root) {
   std::vector<Mount> mounts;
   std::ifstream table(root + "/proc/self/mountinfo");
   for (std::string line; std::getline(table, line);) {
     if (auto mount = parse_mount(line)) mounts.push_back(std::move(*mount));
   }
-  std::vector<Group> groups;
+  std::vector<ControlGroup> groups;
   std::ifstream own(root + "/proc/self/cgroup");
   for (std::string line; std::getline(own, line);) {
     const std::size_t first = line.find(':');
@@ -107,7 +107,7 @@ std::vector<Group> groups_of(const std::string& controller, const std::string& r
       add_groups(mount, line.substr(second + 1), groups);
     }
   }
-  for (Group& group : groups) group.folder.insert(0, root);
+  for (ControlGroup& group : groups) group.folder.insert(0, root);
   return groups;
 }
 
@@ -119,7 +119,7 @@ std::int64_t number(const std::string& text) {
 
 // Version 2 writes "QUOTA PERIOD" or "max PERIOD" into one file; version 1 has two, and -1 for no
 // quota.
-double quota_of(const Group& group) {
+double quota_of(const ControlGroup& group) {
   std::string quota;
   std::string period;
   if (group.version == Version::kSecond) {
@@ -147,7 +147,7 @@ std::int64_t value_in(const std::string& path, const std::string& key) {
 }
 
 // -1: there is no limit.
-std::int64_t memory_limit_of(const Group& group) {
+std::int64_t memory_limit_of(const ControlGroup& group) {
   constexpr std::int64_t kNone = std::int64_t{1} << 60;  // version 1 writes nearly 2^63 for "none"
   const char* const file =
       group.version == Version::kSecond ? "/memory.max" : "/memory.limit_in_bytes";
@@ -156,7 +156,7 @@ std::int64_t memory_limit_of(const Group& group) {
 }
 
 // Without what the kernel would give back: files that it keeps and that nobody has used lately.
-std::int64_t memory_in_use(const Group& group) {
+std::int64_t memory_in_use(const ControlGroup& group) {
   const bool is_second = group.version == Version::kSecond;
   const std::int64_t all =
       number(first_line(group.folder + (is_second ? "/memory.current" : "/memory.usage_in_bytes")));
@@ -176,7 +176,7 @@ std::string identity(const std::string& folder) {
 
 std::vector<CpuQuota> cpu_quotas(const std::string& root) {
   std::vector<CpuQuota> quotas;
-  for (const Group& group : groups_of("cpu", root)) {
+  for (const ControlGroup& group : groups_of("cpu", root)) {
     if (const double cores = quota_of(group); cores > 0)
       quotas.push_back({cores, identity(group.folder)});
   }
@@ -193,7 +193,7 @@ std::optional<double> least_cores(const std::vector<CpuQuota>& quotas) {
 
 std::int64_t memory_limit(const std::string& root) {
   std::int64_t least = -1;
-  for (const Group& group : groups_of("memory", root)) {
+  for (const ControlGroup& group : groups_of("memory", root)) {
     const std::int64_t limit = memory_limit_of(group);
     if (limit != -1 && (least == -1 || limit < least)) least = limit;
   }
@@ -204,7 +204,7 @@ std::uint64_t available_memory(const std::string& root) {
   const std::int64_t kilobytes = value_in(root + "/proc/meminfo", "MemAvailable:");
   std::uint64_t least = kilobytes < 0 ? std::numeric_limits<std::uint64_t>::max()
                                       : static_cast<std::uint64_t>(kilobytes) << 10U;
-  for (const Group& group : groups_of("memory", root)) {
+  for (const ControlGroup& group : groups_of("memory", root)) {
     const std::int64_t limit = memory_limit_of(group);
     if (limit == -1) continue;
     const std::int64_t left = std::max<std::int64_t>(0, limit - memory_in_use(group));

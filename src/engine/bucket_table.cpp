@@ -8,7 +8,7 @@
 namespace kolo {
 
 BucketTable::~BucketTable() {
-  for (const auto& [bucket, names] : names_) clear_slots(names);
+  for (const auto& [bucket, names] : names_) clear_places(names);
 }
 
 void BucketTable::begin(const Participant::BucketBegins& bucket, Backend& backend) {
@@ -27,14 +27,15 @@ void BucketTable::begin(const Participant::BucketBegins& bucket, Backend& backen
   std::vector<std::string>& names = names_[bucket.bucket];
   for (std::size_t i = 0; i < buffer.sizes.size(); ++i) {
     names.push_back(bucket.members[i].name);
-    mailbox_.set_slot(process_set_, names.back(),
-                      Slot{buffer.data, buffer.offsets[i], buffer.sizes[i], {bucket.bucket, i}});
+    mailbox_.set_place(
+        process_set_, names.back(),
+        BufferPlace{buffer.data, buffer.offsets[i], buffer.sizes[i], {bucket.bucket, i}});
   }
 }
 
 void BucketTable::end(UnitId bucket) {
   if (const auto names = names_.find(bucket); names != names_.end()) {
-    clear_slots(names->second);
+    clear_places(names->second);
     names_.erase(names);
   }
   buffers_.erase(bucket);
@@ -45,8 +46,8 @@ const BucketBuffer* BucketTable::find(UnitId unit) const {
   return found == buffers_.end() ? nullptr : &found->second;
 }
 
-void BucketTable::clear_slots(const std::vector<std::string>& names) {
-  for (const std::string& name : names) mailbox_.set_slot(process_set_, name, std::nullopt);
+void BucketTable::clear_places(const std::vector<std::string>& names) {
+  for (const std::string& name : names) mailbox_.set_place(process_set_, name, std::nullopt);
 }
 
 }  // namespace kolo

@@ -27,7 +27,7 @@ class BucketTable {
   const BucketBuffer* find(UnitId unit) const;
 
  private:
-  void clear_slots(const std::vector<std::string>& names);
+  void clear_places(const std::vector<std::string>& names);
 
   const int process_set_;
   Mailbox& mailbox_;

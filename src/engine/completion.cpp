@@ -34,7 +34,7 @@ Completion::Unfinished Completion::finish(std::span<const LaunchMember> members)
   Unfinished unfinished;
   for (const LaunchMember& member : members) {
     const Operation& operation = *member.operation;
-    if (operation.stand_in || !operation.finish || member.absent_everywhere) continue;
+    if (operation.placeholder || !operation.finish || member.absent_everywhere) continue;
     Status status = finish_one(operation);
     if (!status.is_ok()) unfinished.emplace(&operation, std::move(status));
   }
@@ -45,12 +45,12 @@ Completion::Unfinished Completion::finish(std::span<const LaunchMember> members)
 void Completion::release(std::span<const LaunchMember> members, const Unfinished& unfinished) {
   over_.clear();
   for (const LaunchMember& member : members) {
-    if (!member.operation->stand_in) over_.push_back(member.operation.get());
+    if (!member.operation->placeholder) over_.push_back(member.operation.get());
   }
   mailbox_.release(over_);
   for (const LaunchMember& member : members) {
     Operation* const operation = member.operation.get();
-    if (operation->stand_in) continue;
+    if (operation->placeholder) continue;
     const auto failed = unfinished.find(operation);
     recorder_.member_ended(member, failed == unfinished.end());
     operation->complete(failed == unfinished.end() ? Status::ok() : failed->second,
@@ -59,7 +59,7 @@ void Completion::release(std::span<const LaunchMember> members, const Unfinished
 }
 
 void Completion::end(const std::shared_ptr<Operation>& operation, const Status& status) {
-  if (operation->stand_in) return;
+  if (operation->placeholder) return;
   recorder_.ended(*operation, status);
   mailbox_.release({operation.get()});
   if (status.code() == StatusCode::kPeerLost)

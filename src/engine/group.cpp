@@ -62,7 +62,7 @@ void Group::submit(const std::shared_ptr<Operation>& operation) {
   const bool known = control_.participant().submit(
       {token, operation->name, operation->descriptor, operation->absent, operation->transient,
        operation->submitted, !operation->queued,
-       operation->slot ? operation->slot->place : BucketPlace{}});
+       operation->packed_at ? operation->packed_at->place : BucketPlace{}});
   if (!traits_of(operation->descriptor.kind).is_internal) tracing_.meters().submitted(known);
 }
 
@@ -138,10 +138,11 @@ Status Group::carry_out(const Participant::Launch& launch) {
   running.members.reserve(launch.members.size());
   for (const Participant::Member& member : launch.members) {
     std::shared_ptr<Operation> operation =
-        member.token == 0 ? make_stand_in(member.stand_in->name, member.stand_in->descriptor,
-                                          backend_on(member.stand_in->descriptor.device),
-                                          buckets_.find(launch.unit) != nullptr)
-                          : take_pending(member.token);
+        member.token == 0
+            ? make_placeholder(member.placeholder->name, member.placeholder->descriptor,
+                               backend_on(member.placeholder->descriptor.device),
+                               buckets_.find(launch.unit) != nullptr)
+            : take_pending(member.token);
     stands_in = stands_in || member.token == 0;
     anything = anything || !member.absent_everywhere;
     running.members.push_back({std::move(operation), member.absent_everywhere});

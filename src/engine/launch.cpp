@@ -35,7 +35,9 @@ Piece piece_of(const LaunchMember& member, std::size_t index, std::byte* at, std
   Piece piece;
   piece.at = at;
   // Packed when it was submitted: here, or in the place of a bucket that has ended since.
-  piece.from = operation.absent ? nullptr : operation.slot ? operation.slot->data() : data;
+  piece.from = operation.absent      ? nullptr
+               : operation.packed_at ? operation.packed_at->data()
+                                     : data;
   piece.to = member.absent_everywhere ? nullptr : data;
   piece.bytes = bytes;
   if (operation.on_device != nullptr && !operation.on_device->outside.empty()) {
@@ -245,8 +247,8 @@ std::unique_ptr<Work> launch_part(Backend& backend, Turn turn, const LaunchMembe
   const std::vector<TensorSpec>& specs = operation.descriptor.tensors;
   Region region;
   if (part.size() == 1) {
-    region.data = operation.slot ? operation.slot->data()
-                                 : static_cast<std::byte*>(operation.tensors[part[0]].data);
+    region.data = operation.packed_at ? operation.packed_at->data()
+                                      : static_cast<std::byte*>(operation.tensors[part[0]].data);
     region.bytes = specs[part[0]].bytes();
     region.pieces = {piece_of(member, part[0], region.data, region.bytes)};
   } else {
@@ -466,13 +468,13 @@ std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
                                            options);
 }
 
-std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descriptor& descriptor,
-                                         Backend& backend, bool in_bucket) {
+std::shared_ptr<Operation> make_placeholder(const std::string& name, const Descriptor& descriptor,
+                                            Backend& backend, bool in_bucket) {
   auto operation = std::make_shared<Operation>();
   operation->name = name;
   operation->descriptor = descriptor;
   operation->absent = true;
-  operation->stand_in = true;
+  operation->placeholder = true;
   operation->splits.assign(static_cast<std::size_t>(backend.size()), 0);
   const auto memory = std::make_shared<std::vector<std::shared_ptr<std::byte[]>>>();
   // The ranks of a process set travel as a shape; there are no values.

@@ -50,7 +50,7 @@ std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
 
 // Makes a placeholder, the operation of a rank that has joined: neutral values for a reduction,
 // nothing for a gather. In a bucket it needs no memory of its own.
-std::shared_ptr<Operation> make_stand_in(const std::string& name, const Descriptor& descriptor,
-                                         Backend& backend, bool in_bucket);
+std::shared_ptr<Operation> make_placeholder(const std::string& name, const Descriptor& descriptor,
+                                            Backend& backend, bool in_bucket);
 
 }  // namespace kolo

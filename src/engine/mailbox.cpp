@@ -29,9 +29,10 @@ Status Mailbox::submit(const std::shared_ptr<Operation>& operation, bool& packed
   bool entered = false;
   packed = false;
   if (Status status = reserve(operation, entered); !status.is_ok() || entered) return status;
-  packed = operation->slot.has_value();
+  packed = operation->packed_at.has_value();
   if (packed && !operation->absent) {
-    std::memcpy(operation->slot->data(), operation->tensors[0].data, operation->slot->bytes);
+    std::memcpy(operation->packed_at->data(), operation->tensors[0].data,
+                operation->packed_at->bytes);
   }
   const MutexLock lock(mutex_);
   if (!closed_.is_ok()) {
@@ -99,9 +100,10 @@ void Mailbox::close(const Status& reason) {
   if (closed_.is_ok()) closed_ = reason;
 }
 
-void Mailbox::set_slot(int process_set, const std::string& name, std::optional<Slot> slot) {
+void Mailbox::set_place(int process_set, const std::string& name,
+                        std::optional<BufferPlace> place) {
   const MutexLock lock(mutex_);
-  names_.set_slot(process_set, name, std::move(slot));
+  names_.set_place(process_set, name, std::move(place));
 }
 
 }  // namespace kolo

@@ -50,7 +50,7 @@ class Mailbox {
   // Lets all further submissions fail with `reason`.
   void close(const Status& reason) KOLO_EXCLUDES(mutex_);
   // See OperationNames.
-  void set_slot(int process_set, const std::string& name, std::optional<Slot> slot)
+  void set_place(int process_set, const std::string& name, std::optional<BufferPlace> place)
       KOLO_EXCLUDES(mutex_);
 
  private:

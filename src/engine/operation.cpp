@@ -9,17 +9,17 @@ constexpr std::size_t kMostKept = 16384;
 // Whether the thread's are destroyed already: programs may use kolo while the process ends.
 thread_local bool none_are_kept = false;
 
-struct Kept {
+struct KeptOperations {
   std::vector<std::shared_ptr<Operation>> operations;
   std::size_t next = 0;
-  ~Kept() { none_are_kept = true; }
+  ~KeptOperations() { none_are_kept = true; }
 };
 
 }  // namespace
 
 std::shared_ptr<Operation> Operation::make() {
   if (none_are_kept) return std::make_shared<Operation>();
-  static thread_local Kept kept;
+  static thread_local KeptOperations kept;
   if (!kept.operations.empty()) {
     kept.next = (kept.next + 1) % kept.operations.size();
     if (kept.operations[kept.next].use_count() == 1) {
@@ -44,7 +44,7 @@ void Operation::start_over() {
   tensors.clear();
   splits.clear();
   let_go();
-  absent = transient = stand_in = false;
+  absent = transient = placeholder = false;
   number = -1;
   wanted = queued = false;
   booked = nullptr;
@@ -59,7 +59,7 @@ void Operation::start_over() {
 
 void Operation::let_go() {
   let_go_of_tensors(&Holder::let_go);
-  slot.reset();
+  packed_at.reset();
   if (on_device != nullptr) on_device->ready.reset();
 }
 

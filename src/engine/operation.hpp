@@ -21,7 +21,7 @@ namespace kolo {
 
 // The place of a small tensor in its bucket's buffer. The buffer lives as long as anyone refers to
 // it.
-struct Slot {
+struct BufferPlace {
   std::shared_ptr<std::byte[]> buffer;
   std::size_t offset = 0;
   std::size_t bytes = 0;
@@ -32,7 +32,7 @@ struct Slot {
 // State of a name in the mailbox. It exists only while one of its members is set.
 struct BookedName {
   bool in_flight = false;
-  std::optional<Slot> slot;  // of its tensor in a bucket
+  std::optional<BufferPlace> place;  // of its tensor in a bucket
 };
 
 struct OperationTensor {
@@ -90,14 +90,15 @@ class Operation {
   std::function<void*(std::size_t index, const std::vector<std::int64_t>& rows)> make_result;
   std::function<void()> finish;  // run by the engine after success, before any thread is woken
   std::string name;
-  int process_set = 0;     // 0: all ranks
-  bool absent = false;     // contribute zeros; see absent_everywhere()
-  bool transient = false;  // the name will not come again
-  bool stand_in = false;   // of a rank that has joined: nobody waits for it
+  int process_set = 0;       // 0: all ranks
+  bool absent = false;       // contribute zeros; see absent_everywhere()
+  bool transient = false;    // the name will not come again
+  bool placeholder = false;  // for a rank that has joined; no thread waits for it
   Descriptor descriptor;
   std::vector<OperationTensor> tensors;  // as descriptor.tensors
   std::unique_ptr<Holder> holder;
-  std::optional<Slot> slot;  // set by the mailbox if the data were packed on submission
+  // Set by the mailbox if the submitting thread has packed the tensor into its bucket.
+  std::optional<BufferPlace> packed_at;
   std::unique_ptr<OperationOnDevice> on_device;  // null on the host
 
   // The engine's, on submission.

@@ -11,9 +11,9 @@ OperationNames::Booking OperationNames::book(const std::shared_ptr<Operation>& o
     queues_[&name].push_back(operation);
     return Booking::kBooked;
   }
-  if (name.slot && operation->descriptor.device == DeviceKind::kCpu &&
-      operation->tensors.size() == 1 && name.slot->bytes == operation->descriptor.bytes()) {
-    operation->slot = name.slot;
+  if (name.place && operation->descriptor.device == DeviceKind::kCpu &&
+      operation->tensors.size() == 1 && name.place->bytes == operation->descriptor.bytes()) {
+    operation->packed_at = name.place;
   }
   return Booking::kBooked;
 }
@@ -52,7 +52,7 @@ std::shared_ptr<Operation> OperationNames::release(Operation& operation) {
 void OperationNames::unbook(Operation& operation) {
   BookedName& name = *std::exchange(operation.booked, nullptr);
   name.in_flight = false;
-  if (!name.slot) forget(operation.process_set, operation.descriptor.kind, operation.name);
+  if (!name.place) forget(operation.process_set, operation.descriptor.kind, operation.name);
 }
 
 // Names and process sets that never come again take no memory.
@@ -62,10 +62,11 @@ void OperationNames::forget(int process_set, OpKind kind, const std::string& nam
   if (names.empty() && process_set != 0) names_.erase({process_set, kind});
 }
 
-void OperationNames::set_slot(int process_set, const std::string& name, std::optional<Slot> slot) {
+void OperationNames::set_place(int process_set, const std::string& name,
+                               std::optional<BufferPlace> place) {
   BookedName& booked = names_[{process_set, OpKind::kAllreduce}][name];
-  booked.slot = std::move(slot);
-  if (!booked.slot && !booked.in_flight) forget(process_set, OpKind::kAllreduce, name);
+  booked.place = std::move(place);
+  if (!booked.place && !booked.in_flight) forget(process_set, OpKind::kAllreduce, name);
 }
 
 }  // namespace kolo

@@ -24,16 +24,16 @@ class OperationNames {
     kTaken,   // another operation of this kind and name is in flight
   };
 
-  // Books the operation's name, and finds the slot of its tensor if it has one. The program cannot
-  // know how long a refusal takes, so an operation may queue behind one.
+  // Books the operation's name, and finds the place of its tensor in a bucket, if it has one. The
+  // program cannot know how long a refusal takes, so an operation may queue behind one.
   Booking book(const std::shared_ptr<Operation>& operation);
   // Frees the name of an operation that has ended, or was not taken. Returns the operation that
   // gets the name next, or null.
   std::shared_ptr<Operation> release(Operation& operation);
   // Whether the operation waits for its name.
   bool is_queued(const Operation& operation) const;
-  // Sets where the tensor of an allreduce of that name is packed; without a slot it is not packed.
-  void set_slot(int process_set, const std::string& name, std::optional<Slot> slot);
+  // Sets where the tensor of an allreduce of that name is packed; without a place it is not packed.
+  void set_place(int process_set, const std::string& name, std::optional<BufferPlace> place);
 
  private:
   // A refusal, and the operations queued behind it.

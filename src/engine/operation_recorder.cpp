@@ -112,7 +112,7 @@ void OperationRecorder::launched(RunningCollective& running, Medium medium,
     event.sequence = running.sequence;
     event.state = State::kAgreed;
     event.medium = medium;
-    if (!in_bucket || operation.stand_in) continue;
+    if (!in_bucket || operation.placeholder) continue;
     event.bucket = in_bucket->unit;
     if (nanoseconds(operation.submitted) < bucket.submitted) continue;
     bucket.submitted = nanoseconds(operation.submitted);

@@ -13,7 +13,7 @@
 #include "core/cores.hpp"
 #include "kolo/error.h"
 #include "kolo/init.h"
-#include "torch_ops/session/cuda_device.hpp"
+#include "torch_ops/session/process_device.hpp"
 #include "trainer/launch_choice.hpp"
 
 namespace kolo {

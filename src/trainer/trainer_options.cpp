@@ -8,7 +8,7 @@
 
 #include "kolo/device.h"
 #include "kolo/error.h"
-#include "torch_ops/session/cuda_device.hpp"
+#include "torch_ops/session/process_device.hpp"
 
 namespace kolo::trainer {
 namespace {

@@ -51,7 +51,7 @@ class NotingTransport final : public Transport {
     EXPECT_EQ(peer, 1 - rank_);
     EXPECT_LE(bytes, kChunk);
     pieces.push_back({static_cast<const std::byte*>(data), bytes});
-    ticket.slot = 0;
+    ticket.request = 0;
     return Status::ok();
   }
 

@@ -25,7 +25,7 @@ class Watched final : public Transport {
     const auto* first = static_cast<const std::byte*>(data);
     expect_free(first, bytes, false);
     Status status = inner_.send(data, bytes, peer, tag, ticket);
-    under_way_[ticket.slot] = {first, bytes, false, {first, first + bytes}};
+    under_way_[ticket.request] = {first, bytes, false, {first, first + bytes}};
     sent_ += bytes;
     return status;
   }
@@ -34,15 +34,15 @@ class Watched final : public Transport {
     expect_free(first, bytes, true);
     std::fill_n(first, bytes, std::byte{0xA5});
     Status status = inner_.receive(data, bytes, peer, tag, ticket);
-    under_way_[ticket.slot] = {first, bytes, true, {first, first + bytes}};
+    under_way_[ticket.request] = {first, bytes, true, {first, first + bytes}};
     return status;
   }
   Progress poll(Ticket& ticket, Status& status) override {
-    const Range& range = under_way_.at(ticket.slot);
+    const Range& range = under_way_.at(ticket.request);
     EXPECT_TRUE(std::equal(range.was.begin(), range.was.end(), range.first)) << "touched";
-    const std::int32_t slot = ticket.slot;
+    const std::int32_t request = ticket.request;
     const Progress progress = inner_.poll(ticket, status);
-    if (progress != Progress::kWaiting) under_way_.erase(slot);
+    if (progress != Progress::kWaiting) under_way_.erase(request);
     return progress;
   }
   int world_peer(const Ticket& ticket) const override { return inner_.world_peer(ticket); }
@@ -64,7 +64,7 @@ class Watched final : public Transport {
   // Two may be sent from the same place at once.
   void expect_free(const std::byte* first, std::size_t bytes, bool receives) const {
     EXPECT_GT(bytes, 0U);
-    for (const auto& [slot, other] : under_way_) {
+    for (const auto& [number, other] : under_way_) {
       const bool apart = first + bytes <= other.first || other.first + other.bytes <= first;
       EXPECT_TRUE(apart || (!receives && !other.received)) << "two messages in one place";
     }

@@ -36,8 +36,8 @@ TEST(NegotiationJoin, GivesUpABucketThatIsNotKnownYet) {
     world.join(0);
     world.deliver_all();
     for (int rank = 0; rank < 2; ++rank) EXPECT_TRUE(world.idle(rank));
-    EXPECT_EQ(world.stand_ins(0), 1) << "for a alone";
-    EXPECT_EQ(world.stand_ins(1), 0);
+    EXPECT_EQ(world.placeholders(0), 1) << "for a alone";
+    EXPECT_EQ(world.placeholders(1), 0);
     train_step(world, {"a", "b"});
     EXPECT_THAT(history(world, 0, "a"), ElementsAre("+a", "+a", "~a", "+a"));
     EXPECT_THAT(history(world, 1, "b"), ElementsAre("+b", "+b", "+b"));

@@ -466,7 +466,7 @@ TEST(Negotiation, JoinedRanksStandInUntilAllHaveJoined) {
       world.deliver_all();
       for (const int rank : {0, 2}) ASSERT_TRUE(world.idle(rank)) << "seed " << seed;
     }
-    EXPECT_EQ(world.stand_ins(1), 8);
+    EXPECT_EQ(world.placeholders(1), 8);
     EXPECT_EQ(world.last_joined(1), -1);
     world.join(0);
     world.submit(2, "a");
@@ -496,7 +496,7 @@ TEST(Negotiation, ARankMayJoinWithOperationsInFlight) {
   world.wait_begins(0, "a");
   world.deliver_all();
   EXPECT_TRUE(world.idle(0));
-  EXPECT_EQ(world.stand_ins(1), 1) << "for b alone";
+  EXPECT_EQ(world.placeholders(1), 1) << "for b alone";
   world.join(0);
   world.deliver_all();
   EXPECT_EQ(world.last_joined(1), 0);

@@ -101,7 +101,7 @@ class World {
     participants_[rank].join(token);
     collect(rank);
   }
-  int stand_ins(int rank) const {
+  int placeholders(int rank) const {
     std::size_t all = 0;
     for (const Join& join : joins_[rank]) all += join.stood_in.size();
     return static_cast<int>(all);
@@ -268,17 +268,17 @@ class World {
     std::vector<Submitted> members;
     std::string together;
     for (const Participant::Member& member : launch.members) {
-      members.push_back(member.token == 0 ? Submitted{label_of(member.stand_in->descriptor.kind,
-                                                               member.stand_in->name),
-                                                      member.stand_in->descriptor, false}
+      members.push_back(member.token == 0 ? Submitted{label_of(member.placeholder->descriptor.kind,
+                                                               member.placeholder->name),
+                                                      member.placeholder->descriptor, false}
                                           : end(rank, member.token));
       names.push_back(members.back().name + (member.absent_everywhere ? " (absent)" : ""));
       together += names.back();
     }
     for (std::size_t i = 0; i < members.size(); ++i) {
-      const bool stand_in = launch.members[i].token == 0;
-      histories_[rank][members[i].name].push_back((stand_in ? "~" : "+") + together);
-      if (stand_in) joins_[rank].at(joins_[rank].size() - 1).stood_in.push_back(launch.sequence);
+      const bool placeholder = launch.members[i].token == 0;
+      histories_[rank][members[i].name].push_back((placeholder ? "~" : "+") + together);
+      if (placeholder) joins_[rank].at(joins_[rank].size() - 1).stood_in.push_back(launch.sequence);
       const Descriptor& launched =
           launched_.emplace(std::pair(launch.sequence, i), members[i].descriptor).first->second;
       EXPECT_EQ(launched, members[i].descriptor) << "'" << names[i] << "' on rank " << rank;

@@ -68,13 +68,13 @@ TEST(Completion, EachMemberEndsOnce) {
   std::vector<LaunchMember> members;
   for (int i = 0; i < kMembers; ++i) {
     const std::shared_ptr<Operation> member = operation("x" + std::to_string(i), values);
-    member->stand_in = i == 3;
+    member->placeholder = i == 3;
     member->finish = [&finished, i] {
       ++finished[static_cast<std::size_t>(i)];
       if (i == 40) throw std::runtime_error("no memory is left");
     };
     bool packed = false;
-    ASSERT_TRUE(member->stand_in || mailbox.submit(member, packed).is_ok());
+    ASSERT_TRUE(member->placeholder || mailbox.submit(member, packed).is_ok());
     members.push_back({member, false});
   }
   completion.end(members);

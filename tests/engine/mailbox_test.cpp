@@ -17,7 +17,7 @@ TEST(Mailbox, OnlyAnAllreduceIsPackedIntoABucket) {
   Driver driver(std::nullopt, nullptr);
   Mailbox mailbox(driver);
   const auto buffer = std::make_shared<std::byte[]>(64);
-  mailbox.set_slot(0, "x", Slot{buffer, 0, 16, {7, 0}});
+  mailbox.set_place(0, "x", BufferPlace{buffer, 0, 16, {7, 0}});
   for (const OpKind kind : {OpKind::kAllgather, OpKind::kBroadcast, OpKind::kAllreduce}) {
     const auto operation = named("x");
     std::vector<float> values(4);

@@ -28,9 +28,9 @@ std::shared_ptr<Operation> filled(const std::shared_ptr<int>& kept) {
     return kept.get();
   };
   operation->holder = std::make_unique<Holding<int>>(kept);
-  operation->absent = operation->transient = operation->stand_in = true;
+  operation->absent = operation->transient = operation->placeholder = true;
   operation->finish = [kept] {};
-  operation->slot.emplace();
+  operation->packed_at.emplace();
   operation->number = 7;
   operation->wanted = operation->queued = true;
   return operation;
@@ -50,8 +50,8 @@ TEST(Operation, OneThatIsUsedAgainIsAsNew) {
   EXPECT_EQ(again->process_set, 0);
   EXPECT_EQ(again->descriptor, Descriptor());
   EXPECT_TRUE(again->tensors.empty() && again->splits.empty());
-  EXPECT_TRUE(!again->make_result && !again->finish && !again->slot);
-  EXPECT_FALSE(again->absent || again->transient || again->stand_in);
+  EXPECT_TRUE(!again->make_result && !again->finish && !again->packed_at);
+  EXPECT_FALSE(again->absent || again->transient || again->placeholder);
   EXPECT_FALSE(again->wanted || again->queued || again->booked != nullptr);
   EXPECT_EQ(again->number, -1);
   EXPECT_FALSE(again->done() || again->absent_everywhere());

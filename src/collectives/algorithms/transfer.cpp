@@ -8,7 +8,7 @@
 namespace kolo {
 namespace {
 
-constexpr std::size_t kWindow = 8;  // pieces under way at once
+constexpr std::size_t kPiecesInFlight = 8;  // pieces under way at once
 
 class Transfer final : public Work {
  public:
@@ -27,7 +27,7 @@ class Transfer final : public Work {
   Progress step(Status& status) override {
     bool moved = false;
     status = retire(transport_, tickets_, moved);
-    while (status.is_ok() && at_ < bytes_ && tickets_.size() < kWindow) {
+    while (status.is_ok() && at_ < bytes_ && tickets_.size() < kPiecesInFlight) {
       const std::size_t piece = std::min(chunk_bytes_, bytes_ - at_);
       Ticket& ticket = tickets_.emplace_back();
       status = sending_ ? transport_.send(data_ + at_, piece, peer_, tag_, ticket)

@@ -17,7 +17,7 @@ namespace {
 
 // Messages under way at once between two ranks in one direction, and pieces of a child that land
 // ahead of what is reduced.
-constexpr std::size_t kWindow = 4;
+constexpr std::size_t kPiecesAhead = 4;
 
 // The second tree's half begins at a multiple of this size.
 constexpr std::size_t kLine = 64;
@@ -97,7 +97,7 @@ struct Tree {
   std::size_t begin = 0;  // in elements
   std::size_t end = 0;
   std::size_t pieces = 0;
-  std::unique_ptr<std::byte[]> landings;  // slots() for each child
+  std::unique_ptr<std::byte[]> landings;  // places() for each child
   std::vector<std::size_t> landed;        // pieces that have come from each child
   std::size_t reduced = 0;                // pieces that hold all values from here down
   std::size_t given = 0;                  // pieces that have gone up, and may be received again
@@ -174,7 +174,7 @@ class DoubleTree final : public Work {
     if (children == 0) tree.reduced = tree.pieces;
     // Not filled with zeros, which would cost as much as a copy.
     tree.landings =
-        std::make_unique_for_overwrite<std::byte[]>(children * slots(tree) * landing_bytes(tree));
+        std::make_unique_for_overwrite<std::byte[]>(children * places(tree) * landing_bytes(tree));
     if (tree.at.parent >= 0) plan_streams(index, tree.at.parent, Direction::kUp);
     for (const int child : tree.at.children) plan_streams(index, child, Direction::kDown);
   }
@@ -196,7 +196,7 @@ class DoubleTree final : public Work {
   std::size_t elements(const Tree& tree, std::size_t piece) const {
     return std::min(piece_elements_, tree.end - tree.begin - piece * piece_elements_);
   }
-  static std::size_t slots(const Tree& tree) { return std::min(kWindow, tree.pieces); }
+  static std::size_t places(const Tree& tree) { return std::min(kPiecesAhead, tree.pieces); }
 
   std::size_t landing_bytes(const Tree& tree) const {
     return std::min(piece_elements_, tree.end - tree.begin) * element_bytes_;
@@ -205,7 +205,8 @@ class DoubleTree final : public Work {
     return data_ + (tree.begin + piece * piece_elements_) * element_bytes_;
   }
   std::byte* landing(const Tree& tree, std::size_t child, std::size_t piece) const {
-    return tree.landings.get() + (child * slots(tree) + piece % kWindow) * landing_bytes(tree);
+    return tree.landings.get() +
+           (child * places(tree) + piece % kPiecesAhead) * landing_bytes(tree);
   }
   static std::size_t child_index(const Tree& tree, int rank) {
     const auto& children = tree.at.children;
@@ -246,7 +247,7 @@ class DoubleTree final : public Work {
     const Tree& tree = trees_[message.tree];
     const bool up = message.direction == Direction::kUp;
     if (lane.sends) return message.piece < (up ? tree.reduced : tree.complete);
-    return message.piece < (up ? tree.reduced + kWindow : tree.given);
+    return message.piece < (up ? tree.reduced + kPiecesAhead : tree.given);
   }
 
   std::byte* place(const Lane& lane, const Message& message) const {
@@ -256,7 +257,7 @@ class DoubleTree final : public Work {
   }
 
   Status start_messages(Lane& lane, bool& moved) {
-    while (lane.tickets.size() < kWindow) {
+    while (lane.tickets.size() < kPiecesAhead) {
       Message* const next = next_of(lane);
       if (next == nullptr || !ready(lane, *next)) break;
       std::byte* const data = place(lane, *next);

@@ -112,7 +112,7 @@ class LocalTransport final : public Transport {
     operation.message = hub_->post(rank_, peer, tag, data, bytes);
     operation.peer = peer;
     operation.eager = bytes <= kEagerBytes;
-    ticket.slot = store(std::move(operation));
+    ticket.request = store(std::move(operation));
     return Status::ok();
   }
 
@@ -122,23 +122,23 @@ class LocalTransport final : public Transport {
     operation.bytes = bytes;
     operation.peer = peer;
     operation.tag = tag;
-    ticket.slot = store(std::move(operation));
-    posted_[{peer, tag}].push_back(ticket.slot);
+    ticket.request = store(std::move(operation));
+    posted_[{peer, tag}].push_back(ticket.request);
     return Status::ok();
   }
 
   Progress poll(Ticket& ticket, Status& status) override {
-    Operation& operation = operations_[ticket.slot];
+    Operation& operation = operations_[ticket.request];
     const Progress progress =
-        operation.message ? poll_send(operation, status) : poll_receive(ticket.slot, status);
+        operation.message ? poll_send(operation, status) : poll_receive(ticket.request, status);
     if (progress == Progress::kWaiting) return progress;
     operation = Operation{};
-    free_.push_back(ticket.slot);
-    ticket.slot = -1;
+    free_.push_back(ticket.request);
+    ticket.request = -1;
     return progress;
   }
 
-  int world_peer(const Ticket& ticket) const override { return operations_[ticket.slot].peer; }
+  int world_peer(const Ticket& ticket) const override { return operations_[ticket.request].peer; }
 
   Status probe(Tag tag, std::optional<Arrival>& arrival) override {
     arrival.reset();
@@ -178,10 +178,10 @@ class LocalTransport final : public Transport {
       operations_.push_back(std::move(operation));
       return static_cast<int>(operations_.size()) - 1;
     }
-    const int slot = free_.back();
+    const int index = free_.back();
     free_.pop_back();
-    operations_[slot] = std::move(operation);
-    return slot;
+    operations_[index] = std::move(operation);
+    return index;
   }
 
   Progress poll_send(Operation& operation, Status& status) {
@@ -193,10 +193,10 @@ class LocalTransport final : public Transport {
   }
 
   // Receives of one channel are served in the order in which they were posted.
-  Progress poll_receive(int slot, Status& status) {
-    Operation& operation = operations_[slot];
+  Progress poll_receive(int index, Status& status) {
+    Operation& operation = operations_[index];
     auto& waiting = posted_[{operation.peer, operation.tag}];
-    if (waiting.front() != slot) return Progress::kWaiting;
+    if (waiting.front() != index) return Progress::kWaiting;
     const bool alive = hub_->alive(operation.peer);  // first: what it sent before it died counts
     std::shared_ptr<Message> message = hub_->take(operation.peer, rank_, operation.tag);
     if (!message) {

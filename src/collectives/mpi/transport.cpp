@@ -36,23 +36,23 @@ class MpiTransport final : public Transport {
   bool takes_device_memory() const override { return takes_device_memory_; }
 
   Status send(const void* data, std::size_t bytes, int peer, Tag tag, Ticket& ticket) override {
-    const int slot = take_slot();
-    Request& request = requests_[slot];
+    const int index = take_request();
+    Request& request = requests_[index];
     const int code = MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, static_cast<int>(tag),
                                comm_, &request.mpi);
-    return started(slot, code, "MPI_Isend", peer, kSending, ticket);
+    return started(index, code, "MPI_Isend", peer, kSending, ticket);
   }
 
   Status receive(void* data, std::size_t bytes, int peer, Tag tag, Ticket& ticket) override {
-    const int slot = take_slot();
-    Request& request = requests_[slot];
+    const int index = take_request();
+    Request& request = requests_[index];
     const int code = MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, static_cast<int>(tag),
                                comm_, &request.mpi);
-    return started(slot, code, "MPI_Irecv", peer, static_cast<std::int64_t>(bytes), ticket);
+    return started(index, code, "MPI_Irecv", peer, static_cast<std::int64_t>(bytes), ticket);
   }
 
   Progress poll(Ticket& ticket, Status& status) override {
-    Request& request = requests_[ticket.slot];
+    Request& request = requests_[ticket.request];
     int done = 0;
     MPI_Status mpi_status;
     const int code = MPI_Test(&request.mpi, &done, &mpi_status);
@@ -60,15 +60,15 @@ class MpiTransport final : public Transport {
     Status result = check_mpi(code, request.expected == kSending ? "sending" : "receiving", comm_);
     if (result.is_ok()) result = check_length(request, mpi_status);
     const int peer = request.peer;
-    release(ticket.slot);
-    ticket.slot = -1;
+    release(ticket.request);
+    ticket.request = -1;
     if (result.is_ok()) return Progress::kDone;
     status = Status(result.code(), "rank " + std::to_string(rank_) + ", peer rank " +
                                        std::to_string(peer) + ": " + result.message());
     return Progress::kFailed;
   }
 
-  int world_peer(const Ticket& ticket) const override { return requests_[ticket.slot].peer; }
+  int world_peer(const Ticket& ticket) const override { return requests_[ticket.request].peer; }
 
   Status probe(Tag tag, std::optional<Arrival>& arrival) override {
     int found = 0;
@@ -91,30 +91,30 @@ class MpiTransport final : public Transport {
     std::int64_t expected = kSending;  // bytes of a receive
   };
 
-  int take_slot() {
+  int take_request() {
     if (free_.empty()) {
       requests_.emplace_back();
       return static_cast<int>(requests_.size()) - 1;
     }
-    const int slot = free_.back();
+    const int index = free_.back();
     free_.pop_back();
-    return slot;
+    return index;
   }
 
-  void release(int slot) {
-    requests_[slot] = Request{};
-    free_.push_back(slot);
+  void release(int index) {
+    requests_[index] = Request{};
+    free_.push_back(index);
   }
 
-  Status started(int slot, int code, const char* call, int peer, std::int64_t expected,
+  Status started(int index, int code, const char* call, int peer, std::int64_t expected,
                  Ticket& ticket) {
-    requests_[slot].peer = peer;
-    requests_[slot].expected = expected;
+    requests_[index].peer = peer;
+    requests_[index].expected = expected;
     Status status = check_mpi(code, call, comm_);
     if (status.is_ok()) {
-      ticket.slot = slot;
+      ticket.request = index;
     } else {
-      release(slot);
+      release(index);
     }
     return status;
   }

@@ -104,7 +104,7 @@ inline detail::Submission submit(std::shared_ptr<Session> session,
   detail::Submission made{std::move(session), std::move(operation), nullptr};
   keep_mode(*made.operation);
   if (made.operation->descriptor.device != DeviceKind::kCpu) {
-    throw_if_error(made.session->cuda_device().find(std::nullopt, made.device));
+    throw_if_error(made.session->device().find(std::nullopt, made.device));
     finish_on_device(made.device, *made.operation);
   }
   throw_if_error(made.session->engine().submit(made.operation));

@@ -43,7 +43,7 @@ void describe(const Argument& argument, const at::Tensor& tensor, at::IntArrayRe
   spec.element = name_of(tensor.scalar_type());
 }
 
-class Kept final : public Holder {
+class TensorHolder final : public Holder {
  public:
   void let_go() override {
     works.clear();
@@ -67,44 +67,44 @@ class Kept final : public Holder {
 };
 
 // Empty; that of the operation's last use, if it had one.
-Kept& kept_by(Operation& operation) {
-  if (auto* const kept = dynamic_cast<Kept*>(operation.holder.get())) return *kept;
-  auto made = std::make_unique<Kept>();
-  Kept& kept = *made;
+TensorHolder& holder_of(Operation& operation) {
+  if (auto* const holder = dynamic_cast<TensorHolder*>(operation.holder.get())) return *holder;
+  auto made = std::make_unique<TensorHolder>();
+  TensorHolder& holder = *made;
   operation.holder = std::move(made);
-  return kept;
+  return holder;
 }
 
 // Copies are without history, so that writing does not meet autograd's checks.
-at::Tensor contiguous_copy(const at::Tensor& tensor, Kept& kept) {
+at::Tensor contiguous_copy(const at::Tensor& tensor, TensorHolder& holder) {
   const at::Tensor target = tensor.detach();
   at::Tensor work = target.resolve_conj().resolve_neg().contiguous();
-  kept.copy_back.push_back({target, work});
+  holder.copy_back.push_back({target, work});
   return work;
 }
 
 at::Tensor numbers_to_average(const Argument& argument, const at::Tensor& tensor,
-                              const Descriptor& descriptor, Kept& kept) {
+                              const Descriptor& descriptor, TensorHolder& holder) {
   const IntegerAverage average{descriptor.prescale, descriptor.postscale, argument.call.size()};
   const at::Tensor target = tensor.detach();
   at::Tensor work = average.to_numbers(target);
-  kept.copy_back.push_back({target, work, average});
+  holder.copy_back.push_back({target, work, average});
   return work;
 }
 
 // The memory that the operation works on: the tensor's own, or a copy's. Fills `spec`.
 at::Tensor to_work_on(const Argument& argument, const at::Tensor& tensor,
-                      const Descriptor& descriptor, TensorSpec& spec, Kept& kept) {
+                      const Descriptor& descriptor, TensorSpec& spec, TensorHolder& holder) {
   if (descriptor.op == ReduceOp::Average && is_integer(tensor.scalar_type())) {
-    at::Tensor work = numbers_to_average(argument, tensor, descriptor, kept);
+    at::Tensor work = numbers_to_average(argument, tensor, descriptor, holder);
     describe(argument, work, work.sizes(), spec);
     spec.element = name_of(tensor.scalar_type());
     return work;
   }
   describe(argument, tensor, tensor.sizes(), spec);
-  if (!is_reduced_in_place(tensor)) return contiguous_copy(tensor, kept);
+  if (!is_reduced_in_place(tensor)) return contiguous_copy(tensor, holder);
   if (tensor.is_contiguous()) return tensor;
-  if (descriptor.kind != OpKind::kAllreduce) return contiguous_copy(tensor, kept);
+  if (descriptor.kind != OpKind::kAllreduce) return contiguous_copy(tensor, holder);
   spec.order = order_in_memory(tensor);
   return tensor;
 }
@@ -114,7 +114,7 @@ at::Tensor to_work_on(const Argument& argument, const at::Tensor& tensor,
 void note_device(const Call& call, at::TensorList tensors, Operation& operation) {
   if (tensors[0].is_cpu()) return;
   std::shared_ptr<Device> device;
-  throw_if_error(call.session->cuda_device().find(tensors[0].device().index(), device));
+  throw_if_error(call.session->device().find(tensors[0].device().index(), device));
   operation.descriptor.device = DeviceKind::kCuda;
   put_on_device(call.ready != nullptr ? call.ready : point_on_device(*device), operation);
 }
@@ -199,17 +199,17 @@ std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tenso
     }
   }
   check_same_device(call, tensors);
-  Kept& kept = kept_by(*operation);
+  TensorHolder& holder = holder_of(*operation);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Argument here{call, i, tensors.size()};
-    const at::Tensor work = to_work_on(here, tensors[i], descriptor, descriptor.tensors[i], kept);
+    const at::Tensor work = to_work_on(here, tensors[i], descriptor, descriptor.tensors[i], holder);
     operation->tensors.push_back({work.data_ptr(), 0});
-    kept.works.push_back(work);
+    holder.works.push_back(work);
   }
   operation->descriptor = std::move(descriptor);
-  if (!kept.copy_back.empty()) {
-    operation->finish = [&kept] {
-      for (const Kept::Copy& copy : kept.copy_back) {
+  if (!holder.copy_back.empty()) {
+    operation->finish = [&holder] {
+      for (const TensorHolder::Copy& copy : holder.copy_back) {
         copy.to.copy_(copy.average ? copy.average->from_sums(copy.from, copy.to.scalar_type())
                                    : copy.from);
       }
@@ -240,13 +240,13 @@ void set_outside(Operation& operation, std::size_t index, const at::Tensor& valu
   operation.on_device->outside[index] = {
       static_cast<std::byte*>(values.data_ptr()),
       values.scalar_type() == at::kDouble ? DType::kFloat64 : DType::kFloat32};
-  dynamic_cast<Kept&>(*operation.holder).works.push_back(values);
+  dynamic_cast<TensorHolder&>(*operation.holder).works.push_back(values);
 }
 
 std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::Tensor>& tensors,
                                        const std::shared_ptr<Gathered>& gathered) {
   std::shared_ptr<Operation> operation = operation_of(call);
-  Kept& kept = kept_by(*operation);
+  TensorHolder& holder = holder_of(*operation);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Argument here{call, i, tensors.size()};
     check(here, tensors[i]);
@@ -257,19 +257,19 @@ std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::T
              operation->descriptor.tensors.emplace_back());
     const at::Tensor work = tensors[i].detach().resolve_conj().resolve_neg().contiguous();
     operation->tensors.push_back({work.data_ptr(), work.size(0)});
-    kept.works.push_back(work);
+    holder.works.push_back(work);
   }
   check_same_device(call, tensors);
   note_device(call, tensors, *operation);
   gathered->tensors.resize(tensors.size());
   gathered->rows.resize(tensors.size());
   // This also keeps what is gathered.
-  operation->make_result = [&kept, gathered](std::size_t index,
-                                             const std::vector<std::int64_t>& rows) -> void* {
-    std::vector<std::int64_t> shape = kept.works[index].sizes().vec();
+  operation->make_result = [&holder, gathered](std::size_t index,
+                                               const std::vector<std::int64_t>& rows) -> void* {
+    std::vector<std::int64_t> shape = holder.works[index].sizes().vec();
     shape[0] = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
     gathered->rows[index] = rows;
-    gathered->tensors[index] = at::empty(shape, kept.works[index].options());
+    gathered->tensors[index] = at::empty(shape, holder.works[index].options());
     return gathered->tensors[index].data_ptr();
   };
   return operation;

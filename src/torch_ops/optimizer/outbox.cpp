@@ -102,7 +102,7 @@ std::optional<c10::Stream> Outbox::stream_to_hold_on(const Unit& unit) const {
   });
   const auto running = session_or_null();
   if (!all || running == nullptr) return std::nullopt;
-  return running->cuda_device().open_stream(device.index());
+  return running->device().open_stream(device.index());
 }
 
 void Outbox::hold(Departure departure, c10::Stream stream, FirstError& error) {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "torch_ops/session/cuda_device.hpp"
+#include "torch_ops/session/process_device.hpp"
 
 namespace kolo::detail {
 

@@ -25,7 +25,7 @@ int computing_threads() {
 
 Engine::Options engine_options(const Config& config, const Topology& topology,
                                std::shared_ptr<const Lifelines> lifelines, std::vector<int> nodes,
-                               AllreduceTable allreduce, CudaDevice& cuda_device) {
+                               AllreduceTable allreduce, ProcessDevice& device) {
   Engine::Options options;
   options.group.lifelines = std::move(lifelines);
   options.group.nodes = std::move(nodes);
@@ -36,8 +36,8 @@ Engine::Options engine_options(const Config& config, const Topology& topology,
   // A rank alone would pack for nothing.
   options.group.limits.device_bucket_bytes =
       topology.size == 1 ? 0 : static_cast<std::size_t>(config.cuda_fusion_threshold_bytes);
-  options.group.find_device = [&cuda_device](std::shared_ptr<Device>& device) {
-    return cuda_device.find(std::nullopt, device);
+  options.group.find_device = [&device](std::shared_ptr<Device>& found) {
+    return device.find(std::nullopt, found);
   };
   options.group.launch.fusion_tensor_bytes =
       config.disable_group_fusion ? 0 : options.group.limits.tensor_bytes;

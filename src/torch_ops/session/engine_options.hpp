@@ -7,7 +7,7 @@
 #include "core/config.hpp"
 #include "core/topology.hpp"
 #include "engine/engine.hpp"
-#include "torch_ops/session/cuda_device.hpp"
+#include "torch_ops/session/process_device.hpp"
 
 namespace kolo {
 
@@ -15,6 +15,6 @@ namespace kolo {
 // see GroupOptions. The device must outlive the engine.
 Engine::Options engine_options(const Config& config, const Topology& topology,
                                std::shared_ptr<const Lifelines> lifelines, std::vector<int> nodes,
-                               AllreduceTable allreduce, CudaDevice& cuda_device);
+                               AllreduceTable allreduce, ProcessDevice& device);
 
 }  // namespace kolo

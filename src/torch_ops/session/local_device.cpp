@@ -5,7 +5,7 @@ namespace kolo {
 
 int local_device() {
   int index = 0;
-  throw_if_error(session("local_device")->cuda_device().choose(index));
+  throw_if_error(session("local_device")->device().choose(index));
   return index;
 }
 

@@ -19,10 +19,10 @@ Session::Session(const Config& config, const Topology& topology, std::int64_t jo
       topology_(topology),
       lifelines_(node.lifelines),
       node_(node.node),
-      cuda_device_(config, topology),
+      device_(config, topology),
       engine_(std::move(transport), node_,
               engine_options(config, topology, node.lifelines, std::move(nodes),
-                             std::move(allreduce), cuda_device_)) {
+                             std::move(allreduce), device_)) {
   timeline::FlightOrigin origin;
   origin.rank = topology.rank;
   origin.size = topology.size;

@@ -20,7 +20,7 @@
 #include "metrics/server.hpp"
 #include "timeline/watcher.hpp"
 #include "torch_ops/session/clock_reader.hpp"
-#include "torch_ops/session/cuda_device.hpp"
+#include "torch_ops/session/process_device.hpp"
 #include "torch_ops/session/unnamed_names.hpp"
 
 namespace kolo {
@@ -43,7 +43,7 @@ class Session {
   const Topology& topology() const { return topology_; }
   shm::Node* node() const { return node_.get(); }  // null where memory is not shared
   Engine& engine() { return engine_; }
-  CudaDevice& cuda_device() { return cuda_device_; }
+  ProcessDevice& device() { return device_; }
 
   // The names of unnamed operations of all ranks. Other process sets have their own.
   UnnamedNames& unnamed() { return unnamed_; }
@@ -91,7 +91,7 @@ class Session {
   UnnamedNames unnamed_;
   std::atomic<std::uint64_t> optimizers_{0};
   std::atomic<std::uint64_t> checkpoints_{0};
-  CudaDevice cuda_device_;
+  ProcessDevice device_;
   Mutex mutex_;
   ProcessSet background_ KOLO_GUARDED_BY(mutex_);  // all ranks' own until it is made
   std::map<std::type_index, std::shared_ptr<void>> parts_ KOLO_GUARDED_BY(mutex_);

@@ -22,10 +22,10 @@ namespace kolo {
 // CUDA half, which it loads, cannot be loaded. Any thread.
 int usable_cuda_devices();
 
-// Any thread.
-class CudaDevice {
+// The CUDA device that this process reduces on. Any thread may call it.
+class ProcessDevice {
  public:
-  CudaDevice(const Config& config, const Topology& topology);
+  ProcessDevice(const Config& config, const Topology& topology);
 
   // Its number by LibTorch's and CUDA's count: that of the local rank, or the only one that the
   // process sees.

@@ -1,4 +1,4 @@
-#include "torch_ops/session/cuda_device.hpp"
+#include "torch_ops/session/process_device.hpp"
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Stream.h>
@@ -74,7 +74,7 @@ int usable_cuda_devices() {
   return nccl::any_device() ? visible_devices() : 0;
 }
 
-CudaDevice::CudaDevice(const Config& config, const Topology& topology)
+ProcessDevice::ProcessDevice(const Config& config, const Topology& topology)
     : options_{config.share_device,
                topology.rank,
                {config.cuda_over_host.begin(), config.cuda_over_host.end()},
@@ -86,7 +86,7 @@ CudaDevice::CudaDevice(const Config& config, const Topology& topology)
   static_cast<void>(usable_cuda_devices());
 }
 
-Status CudaDevice::choose(int& index) const {
+Status ProcessDevice::choose(int& index) const {
   if (Status s = nccl::available(); !s.is_ok()) return s;
   const int visible = visible_devices();
   if (visible == 0) {
@@ -112,7 +112,7 @@ Status CudaDevice::choose(int& index) const {
       ": start as many ranks a node as it has devices, or set KOLO_SHARE_DEVICE=1, which is slow");
 }
 
-Status CudaDevice::find(std::optional<int> index, std::shared_ptr<Device>& device) {
+Status ProcessDevice::find(std::optional<int> index, std::shared_ptr<Device>& device) {
   const MutexLock lock(mutex_);
   if (device_ != nullptr && index && *index != device_->index()) {
     return Status::invalid_argument(
@@ -139,7 +139,7 @@ Status CudaDevice::find(std::optional<int> index, std::shared_ptr<Device>& devic
   return Status::ok();
 }
 
-std::optional<c10::Stream> CudaDevice::open_stream(int index) {
+std::optional<c10::Stream> ProcessDevice::open_stream(int index) {
   std::shared_ptr<Device> device;
   if (!find(index, device).is_ok()) return std::nullopt;
   const c10::Stream stream = current_stream(*device);
