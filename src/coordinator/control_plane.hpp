@@ -1,5 +1,5 @@
-// The control plane of a group on the wire: carries reports of the participants to the coordinator
-// and its decisions to all. Used by who drives the engine; nothing blocks.
+// The control plane of a group: carries reports of the participants to the coordinator and its
+// decisions to all ranks. Used by the thread that drives the engine; no function blocks.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +27,10 @@ class ControlPlane {
   Participant& participant() { return participant_; }
   bool coordinates() const { return negotiator_.has_value(); }
 
-  // Sends, receives and decides what can be without waiting. Actions are appended.
+  // Sends, receives and decides without waiting. Appends the actions.
   Status advance(bool& moved, std::vector<Participant::Action>& actions);
 
-  // Coordinator: from now on who comes with what is kept, or not; and what was since the last call.
+  // On the coordinator: starts or stops recording arrivals; and returns those since the last call.
   void keep_arrivals(bool keep) {
     if (negotiator_) negotiator_->keep_arrivals(keep);
   }
@@ -38,7 +38,7 @@ class ControlPlane {
     return negotiator_ ? negotiator_->take_arrivals() : std::vector<Negotiator::Arrival>();
   }
 
-  // Coordinator: see Negotiator.
+  // On the coordinator; see Negotiator.
   std::vector<std::pair<int, std::vector<std::uint64_t>>> take_measures() {
     return negotiator_ ? negotiator_->take_measures()
                        : std::vector<std::pair<int, std::vector<std::uint64_t>>>();
@@ -52,15 +52,15 @@ class ControlPlane {
   void fail_different_kinds(Clock::time_point before) { negotiator_->fail_different_kinds(before); }
   void say_stalled(const std::string& text) { negotiator_->say_stalled(text); }
 
-  // Whether messages of this rank are still under way.
+  // Whether messages of this rank are still in flight.
   bool sending() const { return channel_->sending() || bye_wanted_; }
 
-  // After a failure: tells the others, as far as messages still get through, so that they do not
-  // wait for this rank. Nothing else may be called afterwards.
+  // Reports a failure to the other ranks, as far as messages still get through, so that they do not
+  // wait for this rank. No other function may be called afterwards.
   void say_abort(const std::string& message);
 
-  // Coordinator: tells everyone that it goes, though not all have left. Says which have not, as far
-  // as this rank knows.
+  // On the coordinator: sends bye although some ranks have not left. Returns the ranks that have
+  // not, as far as this rank knows.
   std::string say_bye();
 
  private:

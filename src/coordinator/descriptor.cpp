@@ -41,7 +41,7 @@ std::string show_order(const Descriptor& d, std::size_t at) {
   return order.empty() ? "contiguous" : "dimensions in the order " + to_string(order);
 }
 
-// In the order in which a difference is reported; the first that differs says most.
+// The fields in the order in which a difference is reported; the first one says most.
 constexpr Field kOperation = {
     "operation", [](const Descriptor& d, std::size_t) { return std::string(name_of(d.kind)); }};
 constexpr Field kFieldsOfAll[] = {
@@ -64,8 +64,8 @@ constexpr Field kFieldsOfATensor[] = {
     {"memory", show_order, true},
 };
 
-// "shape: a on rank 0; b on ranks 1, 2", or nothing if the field is equal everywhere. What is shown
-// is exact, so equal texts mean equal values.
+// Returns "shape: a on rank 0; b on ranks 1, 2", or an empty text if the field is equal everywhere.
+// The texts are exact, so equal texts mean equal values.
 std::string field_difference(const std::vector<const Descriptor*>& by_rank,
                              const std::vector<int>& names, const Field& field, std::size_t at) {
   std::vector<std::pair<std::string, std::vector<int>>> groups;

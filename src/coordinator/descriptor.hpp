@@ -38,7 +38,7 @@ struct Descriptor {
   DeviceKind device = DeviceKind::kCpu;  // where all of its tensors are
   // Further properties to agree on, as text: "tensors of size [3, 2]"; may be empty.
   std::string content = {};
-  // Why this rank cannot take part: an argument was wrong there. The operation fails on every rank.
+  // The reason why this rank cannot take part: a wrong argument. The operation fails on every rank.
   std::string refusal = {};
 
   bool operator==(const Descriptor&) const = default;

@@ -14,7 +14,7 @@ namespace {
 // An execution that never comes.
 constexpr std::uint64_t kNotYet = std::numeric_limits<std::uint64_t>::max();
 
-// A tensor whose buckets had to be dissolved so often stays alone.
+// A tensor that was planned into this many buckets is not planned again.
 constexpr int kMostPlans = 3;
 
 }  // namespace
@@ -34,10 +34,10 @@ std::vector<Stall> Negotiator::stalls(Clock::time_point before) const {
   for (const ByName& tensors : tensors_) {
     for (const auto& [name, tensor] : tensors) {
       if (tensor->arrivals == 0 || tensor->since > before) continue;
-      // The timeline's own: a rank whose disk hangs does not come, and nothing else waits for it.
+      // Skips the timeline's own operations: a rank with a hanging disk misses only those.
       if (traits_of(tensor->meant().kind).is_internal) continue;
       std::vector<int> missing = tensor->missing_ranks(attendance_);
-      // The rest of its bucket is what is waited for.
+      // The tensor waits for the rest of its bucket.
       if (missing.empty()) continue;
       found.push_back(
           {name, tensor->meant().kind, 0, tensor->since, attendance_.in_world(std::move(missing))});
@@ -231,7 +231,7 @@ Status Negotiator::on(int rank, const wire::Measures& record) {
   return Status::ok();
 }
 
-// From now on the rank counts as arrived, with nothing, wherever it has not.
+// From now on the rank counts as arrived, without values, wherever it is missing.
 Status Negotiator::on(int rank, const wire::Join& record) {
   if (owed_[rank] > 0) {
     held_back_[rank].emplace_back(record);
@@ -269,8 +269,8 @@ void Negotiator::fail_join() {
                "without any data");
 }
 
-// Sorted by name: the map has no order that is the same in every run. What becomes of one may be
-// the end of another, in the same bucket.
+// Sorted by name, because the map's order differs between runs. Resolving one tensor may end
+// another one of the same bucket.
 std::vector<Negotiator::Tensor*> Negotiator::in_flight_without(int rank) const {
   std::vector<Tensor*> waiting;
   for (const ByName& tensors : tensors_) {
@@ -333,7 +333,7 @@ void Negotiator::agree(Tensor& tensor, const Descriptor& descriptor) {
   }
   tensor.id = next_id_++;
   tensor.agreed = descriptor;
-  // Rank 0, which says what is to be forgotten, knows nothing of others' sends.
+  // Rank 0 chooses the names to forget, and it does not know the sends of others.
   tensor.transient = tensor.transient || descriptor.is_between_two();
   tensor.executions = 0;
   tensor.plannable_from = 0;
@@ -380,8 +380,9 @@ void Negotiator::fail_for_left_ranks(Tensor& tensor) {
            attendance_.in_words({first}));
 }
 
-// Rank 0's program has not used the tensor for long. One that other ranks have submitted already
-// keeps its number, but is otherwise treated alike, so that their haste changes nothing.
+// Forgets a tensor that rank 0's program has not used for long. If other ranks have submitted it
+// already, it keeps its number, but its plans are reset likewise, so that their speed does not
+// matter.
 void Negotiator::evict(Tensor& tensor) {
   if (tensor.bucket != nullptr) dissolve(*tensor.bucket, nullptr);
   if (tensor.arrivals == 0) return forget(tensor);
@@ -400,7 +401,7 @@ void Negotiator::forget(Tensor& tensor) {
 
 // --- buckets ---
 
-// Rank 0 begins to wait: the known tensors that it submitted since it last did may share buckets.
+// Plans buckets of the known tensors that rank 0 has submitted between two waits.
 void Negotiator::plan(const std::vector<wire::Submitted>& together) {
   std::vector<Candidate> candidates;
   std::vector<const Descriptor*> descriptors;
@@ -427,7 +428,7 @@ void Negotiator::plan(const std::vector<wire::Submitted>& together) {
   }
 }
 
-// The bucket holds from the next submissions on.
+// The bucket takes effect with the next submissions of its members.
 void Negotiator::make_bucket(const std::vector<Candidate>& members) {
   auto bucket = std::make_unique<Bucket>();
   bucket->id = next_id_++;
@@ -447,7 +448,7 @@ void Negotiator::make_bucket(const std::vector<Candidate>& members) {
   }
 }
 
-// The usual case, so that it should cost next to nothing.
+// This is the usual case, so it must be cheap.
 Status Negotiator::arrive_whole(int rank, Bucket& bucket) {
   bucket.whole.resize(static_cast<std::size_t>(size()), false);
   if (bucket.whole[rank]) {
@@ -460,8 +461,8 @@ Status Negotiator::arrive_whole(int rank, Bucket& bucket) {
   return Status::ok();
 }
 
-// Whoever has reported the whole bucket has reported each of its members. This ends none of them,
-// since there is a rank that takes part and has not reported it.
+// A rank that has reported the whole bucket has reported each of its members. No member is executed
+// by this, because at least one rank that takes part has not reported the bucket.
 void Negotiator::count_one_by_one(Bucket& bucket) {
   if (std::exchange(bucket.one_by_one, true)) return;
   const std::vector<Tensor*> members = bucket.members;
@@ -501,9 +502,9 @@ void Negotiator::execute(Bucket& bucket) {
   decisions_.emplace_back(std::move(decision));
 }
 
-// Resolves the members that have arrived from everywhere; the caller looks after `except`. A member
-// may have become complete just now, because a rank has joined: then nobody has compared yet what
-// the ranks announced for it.
+// Resolves the members that have arrived from everywhere; the caller handles `except`. A member may
+// just have become complete because a rank has joined. Then the ranks' descriptors were not
+// compared yet.
 void Negotiator::dissolve(Bucket& bucket, const Tensor* except) {
   decisions_.emplace_back(wire::Dissolve{bucket.id});
   Dissolved& dissolved = dissolved_[bucket.id];
@@ -530,7 +531,8 @@ void Negotiator::note_flushed(UnitId bucket, int rank) {
   if (std::find(flushed.begin(), flushed.end(), false) == flushed.end()) dissolved_.erase(found);
 }
 
-// Before the rank counts as joined, so that what is complete then is looked at like all else.
+// Called before the rank counts as joined, so that members that become complete are resolved like
+// all others.
 void Negotiator::give_up_half_come(int rank) {
   std::vector<Bucket*> given_up;
   for (const auto& [id, bucket] : buckets_) {
@@ -540,8 +542,8 @@ void Negotiator::give_up_half_come(int rank) {
   for (Bucket* bucket : given_up) dissolve(*bucket, nullptr);
 }
 
-// Whether a rank has submitted some members for the bucket's next time, and others not. If it joins
-// like this the bucket is given up, as if it had waited.
+// Whether a rank has submitted some members for the bucket's next execution, and others not. If it
+// joins in this state, the bucket is given up, as if the rank had waited.
 bool Negotiator::half_come(const Bucket& bucket, int rank) const {
   const auto came = std::count_if(
       bucket.members.begin(), bucket.members.end(),

@@ -3,9 +3,9 @@
 //
 // A tensor is executed when it has arrived from every rank and all agree on what it is. Known
 // tensors that rank 0's program submits together, twice, without waiting in between, form a bucket
-// from then on and are executed at once when all of them have arrived. What forms a bucket, from
-// which execution on, and to which one, depends on what programs do, never on when messages come:
-// decisions about buckets speak of executions by their number, not of "now".
+// from then on and are executed at once when all of them have arrived. The members of a bucket and
+// its first and last execution depend only on what programs do, never on the order of messages:
+// decisions about buckets name executions by their number.
 #pragma once
 
 #include <array>
@@ -60,40 +60,40 @@ class Negotiator {
 
   explicit Negotiator(const Options& options);
 
-  // Takes a report of `rank`, which came at that time. An error means that the rank breaks the
+  // Handles a report of `rank` that arrived at `now`. An error means that the rank violates the
   // protocol.
   Status handle(int rank, const wire::Report& report, Clock::time_point now = {});
 
-  // The decisions since the last call, for every rank (this one too).
+  // Returns the decisions since the last call, for every rank including this one.
   wire::Decisions take_decisions();
 
-  // From now on arrivals are kept, or not; and those since the last call.
+  // Starts or stops recording arrivals; and returns those since the last call.
   void keep_arrivals(bool keep) { keeps_arrivals_ = keep; }
   std::vector<Arrival> take_arrivals() { return std::exchange(arrivals_, {}); }
 
-  // Numbers that ranks of the group have counted, since the last call.
+  // Returns the counters that ranks of the group have sent since the last call.
   std::vector<std::pair<int, std::vector<std::uint64_t>>> take_measures() {
     return std::exchange(measures_, {});
   }
 
-  // Operations that some ranks submitted before that time and others have not submitted, oldest
-  // first.
+  // Returns the operations that some ranks submitted before that time and others have not
+  // submitted, oldest first.
   std::vector<Stall> stalls(Clock::time_point before) const;
   // Fails operations of one name and different kinds if every rank has waited in exactly one of
   // them since before that time. The ranks probably mean one operation.
   void fail_different_kinds(Clock::time_point before);
-  // The job was suspended until now: waits before this time do not count.
+  // Ignores waits before this time, because the job was suspended until then.
   void count_from(Clock::time_point now) { counts_from_ = now; }
   // Sends the report of a stall to every rank.
   void say_stalled(const std::string& text) { decisions_.emplace_back(wire::Stalled{text}); }
 
-  // Buckets of which some rank may not have heard yet that they were given up.
+  // Returns the number of buckets that were given up, but that some rank may still report.
   std::size_t dissolved_buckets() const { return dissolved_.size(); }
 
-  // True after every rank has left.
+  // Whether every rank has left.
   bool finished() const { return finished_; }
 
-  // For shutdown: which ranks have not left yet, in words.
+  // Returns the ranks that have not left yet, in words.
   std::string remaining_ranks() const;
 
  private:
@@ -159,7 +159,7 @@ class Negotiator {
   std::array<ByName, kNameSpaces> tensors_;
   std::unordered_map<UnitId, Tensor*> by_id_;
   std::unordered_map<UnitId, std::unique_ptr<Bucket>> buckets_;
-  // Buckets that were given up, until all ranks have said that they report them no more.
+  // Buckets that were given up, until all ranks have flushed them.
   std::unordered_map<UnitId, Dissolved> dissolved_;
   // By rank: tensors that it reported by numbers evicted before, and will announce again; and what
   // it said since that holds only after that: that it joins or leaves.

@@ -14,7 +14,7 @@ Status broken_protocol(const std::string& what) {
 
 }  // namespace
 
-// Most are in a bucket, where there is no name to be looked up.
+// Most tensors are in a bucket, and need no lookup by name.
 Participant::Tensor& Participant::tensor_of(const Submission& submission) {
   const auto bucket = buckets_.find(submission.place.bucket);
   if (bucket != buckets_.end()) return *bucket->second->members[submission.place.index];
@@ -50,7 +50,7 @@ bool Participant::submit(const Submission& submission) {
   tensor.at = submission.at;
   tensor.wanted = false;
   const bool known = tensor.id != 0 && *tensor.submitted == tensor.descriptor;
-  // One that is in a bucket stays there, or is given up for this time.
+  // A tensor of a bucket stays there, or is given up for this execution.
   if (known && rank_ == 0 && submission.plannable && !tensor.in_bucket())
     together_.push_back({tensor.id, tensor.executions});
   if (!known) {
@@ -165,7 +165,8 @@ void Participant::report_alone(Tensor& tensor) {
   report_.emplace_back(std::move(ready));
 }
 
-// One number for the whole bucket, unless some members were reported before it came to be.
+// Reports one number for the whole bucket, unless some members were reported before the bucket
+// existed.
 void Participant::report_if_full(Bucket& bucket) {
   if (bucket.held == 0 || !bucket.full()) return;
   if (bucket.reported == 0) {
@@ -249,7 +250,7 @@ Status Participant::on(const wire::Bucket& record, std::vector<Action>& actions)
     wanted = wanted || tensor.wanted;
   }
   actions.emplace_back(std::move(action));
-  // As wanted() does where the bucket is known in time.
+  // As wanted() does if the bucket is known in time.
   if (wanted && !bucket->full()) give_up(*bucket);
   return Status::ok();
 }
@@ -324,8 +325,8 @@ Status Participant::on(const wire::Fail& record, std::vector<Action>& actions) {
   return Status::ok();
 }
 
-// Others' submissions have failed before the coordinator has heard of this one, which counts for
-// the next time.
+// The other ranks' submissions have failed before the coordinator received this one, which counts
+// for the next execution.
 Status Participant::stays_in_flight(Tensor& tensor) {
   const bool was_in_bucket = tensor.in_bucket();
   ++tensor.executions;
@@ -360,7 +361,7 @@ Status Participant::on(const wire::Evict& record, std::vector<Action>& /*actions
   if (!tensor.in_flight()) {
     forget(tensor);
   } else if (tensor.by_id) {
-    announce(tensor, true);  // the coordinator does not know the number any more that it was told
+    announce(tensor, true);  // the coordinator does not know the reported number any more
   }
   return Status::ok();
 }

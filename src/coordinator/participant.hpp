@@ -78,8 +78,8 @@ class Participant {
   Participant(int rank, std::size_t cache_capacity)
       : rank_(rank), cache_capacity_(cache_capacity) {}
 
-  // Nothing of that name may be in flight on this rank in the same name space. Whether it has a
-  // number: no name travels then.
+  // Submits a tensor. No tensor of that name may be in flight on this rank in the same name space.
+  // Returns whether it has a number, so that no name is sent.
   bool submit(const Submission& submission);
 
   // A thread of the program begins to wait for the tensor of that name (or asks whether it is
@@ -93,10 +93,10 @@ class Participant {
   // Returns how many.
   std::size_t flush(Clock::time_point then);
 
-  // Nothing will be submitted until all ranks have joined.
+  // The program submits nothing until all ranks have joined.
   void join(Token token);
 
-  // Nothing will be submitted any more.
+  // The program submits nothing any more.
   void leave();
 
   // Sends this rank's counters to the coordinator.
@@ -104,10 +104,10 @@ class Participant {
     report_.emplace_back(wire::Measures{std::move(numbers)});
   }
 
-  // Takes the report to the coordinator that has gathered since the last call.
+  // Returns the records for the coordinator since the last call.
   wire::Report take_report();
 
-  // Carries decisions out. An error means that the coordinator breaks the protocol.
+  // Carries out decisions. An error means that the coordinator violates the protocol.
   Status apply(const wire::Decisions& decisions, std::vector<Action>& actions);
 
  private:

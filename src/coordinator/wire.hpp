@@ -1,4 +1,4 @@
-// The messages of the control plane and their bytes. docs/protocol.md tells the protocol.
+// The messages of the control plane and their bytes. docs/protocol.md describes the protocol.
 //
 //   message   = record*                         one report or one list of decisions
 //   record    = kind:u8 body        number, text, numbers and real: see core/byte_codec.hpp
@@ -163,7 +163,7 @@ using Decisions = std::vector<DecisionRecord>;
 std::vector<std::byte> encode(const Report& report);
 std::vector<std::byte> encode(const Decisions& decisions);
 
-// Decoding never trusts the bytes: anything that is not a whole, valid message is an error.
+// Decodes bytes from another rank. Anything but a whole, valid message is an error.
 Status decode(const std::vector<std::byte>& bytes, Report& report);
 Status decode(const std::vector<std::byte>& bytes, Decisions& decisions);
 

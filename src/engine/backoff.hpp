@@ -1,9 +1,9 @@
-// Decides how the engine waits for others: by spinning, yielding or sleeping. Used by its thread
-// alone.
+// Decides how the engine waits for others: by spinning, yielding or sleeping. Used by the thread
+// that drives.
 //
-// Spinning answers fastest but takes a core; beside computing threads that is a loss. So the engine
-// spins only where a core is free for it: because the machine has more cores than threads that
-// compute, or because a thread of the program is blocked and waits for the engine.
+// Spinning answers fastest, but takes a core from computing threads. So the engine spins only if a
+// core is free for it: because the machine has more cores than computing threads, or because a
+// thread of the program is blocked and waits for the engine.
 #pragma once
 
 #include <optional>
@@ -27,10 +27,11 @@ class Backoff {
   // Whether a core is free for this thread, beside those that compute.
   bool has_core() const { return options_.cores_per_rank >= options_.computing_threads + 1; }
 
-  // Something moved: waiting starts anew.
+  // Called when something moved: waiting starts anew.
   void reset() { idle_since_.reset(); }
 
-  // Nothing moved. Spins or yields once and gives nothing, or says how long to sleep.
+  // Called when nothing moved. Spins or yields once and returns nothing, or returns the time to
+  // sleep.
   std::optional<Clock::duration> pause(bool somebody_waits);
 
  private:

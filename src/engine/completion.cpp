@@ -9,7 +9,7 @@
 namespace kolo {
 namespace {
 
-// A bucket has many members: this many end at a time, while they are in the cache.
+// A bucket has many members. This many end at a time, while they are in the cache.
 constexpr std::size_t kEndTogether = 32;
 
 Status finish_one(const Operation& operation) {
@@ -41,7 +41,7 @@ Completion::Unfinished Completion::finish(std::span<const LaunchMember> members)
   return unfinished;
 }
 
-// The mailbox's lock is taken once for all.
+// Takes the mailbox's lock once for all members.
 void Completion::release(std::span<const LaunchMember> members, const Unfinished& unfinished) {
   over_.clear();
   for (const LaunchMember& member : members) {

@@ -47,8 +47,7 @@ class DeviceQueue {
   // Starts a collective when its tensors have their values on the device.
   Status start(RunningCollective& running, bool is_timed);
   // The work of a collective is done: all of it is enqueued. Ends its operations, whose results
-  // come later, and takes it over until then. After an error the caller
-  // keeps it.
+  // come later, and takes it over until then. After an error the caller keeps it.
   Status enqueue(RunningCollective& running);
   // Lets go of the collectives that the device has carried out.
   Status look(bool& moved);

@@ -36,11 +36,12 @@ constexpr int kMostTurns = 64;
 // An engine with something to do makes a turn every few milliseconds.
 constexpr Clock::duration kFrozen = std::chrono::seconds(2);
 
-// A tensor that was packed into its bucket's buffer hardly ever is what others wait for: of these
-// submissions, one in so many drives.
+// Other ranks hardly ever wait for a tensor that was packed into its bucket's buffer. One in this
+// many of these submissions drives.
 constexpr std::uint32_t kPackedBetweenTurns = 16;
 
-// Keeps an object until the process ends, reachable, so that nobody takes it for a leak.
+// Keeps an object until the process ends. It stays reachable, so that leak checkers do not report
+// it.
 template <typename Object>
 void leave_to_process_end(Object object) {
   static Mutex mutex;
@@ -174,8 +175,8 @@ void Engine::drive(const Operation& operation, std::optional<Clock::time_point> 
     driver_.rest(deadline ? std::min(*deadline, now + *sleep) : now + *sleep);
   }
   backoff_.reset();
-  // While this still has the seat: who helps in between would believe that somebody drives, and
-  // leave what it has begun to nobody.
+  // Called with the seat held. Otherwise a submitting thread that drives in between would believe
+  // that another thread drives, and its unfinished work would be left to nobody.
   driver_.end(!ended_ && (broken_ || outstanding()));
 }
 
@@ -192,7 +193,7 @@ bool Engine::shut_down() {
   const MutexLock seat(seat_);
   if (std::exchange(ended_, true)) return !broken_ && !waits_no_more_;
   if (broken_ || waits_no_more_) leave_to_process_end(std::move(sets_));
-  // Here and not with the last handle that refers to this engine: MPI may have been finalized by
+  // Not left to the last handle that refers to this engine, because MPI may have been finalized by
   // then.
   sets_.reset();
   return !broken_ && !waits_no_more_;
@@ -207,7 +208,8 @@ void Engine::run() {
   }
 }
 
-// False when the engine has ended. Nothing to sleep until: until a submission comes.
+// Returns false if the engine has ended. Without a value in `sleep_until` the thread sleeps until a
+// submission comes.
 bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& sleeps) {
   const MutexLock seat(seat_);
   sleeps = false;
@@ -225,7 +227,7 @@ bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& s
   if (broken_ || !outstanding()) {
     backoff_.reset();
     sleep_until.reset();
-    // A coordinator is needed by others also while this rank's program does something else.
+    // Other ranks need a coordinator also while its own program does something else.
     if (!broken_ && coordinates_messages()) {
       sleep_until = Clock::now() + kCoordinatorNap;
       return true;
@@ -255,7 +257,7 @@ bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& s
   return true;
 }
 
-// Nobody can make a turn while the process is stopped (SIGSTOP, a job that is suspended).
+// A long time since the last turn means that the process was stopped (SIGSTOP, a suspended job).
 bool Engine::turn() {
   const Clock::time_point now = Clock::now();
   if (now - std::exchange(turned_, now) > kFrozen) {
@@ -365,8 +367,8 @@ void Engine::watch_shutdown() {
   sets_->fail_all(status);
 }
 
-// Ends everything with the status. Work in flight stays where it is, with what it refers to, also
-// beyond shut_down(): messages may still be under way.
+// Ends everything with the status. Work in flight is kept, with the memory that it refers to, also
+// after shut_down(), because messages may still be in flight.
 void Engine::break_down(const Status& status) {
   if (std::exchange(broken_, true)) return;
   const Status told(status.code(),
@@ -377,13 +379,13 @@ void Engine::break_down(const Status& status) {
   log::error(told.message());
   if (status.code() == StatusCode::kPeerLost) tell_of_lost_peer();
   for (const auto& [number, group] : sets_->groups()) group->say_abort(status.message());
-  // Before all fail, and the program ends.
+  // Recorded before all operations fail and the program ends.
   tracing_->hand_over_last(tracing_->record("failure: " + told.message()), kPatienceWithDisk);
   mailbox_.close(told);
   sets_->fail_all(told);
 }
 
-// While shutting down: whether the thread may end.
+// Returns whether the thread may end. For shutdown.
 bool Engine::nothing_to_do() const {
   return broken_ || !sets_->any_group([](const Group& group) { return !group.finished(); });
 }
@@ -398,7 +400,8 @@ bool Engine::coordinates_messages() const {
   return sets_->any_group([](const Group& group) { return group.coordinates_messages(); });
 }
 
-// When this rank, which does nothing, looks whether somebody waits for long. Nothing: never.
+// Returns the time of the next stall check or report of counters on an idle rank, or nothing if
+// there is none.
 std::optional<Clock::time_point> Engine::next_watch() const {
   constexpr Clock::duration kNever = Clock::duration::zero();
   const Clock::duration check = options_.group.stall_check / 4;

@@ -1,6 +1,6 @@
-// The engine: owns the transport, the control planes and all work in flight. One thread at a time
-// drives it: its own, or one of the program that waits for an operation and so need not wake
-// another. docs/architecture.md shows the journey of a tensor through it.
+// The engine owns the transport, the control planes and all work in flight. One thread at a time
+// drives it: its own thread, or a thread of the program that waits for an operation and so need not
+// wake another one. docs/architecture.md shows the path of a tensor through the engine.
 #pragma once
 
 #include <atomic>
@@ -34,13 +34,13 @@ class Engine {
     std::shared_ptr<timeline::Tracing> tracing;
   };
 
-  // Takes the transport over and starts the thread. `node`: what the ranks of this node share, or
-  // null.
+  // Takes over the transport and starts the thread. `node`: the memory that the ranks of this node
+  // share, or null.
   Engine(std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> node,
          const Options& options);
 
   // Shuts down, see shut_down(). After a failure the transport, the work in flight and its memory
-  // are left to the end of the process instead of being freed: a message may still arrive in them.
+  // are kept until the process ends, because a message may still arrive in them.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -51,12 +51,12 @@ class Engine {
 
   // --- any thread ---
 
-  // Hands an operation over. It ends when the same was submitted on every rank of its process set.
-  // An error means that it was not taken.
+  // Submits an operation. It ends when the same operation was submitted on every rank of its
+  // process set. On an error the engine has not taken it.
   Status submit(const std::shared_ptr<Operation>& operation);
 
-  // While one lives, its thread waits for what it submits as soon as it has: wait() then drives the
-  // engine, whose own thread is not woken.
+  // While an object lives, its thread waits for each operation right after submitting it. Then
+  // wait() drives the engine, and the engine's own thread is not woken.
   class WaitsAtOnce {
    public:
     WaitsAtOnce() { ++depth_; }
@@ -69,37 +69,37 @@ class Engine {
     static thread_local int depth_;
   };
 
-  // Waits for the end, at most `timeout`. The timeline shows it. Gives the operation's status, or
-  // kTimeout: then the operation goes on.
+  // Waits for the operation's end, at most `timeout`, and records the wait in the timeline. Returns
+  // the operation's status, or kTimeout; in that case the operation goes on.
   Status wait(const std::shared_ptr<Operation>& operation, std::optional<Clock::duration> timeout);
 
   // Whether wait() would return at once.
   bool ready(const std::shared_ptr<Operation>& operation);
 
-  // Collective. Ends operations that this rank has submitted and others will too; those that cannot
-  // end fail. Waits for the other ranks to shut down, at most the shutdown timeout. Submissions
-  // from now on fail. Returns false if the engine had failed or another rank did not shut down in
-  // time: then nothing that waits for the other ranks, as MPI_Finalize does, may follow.
+  // Collective. Completes operations that all ranks submit; the others fail. Waits for the other
+  // ranks to shut down, at most the shutdown timeout. Later submissions fail. Returns false if the
+  // engine had failed or another rank did not shut down in time. In that case the program must not
+  // call anything that waits for the other ranks, such as MPI_Finalize.
   bool shut_down();
 
  private:
   bool is_time_to_help(bool packed);
-  // Goes on with what can go on at once, unless another thread does.
+  // Advances everything that need not wait, unless another thread drives.
   void help() noexcept KOLO_EXCLUDES(seat_);
   void run() KOLO_EXCLUDES(seat_);
   bool run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& sleeps)
       KOLO_EXCLUDES(seat_);
   Status wait_in_silence(const std::shared_ptr<Operation>& operation,
                          std::optional<Clock::duration> timeout);
-  // An exception ends the process, as it does on the engine's own thread: after half a turn nothing
-  // can be relied on.
+  // An exception ends the process, as it does on the engine's own thread, because half a turn
+  // leaves an unknown state.
   void drive(const Operation& operation, std::optional<Clock::time_point> deadline) noexcept
       KOLO_EXCLUDES(seat_);
-  // One round of the loop; whether something moved.
+  // Runs one round of the loop. Returns whether something moved.
   bool turn() KOLO_REQUIRES(seat_);
   bool drain_mailbox() KOLO_REQUIRES(seat_);
   void submit_to_group(const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(seat_);
-  // The first operation on a device has come.
+  // Called at the first operation on a device.
   void leave_computing_to_device() KOLO_REQUIRES(seat_);
   bool turn_groups() KOLO_REQUIRES(seat_);
   void leave() KOLO_REQUIRES(seat_);
@@ -123,7 +123,7 @@ class Engine {
   std::atomic<std::uint32_t> packed_{0};  // submissions that were
   std::atomic<bool> submitters_drive_;    // until a device computes, which leaves cores free
 
-  // Held by who drives.
+  // Held by the thread that drives.
   Mutex seat_;
   std::unique_ptr<ProcessSets> sets_ KOLO_GUARDED_BY(seat_);  // null after shut_down()
   Backoff backoff_ KOLO_GUARDED_BY(seat_);

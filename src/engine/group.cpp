@@ -100,7 +100,7 @@ Status Group::advance_control(bool& moved) {
     }
   }
   if (status.is_ok() && closed_ && !leaving_) {
-    // Its coordinator gave up waiting for this rank: nothing can be agreed upon any more.
+    // The coordinator has given up waiting for this rank, so no agreement is possible any more.
     status = Status::peer_lost("rank " + std::to_string(options_.launch.ranks[0]) +
                                ", which coordinates, has shut kolo down; no further operation is "
                                "possible. Call kolo::shutdown() on every rank at the same point");
@@ -169,7 +169,7 @@ Status Group::carry_out(const Participant::Launch& launch) {
 std::unique_ptr<Work> Group::make_work(RunningCollective& running, UnitId unit, Backend& backend,
                                        bool stands_in) {
   const Descriptor& descriptor = running.members.front().operation->descriptor;
-  // Part 0 is for what a device's first work needs.
+  // Part 0 is for the first work on a device.
   const Turn turn{running.sequence, running.on_device ? 1U : 0U};
   std::unique_ptr<Work> work;
   if (const BucketBuffer* const bucket = buckets_.find(unit)) {
@@ -288,7 +288,7 @@ void Group::tell_measures(Clock::time_point now) {
   const bool never =
       options_.metrics_every == Clock::duration::zero() || process_set_ != 0 || leaving_ || closed_;
   next_measures_ = never ? Clock::time_point::max() : now + options_.metrics_every;
-  // The next ones say all that these would have said.
+  // The next counters include these.
   if (!never && !control_.coordinates() && !control_.sending())
     control_.participant().tell_measures(to_numbers(tracing_.measures()));
 }

@@ -26,8 +26,7 @@ struct GroupPlace {
 std::optional<std::vector<int>> find_on_node(const GroupPlace& place);
 
 // Shared memory if all ranks are on one node; stages if there are several nodes and one of them has
-// several ranks; otherwise messages.
-// `transport` is the group's and outlives the result.
+// several ranks; otherwise messages. `transport` is the group's and outlives the result.
 std::unique_ptr<Backend> make_group_backend(const GroupPlace& place, Transport& transport,
                                             const Tuning& tuning);
 // Shared memory if all ranks are on one node, otherwise messages.

@@ -133,8 +133,8 @@ class BroadcastLaunch final : public Work {
   std::unique_ptr<Work> inner_;
 };
 
-// One work after the other, each made when it is its turn, for one may depend on what the one
-// before has brought.
+// Works that run one after the other. Each is made at its turn, because it may depend on the result
+// of the one before.
 class Sequence final : public Work {
  public:
   using Maker = std::function<std::unique_ptr<Work>(Turn turn)>;
@@ -157,7 +157,7 @@ class Sequence final : public Work {
   }
 
  private:
-  // A maker that gives no work had something to do in between.
+  // A maker without work had something to do in between.
   Status begin_next() {
     current_.reset();
     while (current_ == nullptr && next_ < makers_.size()) {
@@ -174,7 +174,7 @@ class Sequence final : public Work {
   std::unique_ptr<Work> current_;
 };
 
-// Works that need nothing of each other, and that the backend carries out as one.
+// Independent works that the backend carries out as one.
 class Together final : public Work {
  public:
   Together(Backend& backend, Turn turn, std::vector<Sequence::Maker> makers)
@@ -271,7 +271,7 @@ std::unique_ptr<Work> launch_part(Backend& backend, Turn turn, const LaunchMembe
 template <typename Launch>
 std::unique_ptr<Work> launch_in_place(Backend& backend, Turn turn, const LaunchMember& member,
                                       const LaunchOptions& options) {
-  // On a device memory for what is not planned takes too long to get.
+  // On a device, allocating memory that was not planned takes too long.
   const Descriptor& descriptor = member.operation->descriptor;
   const auto parts = share_out(
       descriptor, descriptor.device == DeviceKind::kCpu ? options.fusion_tensor_bytes : 0);
@@ -305,8 +305,7 @@ std::vector<std::size_t> byte_boundaries(const std::vector<std::int64_t>& rows,
   return boundaries;
 }
 
-// First all ranks learn how many rows each has of each tensor; then the rows travel, tensor by
-// tensor.
+// Exchanges the ranks' numbers of rows of each tensor first, then the rows, tensor by tensor.
 std::unique_ptr<Work> launch_allgather(Backend& backend, Backend& host, Turn turn,
                                        const LaunchMember& member) {
   const auto ranks = static_cast<std::size_t>(backend.size());
@@ -343,7 +342,7 @@ std::unique_ptr<Work> launch_allgather(Backend& backend, Backend& host, Turn tur
   return std::make_unique<Sequence>(turn, std::move(makers));
 }
 
-// First each pair of ranks exchanges how many rows go between them, then the rows.
+// Exchanges the number of rows between each pair of ranks first, then the rows.
 std::unique_ptr<Work> launch_alltoall(Backend& backend, Backend& host, Turn turn,
                                       const LaunchMember& member) {
   const auto ranks = static_cast<std::size_t>(backend.size());
@@ -371,7 +370,8 @@ std::unique_ptr<Work> launch_alltoall(Backend& backend, Backend& host, Turn turn
   return std::make_unique<Sequence>(turn, std::move(makers));
 }
 
-// Works on the tensors themselves, which the caller has copied; rows go to ranks as rows_of() says.
+// Works on the tensors themselves, which the caller has copied. rows_of() divides the rows among
+// the ranks.
 std::unique_ptr<Work> launch_reducescatter(Backend& backend, Turn turn,
                                            const LaunchMember& member) {
   std::vector<Sequence::Maker> makers;

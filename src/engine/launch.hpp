@@ -1,5 +1,5 @@
-// Runs one decision: the collective of an operation on its tensors where they lie, or of a bucket
-// in its buffer.
+// Turns a decision into work: the collective of an operation, on its tensors in place, or of a
+// bucket, in its buffer.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct LaunchMember {
 // For messages: "allreduce of 'x' and 3 more".
 std::string what_runs(const std::vector<LaunchMember>& members);
 
-// The buffer of a bucket. Made when the bucket begins, and used for each of its executions.
+// The buffer of a bucket. Allocated when the bucket begins, and used for each of its executions.
 struct BucketBuffer {
   std::shared_ptr<std::byte[]> data;
   std::size_t bytes = 0;
@@ -30,18 +30,19 @@ struct BucketBuffer {
 
 struct LaunchOptions {
   std::vector<int> ranks;  // the group's, in the world
-  // Tensors of a group up to this size travel together; larger ones alone, where they lie.
+  // Tensors of a group up to this size are sent together. Larger ones are sent alone, in place.
   std::size_t fusion_tensor_bytes = 128 << 10;
 };
 
-// Members live, and stay where they are, for as long as their work.
+// Members must outlive their work, and must not move.
 
-// The work of one operation, or null if there is nothing to move. The ranks exchange sizes over
-// `host`, which is the backend itself unless the tensors are on a device.
+// Makes the work of one operation. Returns null if there is nothing to move. The ranks exchange
+// sizes over `host`, which is the backend itself unless the tensors are on a device.
 std::unique_ptr<Work> launch_single(Backend& backend, Backend& host, Turn turn,
                                     const LaunchMember& member, const LaunchOptions& options);
 
-// The work of a bucket: packs what is not in the buffer yet, reduces the buffer, unpacks.
+// Makes the work of a bucket: packs the members that are not in the buffer yet, reduces the buffer,
+// and unpacks it.
 std::unique_ptr<Work> launch_bucket(Backend& backend, Turn turn,
                                     const std::vector<LaunchMember>& members,
                                     const BucketBuffer& buffer,

@@ -67,7 +67,8 @@ void Operation::let_go_behind_results() {
   let_go_of_tensors(&Holder::let_go_behind_results);
 }
 
-// On a device both who waits and who drives come here; the second one finds nothing to do.
+// On a device both the waiting thread and the driving thread call this. The second call does
+// nothing.
 void Operation::let_go_of_tensors(void (Holder::*how)()) {
   if (has_let_go_.exchange(true)) return;
   if (holder != nullptr) (holder.get()->*how)();
@@ -79,8 +80,8 @@ void Operation::complete(Status status, bool absent_everywhere) {
   if (status.is_ok() && results() == nullptr) let_go();
   status_ = std::move(status);
   absent_everywhere_ = absent_everywhere;
-  // Either this sees that somebody waits, or who waits sees the end. (Both sequentially
-  // consistent.)
+  // Either this thread sees the waiting thread, or the waiting thread sees the end. (Both accesses
+  // are sequentially consistent.)
   done_.store(true);
   if (!awaited_.load()) return;
   const MutexLock lock(mutex_);

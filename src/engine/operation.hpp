@@ -1,4 +1,4 @@
-// An operation that a program has submitted: what it works on, and how the program learns its end.
+// An operation that a program has submitted: its description, its tensors, and its end.
 #pragma once
 
 #include <atomic>
@@ -60,7 +60,7 @@ struct OperationOnDevice {
   std::shared_ptr<DevicePoint> results;
 };
 
-// Owns what the tensors of an operation point to.
+// Owns the memory that the tensors of an operation point to.
 class Holder {
  public:
   virtual ~Holder() = default;
@@ -68,18 +68,20 @@ class Holder {
   Holder(const Holder&) = delete;
   Holder& operator=(const Holder&) = delete;
 
-  // Owns nothing any more. Called on the thread that drives, or by who gives the operation up.
+  // Releases everything. Called by the thread that drives, or by the thread that gives the
+  // operation up.
   virtual void let_go() = 0;
-  // The same, by who has made its current stream wait for the results on the device: what gets the
-  // memory comes behind that.
+  // Likewise, called by a thread whose current stream already waits for the results on the device.
+  // Later users of the memory come after that in the stream.
   virtual void let_go_behind_results() { let_go(); }
 };
 
-// Filled by the submitting thread, then handed to the engine; shared by it and by the handle.
+// Filled by the submitting thread, then submitted to the engine. The engine and the handle share
+// it.
 class Operation {
  public:
-  // One that this thread has made before and nobody refers to any more, with the memory of its
-  // members and with its holder, which has let go; or a new one.
+  // Returns an operation that this thread has made before and that nothing refers to any more, with
+  // the memory of its members and its empty holder; or a new one.
   static std::shared_ptr<Operation> make();
 
   // Constant after submission. The members that each step reads come last and lie together, because
@@ -125,23 +127,24 @@ class Operation {
   // results.
   void let_go_behind_results();
 
-  // Engine, which holds a reference: the end. Called once. After a success nothing that was given
-  // is referred to any more; after a failure messages may still be under way. On a device the end
-  // is that all is enqueued: its results say when it is done, and who calls this lets go then.
+  // Ends the operation. Called once, by the engine, which holds a reference. After a success
+  // nothing refers to the program's memory any more; after a failure messages may still be in
+  // flight. On a device the operation ends when everything is enqueued. Its results show when the
+  // device has finished, and then the caller releases the tensors.
   void complete(Status status, bool absent_everywhere) KOLO_EXCLUDES(mutex_);
 
   // Any thread.
   bool done() const { return done_.load(std::memory_order_acquire); }
-  // Waits for the end, at most until the deadline. False when that passed.
+  // Waits for the end, at most until the deadline. Returns false if the deadline has passed.
   bool wait_until(std::optional<Clock::time_point> deadline) const KOLO_EXCLUDES(mutex_);
 
-  // Only after the end, which the caller has seen.
+  // Called only after done() or a wait has returned true.
   const Status& status() const { return status_; }
-  // Null where the end was the end.
+  // Null if the results were complete at the end.
   std::shared_ptr<DevicePoint> results() const {
     return on_device == nullptr ? nullptr : on_device->results;
   }
-  // No rank had values; data is untouched.
+  // Whether no rank had values; then the data are unchanged.
   bool absent_everywhere() const { return absent_everywhere_; }
 
  private:
@@ -151,7 +154,7 @@ class Operation {
   std::atomic<bool> has_let_go_{false};       // of its tensors
   mutable std::atomic<bool> awaited_{false};  // by threads that sleep on the condition
   std::atomic<bool> done_{false};
-  // Constant from the end on, which whoever reads them has seen.
+  // Constant after the end; read only after it.
   bool absent_everywhere_ = false;
   Status status_;
   mutable Mutex mutex_;

@@ -43,8 +43,8 @@ void describe(const Operation& operation, OperationEvent& event) {
   event.name.assign(operation.name);
 }
 
-// Clocks are compared with an error; but the device does nothing before it is told, nor after it
-// was seen to have done all.
+// Clocks are compared with an error. But the device does nothing before the host has started it,
+// and nothing after the host has seen it finish.
 DeviceTimes within(DeviceTimes times, Nanoseconds begin, Clock::time_point end) {
   Clock::time_point last{std::chrono::nanoseconds(begin)};
   for (Clock::time_point* const time :
@@ -65,7 +65,7 @@ Recorder::Place place_of(const RunningCollective& running) {
                                                 : running.members.front().operation->recorded;
 }
 
-// A device has its own times for what the host has only enqueued.
+// Uses the device's own times for work that the host has only enqueued.
 void note_phases(const RunningCollective& running, const DeviceTimes& times,
                  OperationEvent& event) {
   const bool has_buffer = running.buffer_times.filled != Clock::time_point{};
@@ -174,7 +174,7 @@ void OperationRecorder::ended(const RunningCollective& running, const DeviceTime
     note_phases(running, times, whole);
     const Nanoseconds now = nanoseconds(times.ended == Clock::time_point{} ? seen : times.ended);
     const auto finish = [&](Recorder::Place one) {
-      if (one == Recorder::kNowhere) return;  // a stand-in, or there was no room
+      if (one == Recorder::kNowhere) return;  // a placeholder, or there was no room
       OperationEvent& event = pen.at(one);
       end_at(event, now, true);
       const bool is_member = event.bucket != 0 && event.members == 0;

@@ -25,7 +25,7 @@ class OperationRecorder {
   void wanted(const Operation& operation);
 
   // The bucket in which a collective reduces its members. It is recorded as an operation of its own
-  // beside them; stand-ins are not recorded.
+  // beside them; placeholders are not recorded.
   struct Bucket {
     UnitId unit = 0;
     std::size_t bytes = 0;

@@ -10,10 +10,10 @@
 
 namespace kolo {
 
-// Every rank takes and gives back in the order of the world's decisions, so all ranks choose the
-// same slots, whatever each of them has finished by then. What a slot was used for before may still
-// be read on another rank when it is taken again. So the slot that was given back first is taken
-// first, and a few always rest.
+// Every rank takes and gives back slots in the order of the world's decisions, so all ranks choose
+// the same slots, whatever each of them has finished by then. When a slot is taken again, another
+// rank may still read the memory of its previous set. So the slot that was given back first is
+// taken first, and a few slots always stay unused.
 class SlotPool {
  public:
   struct Slot {
@@ -27,7 +27,7 @@ class SlotPool {
     resting_ = std::min<std::size_t>(kMostResting, free_.size() / 4);
   }
 
-  // Nothing if all slots are in use, or rest.
+  // Returns nothing if all slots are in use, or must stay unused.
   std::optional<Slot> take() {
     if (free_.size() <= resting_) return std::nullopt;
     const int number = free_.front();
