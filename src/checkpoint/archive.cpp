@@ -1,4 +1,4 @@
-// LibTorch's archives, taken apart so that what is in them has names in the file.
+// Takes LibTorch's archives apart, so that their contents have names in the file.
 #include <ATen/ATen.h>
 #include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
@@ -19,7 +19,8 @@ std::string below(const std::string& folder, const std::string& key) {
 
 constexpr int kDeepest = 8;
 
-// Whether all of it can be taken apart. An archive without keys would leave no trace.
+// Returns whether the whole archive can be taken apart. An archive without keys would leave no
+// trace.
 bool can_be_apart(InputArchive& archive, int depth) {
   if (depth > kDeepest) return false;
   const std::vector<std::string> keys = archive.keys();
@@ -73,8 +74,8 @@ c10::IValue as_ivalue(const Value& value) {
   throw DataError("checkpoint: a list where an archive has none");
 }
 
-// Calls of first() and then() may come in any order of archives, so the parts are put together when
-// everything has been read.
+// Builds a part of an archive. first() and then() may run in any order across archives, so the
+// parts are put together only after everything has been read.
 using Part = std::function<void(OutputArchive&)>;
 
 std::vector<Part> request_parts(Request& request, const std::string& folder) {

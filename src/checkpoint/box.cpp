@@ -37,7 +37,8 @@ void for_each_run(const std::vector<std::int64_t>& shape, const Box& box,
                   const std::function<void(const Run&)>& take) {
   const std::uint64_t total = elements_of(box);
   if (total == 0) return;
-  // Dimensions from `inner` on make up a run: of all but the first of them the box has everything.
+  // The dimensions from `inner` on make up a run. The box covers all of them completely, except
+  // perhaps the first.
   std::size_t inner = shape.size();
   Run run{0, 0, 1};
   std::uint64_t stride = 1;  // of dimension `inner`, in elements of the tensor

@@ -63,7 +63,7 @@ void append(std::string& text, const char* what, const std::vector<std::string>&
     text += " and " + std::to_string(names.size() - kMostNamed) + " more";
 }
 
-// Without its slashes at the end, so that paths in it look as they should.
+// Returns the folder without trailing slashes, so that paths built from it look right.
 std::string trimmed(std::string folder) {
   if (folder.empty()) throw InvalidArgumentError("checkpoint: the folder's name is empty");
   while (folder.size() > 1 && folder.back() == '/') folder.pop_back();
@@ -102,7 +102,7 @@ struct Checkpoint::State {
   void join();
   Status take_failure() KOLO_EXCLUDES(mutex);
   std::optional<checkpoint::Candidate> find(std::optional<checkpoint::Search>& search);
-  // Nothing if the data cannot be read; `unreadable` says why.
+  // Returns nothing if the data cannot be read; `unreadable` then says why.
   std::optional<RestoredCheckpoint> restore_from(const checkpoint::Candidate& candidate,
                                                  bool strict, Status& unreadable);
 
@@ -111,25 +111,25 @@ struct Checkpoint::State {
   FileSystem& files = checkpoint::system_files();
   checkpoint::ParameterNames parameter_names;
   std::vector<Added> components;
-  ProcessSet writers;        // all ranks: what writing threads say stays apart from the program's
-  std::uint64_t number = 0;  // among the checkpoints that say something there
+  ProcessSet writers;        // all ranks; keeps operations of writing threads apart
+  std::uint64_t number = 0;  // of this object; part of the names of those operations
   std::uint64_t expected_metadata = 0;
-  bool is_saving = false;  // and it is not known of all ranks how that ends
+  bool is_saving = false;  // a save's result is not yet known of all ranks
 
-  // Of the writing thread, while there is one.
+  // Used by the writing thread while there is one.
   checkpoint::Shelf shelf;
   checkpoint::Staging staging;
   std::thread thread;
 
   Mutex mutex;
   bool busy KOLO_GUARDED_BY(mutex) = false;
-  Status failure KOLO_GUARDED_BY(mutex);  // of the last save, until someone was told
+  Status failure KOLO_GUARDED_BY(mutex);  // of the last save, until it has been reported
   CheckpointMetrics metrics KOLO_GUARDED_BY(mutex);
 };
 
 void Checkpoint::State::add(Added component) {
   const std::string& name = component->name();
-  const bool is_random = components.empty();  // the constructor's
+  const bool is_random = components.empty();  // the one that the constructor adds
   bool is_taken = name.empty() || name == "kolo" || (name == "random" && !is_random);
   for (const Added& other : components) is_taken = is_taken || other->name() == name;
   if (is_taken) {
@@ -154,7 +154,8 @@ Status Checkpoint::State::take_failure() {
   return std::exchange(failure, Status::ok());
 }
 
-// In a thread or, if the system gives none, at once: the other ranks may count on this one.
+// Writes in a new thread. If the system provides no thread, writes at once, because the other ranks
+// may depend on this one.
 void Checkpoint::State::start(const std::shared_ptr<SaveJob>& job) {
   {
     const MutexLock lock(mutex);
@@ -168,7 +169,7 @@ void Checkpoint::State::start(const std::shared_ptr<SaveJob>& job) {
   }
 }
 
-// Writes, and notes how it went.
+// Writes, and records the result.
 void Checkpoint::State::write(SaveJob& job) {
   const TraceScope scope = trace("checkpoint.write");
   const Clock::time_point begin = Clock::now();
@@ -200,7 +201,7 @@ Checkpoint::~Checkpoint() {
 }
 
 Checkpoint& Checkpoint::add(const std::string& name, torch::nn::Module& module) {
-  return add_module(name, {std::shared_ptr<void>(), &module});  // which it does not own
+  return add_module(name, {std::shared_ptr<void>(), &module});  // not owned
 }
 Checkpoint& Checkpoint::add_module(const std::string& name,
                                    std::shared_ptr<torch::nn::Module> module) {
@@ -291,7 +292,7 @@ bool Checkpoint::save(std::int64_t step, std::optional<double> metric) {
   const checkpoint::Greetings greetings = checkpoint::greet(hello, capture);
   if (greetings.someone_is_busy) {
     const MutexLock lock(state.mutex);
-    if (!hello.before.is_ok()) state.failure = hello.before;  // for when all have ended
+    if (!hello.before.is_ok()) state.failure = hello.before;  // for the next save that proceeds
     ++state.metrics.skipped;
     return false;
   }
@@ -364,7 +365,7 @@ std::optional<RestoredCheckpoint> Checkpoint::State::restore_from(
     for (const Added& component : components) {
       component->restore(*request);
       const auto rest = request->unexpected(checkpoint::join_name({component->name()}));
-      // Of a device that this machine lacks.
+      // Random states of devices that this machine lacks may stay in the file.
       if (component->name() == "random") continue;
       restored.unexpected.insert(restored.unexpected.end(), rest.begin(), rest.end());
     }
@@ -399,7 +400,8 @@ std::optional<RestoredCheckpoint> Checkpoint::State::restore_from(
   return restored;
 }
 
-// The next candidate. Collective; `search`, of rank 0, is made in the first call.
+// Returns the next candidate. Collective. `search` is used on rank 0 only, and created in the first
+// call.
 std::optional<checkpoint::Candidate> Checkpoint::State::find(
     std::optional<checkpoint::Search>& search) {
   std::optional<checkpoint::Candidate> candidate;

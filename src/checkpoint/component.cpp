@@ -192,7 +192,7 @@ bool Request::bytes(const std::string& name, Kind kind,
   if (kind == Kind::kText) {
     then(std::move(deliver));
   } else {
-    first(std::move(deliver));  // which may refuse
+    first(std::move(deliver));  // may refuse
   }
   return true;
 }

@@ -1,5 +1,5 @@
-// What is saved and restored is made of components: a module, an optimizer, a number, ... A
-// component says what it has, and takes what it is given; it knows neither files nor other ranks.
+// A checkpoint is made of components: a module, an optimizer, a number, ... A component lists what
+// it saves, and accepts what is restored; it knows neither files nor other ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,16 +18,16 @@
 
 namespace kolo::checkpoint {
 
-// How a tensor is spread over the ranks.
+// Says how a tensor is spread over the ranks.
 struct Spread {
   Kind kind = Kind::kTensor;
-  // Of the whole tensor, with the part that is this rank's; none: all ranks have all of it. For
-  // kPerRank the tensor is the part, and these are not looked at.
+  // This rank's part of the tensor, and the shape of the whole tensor. Without a part, every rank
+  // has the whole tensor. For kPerRank the tensor itself is the part, and both fields are ignored.
   std::optional<Box> part;
   std::vector<std::int64_t> shape;
 };
 
-// What this rank has to save.
+// Collects what this rank has to save.
 class Capture {
  public:
   struct Item {
@@ -37,7 +37,7 @@ class Capture {
   };
 
   void tensor(const std::string& name, const at::Tensor& tensor, Spread spread = {});
-  // A second name of a tensor of the same component.
+  // A second name for a tensor of the same component.
   void alias(const std::string& name, const std::string& of);
   void value(const std::string& name, Value value);
   void text(const std::string& name, const std::string& text);  // of any length
@@ -51,31 +51,32 @@ class Capture {
   std::map<std::string, Value> values_;
 };
 
-// What a component wants of a file. First it says so; when all has been read it is called back:
-// first what may still refuse, then the rest. Nothing else of the program changes before.
+// Collects what a component wants from a file. The component first registers what it wants, and is
+// called back when everything has been read: first the callbacks that may still refuse, then the
+// rest. Until then nothing else in the program changes.
 class Request {
  public:
   Request(const Table& table, int rank);
 
-  // Whether the file has a tensor or value of that name.
+  // Whether the file has a tensor or value with that name.
   bool has(const std::string& name) const;
-  // A tensor, by one of its names.
+  // Returns a tensor by any of its names, or null.
   const TensorEntry* find(const std::string& name) const;
   const Value* find_value(const std::string& name) const;
-  // The next parts of all names that begin with `folder` + '/'.
+  // Returns the next name parts of all names that begin with `folder` + '/'.
   std::vector<std::string> names_in(const std::string& folder) const;
 
-  // The tensor is read into `into`, if it is there and fits: else it is noted as missing or
-  // mismatched, and false is returned. Of what each rank has one, nothing is read if this rank was
-  // not there.
-  // `is_early`: a part of what first() needs; `into` is no tensor of the program's.
+  // Reads the tensor into `into`. If it is absent or does not fit, notes it as missing or
+  // mismatched, and returns false. From a tensor with one row per rank nothing is read if the file
+  // has no row for this rank. `is_early`: first() needs the tensor; `into` does not belong to the
+  // program.
   bool tensor(const std::string& name, const at::Tensor& into, const Spread& spread = {},
               bool is_early = false);
   bool value(const std::string& name, const std::function<void(const Value&)>& apply);
   bool text(const std::string& name, const std::function<void(const std::string&)>& apply);
   bool bytes(const std::string& name, Kind kind,
              const std::function<void(const std::string&)>& apply);
-  // A value of this type alone; of another one it is noted as mismatched.
+  // Accepts a value of this type only; notes a value of another type as mismatched.
   template <typename T>
   bool value_of(const std::string& name, const std::function<void(const T&)>& apply) {
     const Value* found = find_value(name);
@@ -85,39 +86,39 @@ class Request {
     }
     return value(name, [apply](const Value& given) { apply(std::get<T>(given)); });
   }
-  // Nothing of this name, or in this folder, is wanted.
+  // Ignores this name, or everything in this folder, without reporting it as unexpected.
   void pass_over(const std::string& name);
   void missing(const std::string& name) { missing_.push_back(name); }
   void mismatched(const std::string& name, const std::string& how);
-  // Called when everything has been read.
+  // Register callbacks that run when everything has been read.
   void first(std::function<void()> apply) {
     if (!mute_) first_.push_back(std::move(apply));
   }
   void then(std::function<void()> apply) {
     if (!mute_) then_.push_back(std::move(apply));
   }
-  // While it holds, what is asked for is read and nothing is applied: for a rank that has no row of
-  // what each rank has one, and takes part in delivering it to the others.
+  // While muted, requests are read but not applied. Serves a rank for which the file has no row of
+  // its own, but which takes part in delivering rows to other ranks.
   void mute(bool mute) { mute_ = mute; }
-  // Whether this rank has a row of what is in the folder; true where all ranks have the same.
+  // Whether the file has a row for this rank in the folder; true if all ranks share the same data.
   bool has_own(const std::string& folder) const;
 
   struct Wanted {
     std::size_t tensor = 0;   // index in the table
-    at::Tensor into;          // undefined: nothing, on this rank
-    std::optional<Box> part;  // of what is in the file; none: all of it
+    at::Tensor into;          // undefined if this rank takes nothing
+    std::optional<Box> part;  // of the tensor in the file; without a value, all of it
     bool is_spread = false;   // ranks want different parts
     bool is_early = false;    // before first() is called
   };
   const std::vector<Wanted>& wanted() const { return wanted_; }
   void apply_first() const;
   void apply_rest() const;
-  // What ranks must have in common, for delivering is collective.
+  // Returns what must be the same on all ranks, because delivering is collective.
   std::vector<std::string> listing() const;
 
   const std::vector<std::string>& missing() const { return missing_; }
   const std::vector<std::string>& mismatched() const { return mismatched_; }
-  // What is in the file under the folder of a component and was not asked for.
+  // Returns what the file has in the component's folder but nobody asked for.
   std::vector<std::string> unexpected(const std::string& component) const;
 
  private:

@@ -1,5 +1,5 @@
-// The components that Checkpoint::add() makes, and the random states. Each refers to what was
-// added, which outlives it.
+// The components that Checkpoint::add() creates, and the random states. Each refers to the object
+// that was added, which must outlive it.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -22,16 +22,16 @@ namespace kolo::checkpoint {
 
 using Added = std::unique_ptr<Component>;
 
-// What the parameters of the modules that were added are called.
+// The names of the parameters of all added modules.
 using ParameterNames = std::map<const at::TensorImpl*, std::string>;
 void name_parameters(const torch::nn::Module& module, ParameterNames& names);
 void name_parameters(const kolo::detail::NamedTensors& parameters, ParameterNames& names);
 
 Added module_component(const std::string& name, std::shared_ptr<torch::nn::Module> module);
-// Each tensor under its own name. One that is undefined is left out.
+// Saves each tensor under its own name. Leaves out undefined tensors.
 Added tensors_component(const std::string& name, const kolo::detail::NamedTensors& tensors);
-// `names` outlives the component; later modules may still be added to it. `kind`: kTensor or, where
-// each rank has a state of its own, kPerRank.
+// `names` must outlive the component; modules may be added to it later. `kind`: kTensor, or
+// kPerRank if each rank has its own state.
 Added optimizer_component(const std::string& name, torch::optim::Optimizer& optimizer,
                           const ParameterNames& names, Kind kind);
 Added scheduler_component(const std::string& name, torch::optim::LRScheduler& scheduler);
@@ -42,11 +42,12 @@ Added text_component(const std::string& name, std::string& text);
 Added number_component(const std::string& name, std::function<c10::IValue()> get,
                        std::function<void(const c10::IValue&)> set);
 Added archive_component(const std::string& name, detail::Save save, detail::Load load);
-// Of this rank: the CPU's generator, and each visible CUDA device's.
+// The random states of this rank: that of the CPU's generator, and one for each visible CUDA
+// device.
 Added random_component();
 
-// What an archive holds, under its keys, where that is tensors, numbers, texts and archives of
-// these; else the archive as it is. Restoring makes the same archive of it.
+// Saves an archive's contents under their keys if they consist of tensors, numbers, texts and
+// archives of these. Otherwise saves the archive as it is. Restoring rebuilds the same archive.
 void capture_archive(Capture& capture, const std::string& name, const detail::Save& save);
 void restore_archive(Request& request, const std::string& name, const detail::Load& load);
 

@@ -10,7 +10,7 @@ namespace kolo::checkpoint {
 namespace {
 
 constexpr const char* kSuffix = ".h5";
-constexpr std::size_t kDigits = 9;  // so that names sort as steps do
+constexpr std::size_t kDigits = 9;  // so that names sort like steps
 
 std::string inside(const std::string& folder, const std::string& file) {
   return std::string(folder).append("/").append(file);
@@ -37,7 +37,7 @@ std::optional<std::int64_t> step_of(const std::string& file, const std::string& 
         __builtin_add_overflow(step, file[i] - '0', &step))
       return std::nullopt;
   }
-  // Of several names for one step the one that kolo writes.
+  // Several names can denote a step; accepts only the one that kolo writes.
   if (file != file_name(name, step)) return std::nullopt;
   return step;
 }

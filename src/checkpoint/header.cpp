@@ -15,10 +15,10 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 
 constexpr char kMagic[] = {'K', 'O', 'L', 'O', 'C', 'K', 'P', 'T'};
 constexpr std::size_t kChecksumAt = 120;
-// More metadata than any checkpoint has, so that a wrong number cannot ask for all memory.
+// More metadata than any checkpoint has. It limits how much memory a wrong number can ask for.
 constexpr std::uint64_t kMostMetadata = std::uint64_t{4} << 30;
 
-// In the order of the grammar, behind the magic.
+// Visits the fields in the order of the grammar, after the magic.
 template <typename Header, typename Field>
 void for_each_field(Header& header, Field&& field) {
   field(8, header.major);
@@ -86,7 +86,8 @@ Header decode_header(const HeaderBytes& bytes, std::uint64_t size, const std::st
                     (size < header.file_size ? "; it was cut off" : ""));
   }
   const std::uint64_t room = size - header.checksums_offset;
-  // A piece is full or the last one of a dataset, and metadata have more than this of each dataset.
+  // Every piece is full, except the last one of a dataset. Each dataset has more metadata than
+  // this.
   constexpr std::uint64_t kLeastOfDataset = 64;
   const std::uint64_t most_checksums =
       header.file_size / kPieceBytes + header.metadata_end / kLeastOfDataset;

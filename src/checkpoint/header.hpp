@@ -23,7 +23,8 @@ inline constexpr std::uint64_t kHeaderBytes = 4096;
 inline constexpr std::uint16_t kMajor = 1;
 inline constexpr std::uint16_t kMinor = 0;
 
-// A file that this kolo is too old for. It is whole, so an older one must not be taken instead.
+// Thrown for a file whose format is newer than this kolo. The file is whole, so an older checkpoint
+// must not be restored in its place.
 class NewerVersionError : public DataError {
  public:
   using DataError::DataError;
@@ -43,9 +44,9 @@ struct Header {
 using HeaderBytes = std::array<unsigned char, kHeaderBytes>;
 HeaderBytes encode(const Header& header);
 
-// `size`: of the whole file. Throws DataError, which names `path`, for bytes that are no header, a
-// damaged or impossible one, a file of another size; NewerVersionError for a newer major
-// version.
+// Decodes the header. `size`: of the whole file. Throws NewerVersionError for a newer major
+// version. Throws DataError, which names `path`, if the bytes are not a header, the header is
+// damaged or impossible, or the file has another size.
 Header decode_header(const HeaderBytes& bytes, std::uint64_t size, const std::string& path);
 
 // XXH3, 64 bits (https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md).

@@ -1,7 +1,7 @@
-// The part of a checkpoint that is HDF5's: a skeleton in memory that says what there is and where
-// the data will lie, without the data. kolo writes the data itself, to the places that HDF5 gave
-// them, so any number of ranks write one file with any HDF5 library, and what is read back is
-// checked before HDF5 looks at it.
+// HDF5's part of a checkpoint: a skeleton in memory that describes the contents and where the data
+// will lie, without the data. kolo writes the data itself, to the places that HDF5 assigned. So any
+// number of ranks can write one file with any HDF5 library, and the metadata are checked before
+// HDF5 parses them.
 #pragma once
 
 #include <cstdint>
@@ -12,24 +12,25 @@
 
 namespace kolo::checkpoint {
 
-inline constexpr int kDeepestGroup = 16;  // groups in groups
+inline constexpr int kDeepestGroup = 16;  // nesting depth
 
 struct Metadata {
-  std::vector<unsigned char> bytes;  // from the file's beginning; the first 4,096 are zeros
+  std::vector<unsigned char> bytes;  // from the start of the file; the first 4,096 are zeros
   std::uint64_t file_size = 0;
   std::uint64_t checksums_offset = 0;
 };
 
-// Sets the offsets of the table's tensors. `checksums`: how many there will be. `expected_bytes`:
-// about how much metadata there will be (of the last checkpoint, say), which halves the work; 0:
-// not known. The same table gives the same bytes, but for what `expected_bytes` leaves free.
-// Throws InvalidArgumentError for names that HDF5 cannot have, names that come twice or are
-// another's folder, more than kDeepestGroup groups in each other, lists and texts that are too
-// long, more than 32 dimensions.
+// Builds the metadata, and sets the offsets of the table's tensors. `checksums`: their number.
+// `expected_bytes`: the approximate size of the metadata (that of the last checkpoint, say), which
+// halves the work; 0: unknown. The same table gives the same bytes, except for space that
+// `expected_bytes` leaves free. Throws InvalidArgumentError for names that HDF5 cannot have, names
+// that occur twice or are the folder of another one, groups nested deeper than kDeepestGroup, too
+// long lists and texts, and more than 32 dimensions.
 Metadata make_metadata(Table& table, std::uint64_t checksums, std::uint64_t expected_bytes = 0);
 
-// The table of the metadata, which must have been checked against their checksum: HDF5's parser is
-// not made for damage. Throws DataError, which names `path`, for what is no checkpoint.
+// Parses the metadata into a table. Their checksum must have been verified, because HDF5's parser
+// does not withstand damaged data. Throws DataError, which names `path`, if they do not describe a
+// checkpoint.
 Table parse_metadata(const std::vector<unsigned char>& bytes, std::uint64_t file_size,
                      const std::string& path);
 

@@ -18,8 +18,8 @@ namespace {
 using hdf5::checked;
 using hdf5::Id;
 
-// As much address space as the file has, of which only the metadata are memory: HDF5 wants to see a
-// file that is as large as its superblock says, and does not look at the data.
+// Reserves as much address space as the file is large, but backs only the metadata with memory.
+// HDF5 wants a file as large as its superblock says, and does not look at the data.
 class Mapping {
  public:
   Mapping(const std::vector<unsigned char>& metadata, std::uint64_t size, const std::string& path)
@@ -41,7 +41,7 @@ class Mapping {
   void* data() const { return data_; }
   std::size_t size() const { return size_; }
 
-  // HDF5 works in these bytes themselves, and never frees them.
+  // Lets HDF5 work directly on these bytes, which it never frees.
   H5FD_file_image_callbacks_t callbacks() {
     return {[](std::size_t, H5FD_file_image_op_t, void* mapping) {
               return static_cast<Mapping*>(mapping)->data_;
@@ -86,7 +86,7 @@ class Parser {
   const std::uint64_t file_size_;
   const std::string& path_;
   const hdf5::Types types_;
-  std::set<haddr_t> seen_;  // objects: one of several names could be its own folder
+  std::set<haddr_t> seen_;  // objects; an object with several names could be its own folder
   Table table_;
 };
 
@@ -96,7 +96,7 @@ std::vector<std::string> names_of_links(hid_t group) {
     static_cast<std::vector<std::string>*>(to)->emplace_back(name);
     return 0;
   };
-  // Groups of other programs may not know the order in which they were filled.
+  // Groups of other programs may not track the order of creation.
   if (H5Literate(group, H5_INDEX_CRT_ORDER, H5_ITER_INC, nullptr, collect, &names) < 0) {
     names.clear();
     checked(H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, nullptr, collect, &names), "H5Literate");
@@ -191,7 +191,7 @@ void Parser::attributes(hid_t id, const std::string& path) {
     std::string name(static_cast<std::size_t>(length) + 1, '\0');
     checked(H5Aget_name(attribute.get(), name.size(), name.data()), "H5Aget_name");
     name.resize(static_cast<std::size_t>(length));
-    // One that this kolo does not know, of a newer minor version perhaps, is left out.
+    // Skips a value that this kolo does not know, perhaps from a newer minor version.
     if (std::optional<Value> found = value(attribute.get()))
       table_.values.emplace(inside(path, name), std::move(*found));
   }

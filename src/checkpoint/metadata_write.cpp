@@ -16,12 +16,12 @@ namespace {
 using hdf5::checked;
 using hdf5::Id;
 
-constexpr std::uint64_t kAlignment = 4096;  // of tensors that are at least so large: pages, blocks
+constexpr std::uint64_t kAlignment = 4096;  // of tensors of at least this size: pages, blocks
 constexpr std::uint64_t kFirstGuess = std::uint64_t{64} << 20;
 constexpr std::uint64_t kMostMetadata = std::uint64_t{2} << 30;
 
-// The file that HDF5 believes it writes. It is never as large as the data, since HDF5 is told not
-// to fill them, and only closing it writes what is there.
+// The file that HDF5 believes it writes. It never grows to the size of the data: HDF5 is told not
+// to fill the datasets, and writes only when the file is closed.
 class Image {
  public:
   ~Image() { std::free(data_); }
@@ -48,7 +48,7 @@ class Image {
       static_cast<Image*>(image)->size_ = size;
     return moved;
   }
-  // On closing the file its bytes are kept.
+  // Keeps the bytes when the file is closed.
   static herr_t release(void* data, H5FD_file_image_op_t operation, void* image) {
     if (operation == H5FD_FILE_IMAGE_OP_FILE_CLOSE) {
       static_cast<Image*>(image)->data_ = data;
@@ -64,14 +64,14 @@ class Image {
   std::size_t size_ = 0;
 };
 
-// One skeleton with metadata blocks of one size.
+// One attempt at the skeleton, with a given size of metadata blocks.
 class Skeleton {
  public:
   explicit Skeleton(std::uint64_t metadata_block) { open(metadata_block); }
 
   void add(TensorEntry& entry);
   void add(const std::string& path, const Value& value);
-  // After it nothing can be added.
+  // Ends the skeleton. Nothing can be added afterwards.
   void close();
 
   const Image& image() const { return image_; }
@@ -99,7 +99,7 @@ class Skeleton {
 void Skeleton::open(std::uint64_t metadata_block) {
   const Id access(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
   const Id creation(H5Pcreate(H5P_FILE_CREATE), "H5Pcreate");
-  // The version of the file's format that every library since 2008 reads, with checksums in it.
+  // The format version that every library since 2008 reads, and that contains checksums.
   checked(H5Pset_libver_bounds(access.get(), H5F_LIBVER_V18, H5F_LIBVER_V18),
           "H5Pset_libver_bounds");
   checked(H5Pset_meta_block_size(access.get(), metadata_block), "H5Pset_meta_block_size");
@@ -117,7 +117,7 @@ void Skeleton::open(std::uint64_t metadata_block) {
   const hid_t dataset = dataset_properties_.get();
   for (const hid_t properties : {creation.get(), group_properties_.get()})
     checked(H5Pset_link_creation_order(properties, tracked), "H5Pset_link_creation_order");
-  // Without times the same state gives the same bytes.
+  // Without times, the same state gives the same bytes.
   for (const hid_t properties : {creation.get(), group_properties_.get(), dataset})
     checked(H5Pset_obj_track_times(properties, false), "H5Pset_obj_track_times");
   checked(H5Pset_layout(dataset, H5D_CONTIGUOUS), "H5Pset_layout");
@@ -139,7 +139,7 @@ hid_t Skeleton::group(const std::string& path) {
   return id.get();
 }
 
-// The one that what `path` names is in.
+// Returns the group that contains the object at `path`.
 hid_t Skeleton::group_of(const std::string& path) {
   const std::size_t slash = path.find_last_of('/');
   return group(slash == std::string::npos ? "" : path.substr(0, slash));
@@ -199,7 +199,7 @@ void Skeleton::attribute(hid_t object, const std::string& name, const Value& val
   } else if (const auto* real = std::get_if<double>(&value)) {
     write(ElementType::kFloat64, real);
   } else if (const auto* text = std::get_if<std::string>(&value)) {
-    // HDF5 has no text of length 0: one zero byte, which padding takes away again.
+    // HDF5 has no empty text. Writes one zero byte, which is removed as padding when read.
     const std::string padded = text->empty() ? std::string(1, '\0') : *text;
     write_attribute(object, name, hdf5::text_type(padded.size()).get(), scalar_, padded.data());
   } else if (const auto* integers = std::get_if<std::vector<std::int64_t>>(&value)) {
@@ -249,7 +249,7 @@ void check_tensor(const TensorEntry& entry) {
   }
 }
 
-// HDF5 would say that too, in its own words.
+// HDF5 would also detect these errors, but its messages are less clear.
 void check_names(const Table& table) {
   std::map<std::string, const char*> names;
   const auto take = [&](const std::string& path, const char* what) {
@@ -284,7 +284,7 @@ std::unique_ptr<Skeleton> build(Table& table, TensorEntry& checksums, std::uint6
   return skeleton;
 }
 
-// Whether all metadata are in one piece before the data.
+// Whether all metadata lie in one piece before the data.
 bool is_in_front(const Skeleton& skeleton, std::uint64_t block) {
   return skeleton.image().size() <= std::min(kHeaderBytes + block, skeleton.first_data());
 }
@@ -302,8 +302,8 @@ Metadata make_metadata(Table& table, std::uint64_t checksums, std::uint64_t expe
   for (const auto& [path, value] : table.values) check_value(path, value);
 
   TensorEntry sums{"kolo/checksums", ElementType::kUint64, {static_cast<std::int64_t>(checksums)}};
-  // HDF5 puts metadata into blocks of a given size. One that just holds all of them is at the
-  // file's front; its size is known from a first try with one that is surely large enough.
+  // HDF5 puts metadata into blocks of a given size. A block that just holds all of them lies at the
+  // front of the file. A first attempt with a surely large enough block tells the right size.
   std::uint64_t block = rounded_up(expected_bytes);
   std::unique_ptr<Skeleton> skeleton;
   if (block > 0) skeleton = build(table, sums, block);

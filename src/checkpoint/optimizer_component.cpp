@@ -1,5 +1,5 @@
-// LibTorch's optimizers know their state by the address of each parameter. Here it gets the
-// parameter's name, so that it is found again in another process, and by other tools.
+// LibTorch's optimizers index their state by the address of each parameter. kolo saves it under the
+// parameter's name, so that another process and other tools find it.
 #include <ATen/ATen.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
@@ -34,8 +34,8 @@ namespace {
 using torch::optim::OptimizerOptions;
 using torch::optim::OptimizerParamState;
 
-// One list of the fields of each optimizer's options and state, which serves saving and restoring:
-// `visit` gets the name and the field.
+// Lists the fields of each optimizer's options and state once, for both saving and restoring:
+// `visit` receives the name and the field.
 template <typename Visit>
 void visit_fields(torch::optim::SGDOptions& o, Visit&& visit) {
   visit("lr", o.lr());
@@ -119,7 +119,7 @@ auto visit_fields(Fields& fields, Visit&& visit)
     -> decltype(Fields::visit_fields(fields, [](const char*, auto&) {})) {
   Fields::visit_fields(fields, [&visit](const char* name, auto& field) {
     if constexpr (std::is_same_v<std::decay_t<decltype(field)>, optim::detail::Pair>) {
-      const std::string singular(name, std::strlen(name) - 1);  // beta1 and beta2 are of betas
+      const std::string singular(name, std::strlen(name) - 1);  // betas becomes beta1 and beta2
       visit((singular + "1").c_str(), std::get<0>(field));
       visit((singular + "2").c_str(), std::get<1>(field));
     } else {
@@ -138,7 +138,7 @@ void visit_fields(torch::optim::LBFGSOptions& o, Visit&& visit) {
   visit("history_size", o.history_size());
   visit("line_search_fn", o.line_search_fn());
 }
-// Without `al`, which each step fills anew.
+// Without `al`, which each step refills.
 template <typename Visit>
 void visit_fields(torch::optim::LBFGSParamState& s, Visit&& visit) {
   visit("func_evals", s.func_evals());
@@ -153,7 +153,7 @@ void visit_fields(torch::optim::LBFGSParamState& s, Visit&& visit) {
   visit.list("ro", s.ro());
 }
 
-// --- fields on their way out and in ---
+// --- saving and restoring fields ---
 
 struct Out {
   Capture& capture;
@@ -178,7 +178,7 @@ struct Out {
   }
 };
 
-// Whether what the file has makes a parameter's state.
+// Whether a parameter's state in the file is usable.
 struct Found {
   std::int64_t elements = 0;  // of all parameters together
   bool all_fit = true;
@@ -189,20 +189,20 @@ struct In {
   const std::string folder;
   const at::Tensor parameter;  // undefined for options
   const Kind kind;
-  Found* found;  // null: options, which may lack anything
+  Found* found;  // null for options, where any field may be missing
 
-  // Like the parameter, as the optimizer's first step makes it. What the file lacks an optimizer
-  // may lack, too (momentum_buffer, max_exp_avg_sq).
+  // Creates a tensor like the parameter, as the optimizer's first step does. A tensor that is
+  // missing in the file may be missing in the optimizer, too (momentum_buffer, max_exp_avg_sq).
   void operator()(const char* name, at::Tensor& field) const {
     const TensorEntry* entry = request.find(folder + "/" + name);
     if (entry == nullptr) return;
-    // Of a complex parameter some optimizers keep pairs of real numbers.
+    // For a complex parameter some optimizers keep pairs of real numbers.
     const bool as_real = parameter.is_complex() && !c10::isComplexType(scalar_type(entry->type));
     take(name, field,
          at::zeros_like(as_real ? at::view_as_real(parameter) : parameter,
                         at::MemoryFormat::Preserve));
   }
-  // Of all parameters, one after the other: what shape it has is known to the file alone.
+  // A tensor over all parameters, one after the other. Only the file knows its shape.
   void flat(const std::string& name, at::Tensor& field) const {
     const TensorEntry* entry = request.find(folder + "/" + name);
     if (entry == nullptr) return;
@@ -326,7 +326,7 @@ const std::vector<std::unique_ptr<Family>>& families() {
   return all;
 }
 
-// Null for an optimizer that is not known.
+// Returns null for an unknown optimizer.
 const Family* family_of(const torch::optim::Optimizer& optimizer) {
   for (const auto& family : families()) {
     const auto& groups = optimizer.param_groups();
@@ -362,16 +362,16 @@ class OptimizerComponent : public Component {
     const Family* family = family_of(optimizer_);
     if (family == nullptr) return restore_unknown(request);
     if (!is_of(*family, request)) return;
-    // A rank that was not there keeps its state, and its options.
+    // A rank without a row in the file keeps its state and its options.
     request.mute(kind_ == Kind::kPerRank && !request.has_own(inside({"state"})));
     auto& groups = optimizer_.param_groups();
     for (std::size_t i = 0; i < groups.size(); ++i)
       family->restore(groups[i].options(), {request, group_folder(i), {}, kind_, nullptr});
     // kolo's first version saved the state once for each time that a parameter is listed.
     for (const std::string& position : repeated()) request.pass_over(state_folder(position));
-    // Fields of states are written to when all has been read, so states stay where they are.
+    // Callbacks write to the fields of these states after reading, so the states must not move.
     const auto made = std::make_shared<std::vector<Made>>();
-    std::int64_t elements = 0;  // LBFGS counts a parameter as often as it is listed
+    std::int64_t elements = 0;  // LBFGS counts a parameter each time it is listed
     for (const auto& group : groups)
       for (const at::Tensor& parameter : group.params()) elements += parameter.numel();
     for (const auto& [name, parameter] : parameters()) {
@@ -398,14 +398,14 @@ class OptimizerComponent : public Component {
     std::string name;
     at::Tensor parameter;
   };
-  // The state of a parameter. One that does not fit leaves the old one where it is.
+  // The restored state of a parameter. If it does not fit, the old one stays.
   struct Made {
     void* key = nullptr;
-    std::unique_ptr<OptimizerParamState> state;  // null: it has none
+    std::unique_ptr<OptimizerParamState> state;  // null: the file has none
     bool fits = true;
   };
 
-  // State of another optimizer stays in the file: the same names may mean something else.
+  // Skips the state of another optimizer, in which the same names may mean something else.
   bool is_of(const Family& family, Request& request) const {
     const Value* found = request.find_value(inside({"type"}));
     const auto* type = found == nullptr ? nullptr : std::get_if<std::string>(found);
@@ -421,7 +421,8 @@ class OptimizerComponent : public Component {
     return false;
   }
 
-  // Each once. By position where a parameter has no name, or its name is another's, too.
+  // Returns each parameter once. A parameter without a name, or whose name is already used, is
+  // named by its position.
   std::vector<Named> parameters() const {
     std::vector<Named> all;
     std::set<const at::TensorImpl*> known;

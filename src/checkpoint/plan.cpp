@@ -8,9 +8,9 @@
 namespace kolo::checkpoint {
 namespace {
 
-// Tensors below this, and the checksums, lie anywhere, also in what is left of a larger one's last
-// page. Rank 0 writes all such pages, so that no two machines write the same page, which network
-// file systems bear badly.
+// Smaller tensors and the checksums may lie anywhere, even in the rest of a larger tensor's last
+// page. Rank 0 writes all such pages, so that no two machines write to the same page, which network
+// file systems handle badly.
 constexpr std::uint64_t kPageBytes = 4096;
 
 std::string described(const Box& box) {
@@ -72,7 +72,7 @@ WritePlan::WritePlan(const Table& table, const Boxes& boxes, bool all_write, int
   if (all_write) choose_writers(ranks, checksums_offset);
 }
 
-// By number.
+// Returns page numbers.
 std::set<std::uint64_t> WritePlan::pages_of_rank_zero(std::uint64_t checksums_offset) const {
   std::set<std::uint64_t> pages = {checksums_offset / kPageBytes};
   for (const TensorEntry& entry : table_.tensors) {
@@ -83,14 +83,15 @@ std::set<std::uint64_t> WritePlan::pages_of_rank_zero(std::uint64_t checksums_of
   return pages;
 }
 
-// What all have is shared out in equal parts; the rest is written by who has its beginning.
+// Distributes tensors that all ranks have in equal shares. A piece of any other tensor is written
+// by the rank that has its first byte.
 void WritePlan::choose_writers(int ranks, std::uint64_t checksums_offset) {
   const std::set<std::uint64_t> pages = pages_of_rank_zero(checksums_offset);
   std::uint64_t everywhere = 0;
   for (std::size_t tensor = 0; tensor < boxes_.size(); ++tensor)
     if (boxes_[tensor].empty()) everywhere += table_.tensors[tensor].bytes();
   const std::uint64_t share =
-      everywhere / static_cast<std::uint64_t>(ranks) + 1;  // bytes a rank, rounded up
+      everywhere / static_cast<std::uint64_t>(ranks) + 1;  // bytes per rank, rounded up
   std::uint64_t before = 0;
   for (const std::size_t tensor : pieces_.order()) {
     const bool is_everywhere = boxes_[tensor].empty();
@@ -103,7 +104,7 @@ void WritePlan::choose_writers(int ranks, std::uint64_t checksums_offset) {
       } else {
         writer = rank_with(tensor, piece.begin);
       }
-      // A large tensor begins with a page.
+      // A large tensor begins on a page boundary, so checking the last page is enough.
       if (pages.count((piece.offset + piece.bytes - 1) / kPageBytes) > 0) writer = 0;
     }
   }

@@ -11,7 +11,7 @@
 namespace kolo::checkpoint {
 namespace {
 
-// A tensor with its names: more than one if two parts of a module share it.
+// A tensor with its names. It has several if parts of a module share it.
 struct Listed {
   at::Tensor tensor;
   std::vector<std::string> names;
@@ -49,7 +49,7 @@ class NamedTensorsComponent : public Component {
   void restore(Request& request) override {
     const TensorList list = tensors();
     for (const Listed& one : list.all()) {
-      // The file may know one of the names alone.
+      // The file may know only one of the names.
       const auto known = std::find_if(
           one.names.begin(), one.names.end(),
           [&](const std::string& name) { return request.find(inside({name})) != nullptr; });
@@ -82,8 +82,8 @@ class ModuleComponent : public NamedTensorsComponent {
     return list;
   }
 
-  // Submodules without tensors, a line each. Nothing is restored of them, but LibTorch's archives
-  // have them, and so have what `kolo checkpoint convert` makes of this.
+  // Lists submodules without tensors, one per line. Restoring ignores them, but LibTorch's archives
+  // contain them, and so do the archives that `kolo checkpoint convert` makes.
   std::string empty_modules() const {
     std::string names;
     for (const auto& entry : module_->named_modules(std::string(), false)) {
@@ -94,7 +94,7 @@ class ModuleComponent : public NamedTensorsComponent {
     return names;
   }
 
-  const std::shared_ptr<torch::nn::Module> module_;  // may own nothing: the program's
+  const std::shared_ptr<torch::nn::Module> module_;  // owns nothing if the program does
 };
 
 class TensorsComponent : public NamedTensorsComponent {

@@ -14,7 +14,7 @@ struct Source {
   at::Generator generator;
 };
 
-// The CPU's is the rank's; so is that of each device that it sees.
+// The random generators of this rank: that of the CPU, and one for each visible device.
 std::vector<Source> sources() {
   at::Context& context = at::globalContext();
   std::vector<Source> all = {{"cpu", context.defaultGenerator(at::kCPU)}};
@@ -44,7 +44,7 @@ class RandomComponent : public Component {
     }
   }
 
-  // A device that was not there before keeps its state: another machine may have other ones.
+  // A device that the file lacks keeps its state, because machines may have different devices.
   void restore(Request& request) override {
     for (Source& source : sources()) {
       if (!request.has(inside({source.name}))) continue;

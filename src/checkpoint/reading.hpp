@@ -1,4 +1,4 @@
-// Reads checkpoints, and believes nothing that no checksum confirms.
+// Reads checkpoints, and trusts only what a checksum confirms.
 #pragma once
 
 #include <cstdint>
@@ -13,31 +13,31 @@
 
 namespace kolo::checkpoint {
 
-// A file's description, read and checked by one rank and given to the others.
+// A file's description. One rank reads and checks it, and sends it to the others.
 struct Description {
   std::uint64_t file_size = 0;
   std::vector<unsigned char> metadata;   // as in Metadata
   std::vector<std::uint64_t> checksums;  // of all pieces
 };
 
-// Throws FileError, DataError for what is damaged or no checkpoint, NewerVersionError; all name the
-// file.
+// Reads and checks a description. Throws FileError, NewerVersionError, or DataError if the file is
+// damaged or not a checkpoint; all name the file.
 Description read_description(FileSystem& files, const std::string& path);
 
 class Reader {
  public:
   Reader(FileSystem& files, const std::string& path)
       : Reader(files, path, read_description(files, path)) {}
-  // Takes what another rank has read. The file is opened when the first tensor is read.
+  // Takes a description that another rank has read. Opens the file when the first tensor is read.
   Reader(FileSystem& files, std::string path, const Description& description);
 
   const std::string& path() const { return path_; }
   std::uint64_t file_size() const { return file_size_; }
   const Table& table() const { return table_; }
 
-  // What the box has of a tensor (an index in the table), row-major, into `to`, which has room for
-  // it. Reads the pieces that hold it. The functions throw DataError, which names the tensor, where
-  // a checksum does not match, and FileError.
+  // Reads a box of a tensor (an index in the table), row-major, into `to`, which must have room for
+  // it. Reads all pieces that the box touches. These functions throw FileError, and DataError,
+  // which names the tensor, if a checksum does not match.
   void read(std::size_t tensor, const Box& box, void* to);
   void read(std::size_t tensor, void* to);  // all of it
   void verify(std::size_t tensor);
@@ -52,7 +52,7 @@ class Reader {
   const Pieces pieces_;
   const std::vector<std::uint64_t> checksums_;
   std::unique_ptr<File> file_;
-  std::vector<unsigned char> room_;  // for a piece of which only a part is wanted
+  std::vector<unsigned char> room_;  // for a piece of which only a part is needed
 };
 
 }  // namespace kolo::checkpoint

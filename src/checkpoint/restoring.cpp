@@ -33,7 +33,7 @@ Search::Search(FileSystem& files, const std::string& folder, const std::string& 
 
 Candidate look_at(FileSystem& files, const std::string& path) {
   Candidate candidate{path, read_description(files, path)};
-  // What HDF5 does not understand is found here, before any rank counts on the file.
+  // Detects here what HDF5 does not understand, before any rank relies on the file.
   parse_metadata(candidate.description.metadata, candidate.description.file_size, path);
   return candidate;
 }
@@ -74,7 +74,7 @@ std::optional<Candidate> share(const Status& status, const std::optional<Candida
 Fetch::Fetch(Reader& reader, const Request& request, bool all_read)
     : reader_(reader), request_(request), all_read_(all_read), staged_(request.wanted().size()) {}
 
-// Of what all ranks want.
+// Returns the rank that reads a tensor that all ranks want.
 int Fetch::reader_of(std::size_t wanted) const {
   return all_read_ ? static_cast<int>(wanted % static_cast<std::size_t>(size())) : 0;
 }
@@ -107,7 +107,7 @@ void Fetch::deliver(bool early) {
   deliver_parts(early);
 }
 
-// Straight into the program's tensors where these are plain memory.
+// Receives directly into the program's tensors if they are plain memory.
 void Fetch::deliver_whole(bool early) {
   for (int root = 0; root < (all_read_ ? size() : 1); ++root) {
     std::vector<at::Tensor> sent;
@@ -142,7 +142,7 @@ void Fetch::deliver_parts(bool early) {
     const TensorEntry& entry = reader_.table().tensors[wanted.tensor];
     at::Tensor& staged = staged_[i];
     if (!all_read_) {
-      // All of it goes to all, who cut out what is theirs.
+      // Every rank gets the whole tensor, and cuts out its part.
       if (!staged.defined())
         staged = at::empty(entry.shape, at::TensorOptions().dtype(scalar_type(entry.type)));
       broadcast_bytes({staged}, 0);

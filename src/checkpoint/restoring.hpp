@@ -1,4 +1,4 @@
-// The part of restore() that talks to the other ranks.
+// The part of restore() that communicates with the other ranks.
 #pragma once
 
 #include <functional>
@@ -13,23 +13,23 @@
 
 namespace kolo::checkpoint {
 
-// A file that is whole as far as its description goes.
+// A file whose description is intact.
 struct Candidate {
   std::string path;
   Description description;
 };
 
-// Rank 0's search through a folder's checkpoints of a name, the newest first.
+// Rank 0's search through a folder's checkpoints with a name, newest first.
 class Search {
  public:
   Search(FileSystem& files, const std::string& folder, const std::string& name);
 
-  // Nothing if there are no more. Those with a wrong description are passed over. Throws
-  // NewerVersionError: such a file is whole, and going back behind it would lose work.
+  // Returns nothing if there are no more. Skips files whose description is damaged. Throws
+  // NewerVersionError: such a file is whole, and going back to an older one would lose work.
   std::optional<Candidate> next();
-  // The one that next() gave has wrong data.
+  // Rejects the last result of next(), because its data are damaged.
   void reject(const std::string& why) { rejected_.push_back(why); }
-  // Why each of those that were passed over is no good.
+  // The reasons why files were skipped.
   const std::vector<std::string>& rejected() const { return rejected_; }
 
  private:
@@ -39,21 +39,22 @@ class Search {
   std::vector<std::string> rejected_;
 };
 
-// Throws as read_description().
+// Throws like read_description().
 Candidate look_at(FileSystem& files, const std::string& path);
 
-// Collective. Rank 0's status and candidate, everywhere; the status' exception is thrown.
+// Collective. Returns rank 0's candidate on all ranks, or throws its status.
 std::optional<Candidate> share(const Status& status, const std::optional<Candidate>& candidate);
 
-// Reads what ranks want of a file. `all_read`: every rank may read it; else rank 0 does, for all.
+// Reads what ranks want from a file. `all_read`: every rank may read it; otherwise rank 0 reads for
+// all.
 class Fetch {
  public:
   Fetch(Reader& reader, const Request& request, bool all_read);
 
-  // Not collective: what this rank reads, into memory of its own. Throws what Reader throws.
+  // Reads this rank's part into its own memory. Not collective. Throws like Reader.
   void read();
-  // Collective, after read() on all ranks: fills the tensors that were asked for, those that are
-  // early or the others.
+  // Fills the requested tensors: the early ones, or the others. Collective; called after read() on
+  // all ranks.
   void deliver(bool early);
 
  private:

@@ -6,7 +6,7 @@
 namespace kolo::checkpoint {
 namespace {
 
-// What a writer tells rank 0.
+// A writer's report to rank 0.
 struct Written {
   Status status;
   std::vector<PieceSum> sums;
@@ -22,7 +22,7 @@ Written decode(const std::string& bytes) {
   return {decode_status(pieces[0]), list_of<PieceSum>(pieces[1])};
 }
 
-// All ranks write: waits until they have.
+// Writes this rank's share, and waits until all ranks have written theirs.
 void write_together(SaveJob& job, FileSystem& files, Shelf& shelf, const Channel& channel) {
   Written mine;
   mine.status = status_of([&] { mine.sums = write_pieces(files, job.path, job.pieces); });

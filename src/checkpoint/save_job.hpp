@@ -1,5 +1,5 @@
-// What is left to do of a save when the state has been copied: writing, and making the file known.
-// Runs on the program's thread or on one of its own.
+// The rest of a save after the state has been copied: writing, and publishing the file. Runs on the
+// program's thread or on one of its own.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,18 +25,18 @@ struct SaveJob {
   bool all_write = false;
   int rank = 0;
   std::vector<PieceData> pieces;  // this rank's
-  std::vector<at::Tensor> held;   // what their data lie in
+  std::vector<at::Tensor> held;   // own the memory of their data
   std::size_t piece_count = 0;    // of all ranks
   Metadata metadata;              // of rank 0
 };
 
-// Over what writers tell each other that they are done, if all ranks write.
+// Carries the writers' results if all ranks write.
 struct Channel {
   ProcessSet set;
-  std::uint64_t checkpoint = 0;  // one writes at a time
+  std::uint64_t checkpoint = 0;  // number of the Checkpoint object, which writes one at a time
 };
 
-// The status is this rank's and, if all ranks write, that of the others' writing.
+// Returns this rank's status and, if all ranks write, also a failure of the others' writing.
 Status run(SaveJob& job, FileSystem& files, Shelf& shelf, const Channel& channel);
 
 }  // namespace kolo::checkpoint

@@ -33,7 +33,7 @@ std::string described(const Item& item) {
   return is_rank_zeros(item) ? text : text + " " + to_string(item.tensor.sizes().vec());
 }
 
-// What must be the same on all ranks, a line each.
+// Returns what must be the same on all ranks, one line per item.
 std::vector<std::string> listing(const Capture& capture) {
   std::vector<std::string> lines;
   for (const Item& item : capture.items()) lines.push_back(described(item));
@@ -41,7 +41,7 @@ std::vector<std::string> listing(const Capture& capture) {
   return lines;
 }
 
-// Where a rank's parts lie, in the order of the items.
+// Returns where this rank's parts lie, in the order of the items.
 std::vector<Numbers> parts_of(const Capture& capture) {
   std::vector<Numbers> parts;
   for (const Item& item : capture.items()) {
@@ -66,7 +66,7 @@ void decode(const std::string& bytes, Greetings& greetings) {
   greetings.parts.push_back(Codec<std::vector<Numbers>>::decode(pieces[4]));
 }
 
-// A tensor that each rank has one of: a row each.
+// Returns the rows of a tensor of which each rank has one.
 std::vector<Box> rows_of(const std::vector<std::int64_t>& shape) {
   std::vector<Box> rows;
   for (std::int64_t rank = 0; rank < shape[0]; ++rank) {
@@ -77,7 +77,7 @@ std::vector<Box> rows_of(const std::vector<std::int64_t>& shape) {
   return rows;
 }
 
-// Entry and parts of an item; `next` takes the next numbers of each rank's parts.
+// Adds an item's entry and boxes. `next` returns the next numbers of all ranks' parts, by rank.
 template <typename Next>
 void add_entry(const Item& item, Next&& next, Opening& opening) {
   TensorEntry entry{item.name, *element_type(item.tensor.scalar_type()), item.tensor.sizes().vec(),
@@ -111,7 +111,7 @@ const unsigned char* bytes_of(const at::Tensor& tensor) {
   return static_cast<const unsigned char*>(tensor.const_data_ptr());
 }
 
-// What this rank has for the pieces that each rank writes.
+// Packs this rank's bytes for each writer.
 std::vector<at::Tensor> pack(const WritePlan& plan, const std::vector<at::Tensor>& hosts) {
   std::vector<std::int64_t> bytes(static_cast<std::size_t>(size()));
   plan.for_each_transfer(rank(), [&](const auto& transfer) {
@@ -131,7 +131,7 @@ std::vector<at::Tensor> pack(const WritePlan& plan, const std::vector<at::Tensor
   return packed;
 }
 
-// `place`: where the data of a piece are, by its number.
+// Unpacks received bytes. `place`: returns where a piece's data are.
 template <typename Place>
 void unpack(const WritePlan& plan, const std::vector<at::Tensor>& received, Place&& place) {
   for (std::size_t from = 0; from < received.size(); ++from) {
@@ -145,7 +145,7 @@ void unpack(const WritePlan& plan, const std::vector<at::Tensor>& received, Plac
 }
 
 // Calls `work` for each number below `count`, on as many threads as this rank computes with.
-// (at::parallel_for() works on one, unless the code that calls it is compiled with OpenMP.)
+// (at::parallel_for() uses one thread unless its caller is compiled with OpenMP.)
 void in_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
   constexpr std::size_t kWorthThread = 16;  // pieces
   const auto most = static_cast<std::size_t>(std::max(at::get_num_threads(), 1));
@@ -158,10 +158,10 @@ void in_threads(std::size_t count, const std::function<void(std::size_t)>& work)
   do_share(0);
 }
 
-// Where the data of pieces are that are not the program's own.
+// By piece number: the memory of pieces that this rank writes from a copy; otherwise null.
 using Places = std::vector<unsigned char*>;
 
-// Fills job.pieces. What this rank has itself is copied, with `copies`, or referred to.
+// Fills job.pieces. Copies this rank's own data if `copies` is set; otherwise refers to them.
 Places take_own(const WritePlan& plan, const Boxes& boxes, const std::vector<at::Tensor>& hosts,
                 bool copies, Staging& staging, SaveJob& job) {
   const std::vector<Piece> mine = plan.written_by(rank());
@@ -171,7 +171,7 @@ Places take_own(const WritePlan& plan, const Boxes& boxes, const std::vector<at:
   unsigned char* next = staging.reserve(room);
 
   Places places(plan.pieces().count(), nullptr);
-  std::vector<Piece> plain;  // to be copied here and now
+  std::vector<Piece> plain;  // to be copied here
   job.pieces.reserve(mine.size());
   for (const Piece& piece : mine) {
     if (!is_copied(piece)) {
@@ -185,16 +185,16 @@ Places take_own(const WritePlan& plan, const Boxes& boxes, const std::vector<at:
   }
   in_threads(plain.size(), [&](std::size_t i) {
     const Piece& piece = plain[i];
-    // Around the cache: nobody reads the copy soon, and what is in the cache is the training's.
+    // Bypasses the cache: nobody reads the copy soon, and training needs what is in the cache.
     copy(places[piece.number], bytes_of(hosts[piece.tensor]) + piece.begin, piece.bytes, true);
   });
   return places;
 }
 
-// Of rank 0: what the others must know before they write.
+// Rank 0's message to the others, which they need before they write.
 struct Start {
   Status status;
-  std::vector<std::uint64_t> offsets;  // of the tensors, and of their checksums
+  std::vector<std::uint64_t> offsets;  // of the tensors, then of the checksums
 };
 
 Start start(Table& table, SaveJob& job, const SaveSettings& settings, FileSystem& files,

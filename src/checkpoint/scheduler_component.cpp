@@ -3,9 +3,9 @@
 namespace kolo::checkpoint {
 namespace {
 
-// LibTorch's schedulers have no way to save their state. What derives from one may name its
-// protected members, and so reach them in any scheduler; private ones are reached through explicit
-// instantiation, which the standard frees from access rules ([temp.spec.general]/6).
+// LibTorch's schedulers cannot save their state. A derived class may name protected members, and so
+// reach them in any scheduler. Private members are reached through explicit instantiation, which
+// the standard exempts from access checks ([temp.spec.general]/6).
 class StepCount : public torch::optim::LRScheduler {
  public:
   static constexpr auto kMember = &StepCount::step_count_;
@@ -56,7 +56,7 @@ class SchedulerComponent : public Component {
     capture.value(inside({"step_count"}),
                   static_cast<std::int64_t>(scheduler_.*StepCount::kMember));
   }
-  // The learning rate itself is the optimizer's.
+  // The optimizer saves the learning rate itself.
   void restore(Request& request) override {
     request.value_of<std::int64_t>(inside({"step_count"}), [this](std::int64_t count) {
       scheduler_.*StepCount::kMember = static_cast<unsigned>(count);

@@ -31,7 +31,7 @@ void Shelf::saved(std::int64_t step, std::optional<double> metric) {
     std::map<std::int64_t, double> known;
     for (const Saved& one : list_checkpoints(files_, folder_, name_)) {
       const auto found = metrics_.find(one.step);
-      // It may be the best one.
+      // A file whose metric is unknown may be the best one, so it stays.
       if (retention_.best > 0 && found == metrics_.end()) continue;
       steps.push_back(one.step);
       if (found != metrics_.end() && found->second) known[one.step] = *found->second;

@@ -1,4 +1,4 @@
-// Which checkpoints there are, and which stay.
+// Knows which checkpoints exist, and which are kept.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,21 @@
 
 namespace kolo::checkpoint {
 
-// The checkpoints of one name in a folder, as rank 0 sees them.
+// The checkpoints with one name in a folder, as seen by rank 0.
 class Shelf {
  public:
   Shelf(FileSystem& files, std::string folder, std::string name, Retention retention)
       : files_(files), folder_(std::move(folder)), name_(std::move(name)), retention_(retention) {}
 
   std::string path_of(std::int64_t step) const { return folder_ + "/" + file_name(name_, step); }
-  // Learns the metrics of what other processes have saved, for `best`. It calls HDF5, so the
-  // program's thread calls it, before the save. What cannot be read is logged, and stays.
+  // Reads the metrics of checkpoints that other processes have saved, for `best`. Called on the
+  // program's thread before the save, because it calls HDF5. Logs files that cannot be read; they
+  // stay.
   void look();
-  // Before anything is written. Throws FileError.
+  // Creates the folder, and removes partial files. Called before anything is written. Throws
+  // FileError.
   void prepare();
-  // Removes what need not stay, now that this one is complete. What cannot be removed is logged.
+  // Removes checkpoints that need not stay, now that this one is complete. Logs failures.
   void saved(std::int64_t step, std::optional<double> metric);
 
  private:
@@ -33,11 +35,11 @@ class Shelf {
   const std::string folder_;
   const std::string name_;
   const Retention retention_;
-  // Of those that could be read; nothing: it has none.
+  // By step, for the files that could be read. Without a value, the file has no metric.
   std::map<std::int64_t, std::optional<double>> metrics_;
 };
 
-// All of a save by one rank, after shelf.look(). Pieces in the order of the file. Throws FileError.
+// Does a whole save on one rank, after shelf.look(). `pieces`: in file order. Throws FileError.
 void save_alone(FileSystem& files, Shelf& shelf, Metadata metadata, std::int64_t step,
                 std::optional<double> metric, const std::vector<PieceData>& pieces);
 

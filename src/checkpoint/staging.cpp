@@ -20,7 +20,7 @@ unsigned char* Staging::reserve(std::size_t bytes) {
     if (got == MAP_FAILED) throw std::bad_alloc();
     data_ = got;
     size_ = rounded;
-    // Fewer page faults in the first save, where the system has huge pages; else nothing is lost.
+    // Causes fewer page faults in the first save if the system has huge pages; harmless otherwise.
     ::madvise(data_, size_, MADV_HUGEPAGE);
   }
   return static_cast<unsigned char*>(data_);

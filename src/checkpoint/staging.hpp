@@ -1,5 +1,5 @@
-// Memory for a copy of the state, kept from one save to the next: what is new from the system costs
-// several times what copying costs.
+// Memory for a copy of the state, kept between saves: getting fresh memory from the system costs
+// several times as much as copying.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
 
-  // Room for so many bytes; what was in it is lost. Throws std::bad_alloc.
+  // Returns room for this many bytes; earlier contents are lost. Throws std::bad_alloc.
   unsigned char* reserve(std::size_t bytes);
 
  private:

@@ -13,7 +13,7 @@
 namespace kolo {
 namespace {
 
-// A signal's handler reaches nothing else than what has no owner.
+// A signal handler can only use global state.
 std::atomic<bool> asked_to_stop{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
@@ -26,7 +26,7 @@ void note_signal(int /*number*/) {
 void catch_stop_signals() {
   struct sigaction action {};
   action.sa_handler = note_signal;
-  action.sa_flags = SA_RESTART;  // nothing that waits in a system call notices
+  action.sa_flags = SA_RESTART;  // waiting system calls restart
   sigemptyset(&action.sa_mask);
   for (const int number : {SIGTERM, SIGUSR1}) {
     if (::sigaction(number, &action, nullptr) != 0) {

@@ -14,9 +14,9 @@
 namespace kolo::checkpoint {
 namespace {
 
-// One system call moves at most this much, so that a signal does not wait for long.
+// Limit for one system call, so that a signal does not wait for long.
 constexpr std::size_t kMostAtOnce = std::size_t{64} << 20;
-// From this size on the disk begins at once with what was written.
+// For writes of at least this size, the disk starts at once.
 constexpr std::size_t kStartsDisk = std::size_t{256} << 10;
 
 std::string remedy(int error) {
@@ -67,8 +67,8 @@ class SystemFile : public File {
       offset += static_cast<std::uint64_t>(written);
       size -= static_cast<std::size_t>(written);
     }
-    // Instead of when the program asks for a sync or memory is short. Only a hint: errors come back
-    // from sync().
+    // Starts the disk now, not only when the program syncs or memory runs short. Only a hint:
+    // sync() reports the errors.
     if (offset - begin >= kStartsDisk) {
       ::sync_file_range(descriptor_, static_cast<off_t>(begin), static_cast<off_t>(offset - begin),
                         SYNC_FILE_RANGE_WRITE);
@@ -105,7 +105,7 @@ class SystemFile : public File {
       if (errno != EINTR) fail("write to disk", path_, errno);
   }
 
-  // Some network file systems report here that there was no room.
+  // Some network file systems report only here that the disk is full.
   void close() override {
     const int descriptor = descriptor_;
     descriptor_ = -1;
@@ -143,7 +143,7 @@ class SystemFiles : public FileSystem {
     if (descriptor < 0) fail("open the folder", path, errno);
     const int error = ::fsync(descriptor) == 0 ? 0 : errno;
     ::close(descriptor);
-    // Some file systems keep names without being asked, and say so in this way.
+    // Some file systems make names durable by themselves, and report that with these errors.
     if (error != 0 && error != EINVAL && error != ENOTSUP) fail("write to disk", path, error);
   }
 
@@ -170,7 +170,7 @@ class SystemFiles : public FileSystem {
     if (stream == nullptr) fail("list", folder, errno);
     std::vector<std::string> names;
     errno = 0;
-    // Safe: no other thread has this stream.
+    // Safe: no other thread uses this stream.
     while (const dirent* entry = ::readdir(stream)) {  // NOLINT(concurrency-mt-unsafe)
       const std::string name = entry->d_name;
       if (name != "." && name != "..") names.push_back(name);
@@ -185,7 +185,7 @@ class SystemFiles : public FileSystem {
  private:
   static std::unique_ptr<SystemFile> open(const std::string& path, int flags, const char* what) {
     int descriptor = -1;
-    // A named pipe would keep a plain open() waiting.
+    // A plain open() would block on a named pipe.
     do {
       descriptor = ::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666);
     } while (descriptor < 0 && errno == EINTR);

@@ -12,14 +12,14 @@
 namespace kolo::checkpoint {
 namespace {
 
-// Operations of more than this go one after the other, so that staging memory stays small.
+// Larger transfers are split into consecutive operations, which keeps staging memory small.
 constexpr std::int64_t kMostAtOnce = std::int64_t{256} << 20;
 
 at::Tensor bytes_of(const at::Tensor& tensor) {
   return at::from_blob(tensor.data_ptr(), {static_cast<std::int64_t>(tensor.nbytes())}, at::kByte);
 }
 
-// A status that has come from another rank names that one already.
+// A status that came from another rank already names that rank.
 Status with_rank(const Status& status, std::size_t rank) {
   if (status.message().rfind("rank ", 0) == 0) return status;
   return {status.code(), "rank " + std::to_string(rank) + ": " + status.message()};

@@ -1,4 +1,4 @@
-// What checkpoints say between ranks, over kolo's own operations.
+// Communication of checkpoints between ranks, over kolo's own operations.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,10 +13,10 @@
 
 namespace kolo::checkpoint {
 
-// The failure that a function ended with, or none.
+// Calls the function, and returns its failure as a status, or ok.
 Status status_of(const std::function<void()>& call);
 
-// What crosses ranks. Numbers go as they lie in memory.
+// Encodings for messages between ranks. Numbers keep their representation in memory.
 template <typename T>
 std::string raw(const std::vector<T>& list) {
   return {reinterpret_cast<const char*>(list.data()), list.size() * sizeof(T)};
@@ -30,20 +30,19 @@ std::vector<T> list_of(const std::string& bytes) {
 std::string encode_status(const Status& status);
 Status decode_status(const std::string& text);  // throws DataError
 
-// Collective. Throws the same on all ranks if a rank failed: the exception that belongs to the
-// lowest such rank's status, which the message names.
+// Collective. If a rank failed, throws the same on all ranks: the exception for the status of the
+// lowest such rank, which the message names.
 void agree(const Status& mine, const std::string& name, const ProcessSet& set = {});
 void throw_first(const std::vector<Status>& by_rank);
 
-// Collective. Throws MismatchError, which names the first difference, where ranks have different
-// lines. `what`: "have different things to save".
+// Collective. Throws MismatchError, which names the first difference, if ranks have different
+// lines. `what`: such as "have different things to save".
 void agree_on(const std::vector<std::string>& lines, const std::string& what);
 
-// Collective. The bytes of contiguous tensors in memory that the CPU sees, from rank `root`, in
-// place.
+// Collective. Broadcasts the bytes of contiguous tensors in CPU memory from rank `root`, in place.
 void broadcast_bytes(const std::vector<at::Tensor>& tensors, int root);
 
-// Collective. Gives rank r the r-th list of bytes; returns what the ranks have for this one.
+// Collective. Sends the r-th list of bytes to rank r; returns what each rank sent to this one.
 std::vector<at::Tensor> exchange(const std::vector<at::Tensor>& for_ranks);
 
 }  // namespace kolo::checkpoint

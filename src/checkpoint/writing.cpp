@@ -72,7 +72,7 @@ void abandon_file(FileSystem& files, const std::string& path) noexcept {
   try {
     files.remove(partial_path(path));
   } catch (const Error&) {
-    // It may not be there; and why the checkpoint failed is told elsewhere.
+    // The file may not exist. The failure of the checkpoint itself is reported elsewhere.
     return;
   }
 }

@@ -12,14 +12,14 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// MPI's -np is no option as Boost knows them: one dash, two letters.
+// Rewrites MPI's -np for Boost, which has no options of one dash and two letters.
 std::string spelled_for_boost(const std::string& word) {
   if (word == "-np") return "--np";
   return word.rfind("-np=", 0) == 0 ? "-" + word : word;
 }
 
 bool takes_value(const po::options_description& table, const std::string& word) {
-  if (word.find('=') != std::string::npos) return false;  // it stands in the same word
+  if (word.find('=') != std::string::npos) return false;  // the value is in the same word
   const bool is_long = word.rfind("--", 0) == 0;
   if (!is_long && word.size() > 2) return false;  // -n4
   const std::string name = is_long ? word.substr(2) : word.substr(0, 2);

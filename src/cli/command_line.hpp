@@ -1,4 +1,4 @@
-// A command's own options, and the program that comes after them.
+// Splits a command line into a command's own options and the program after them.
 #pragma once
 
 #include <boost/program_options/options_description.hpp>
@@ -10,12 +10,12 @@ namespace kolo::cli {
 
 struct CommandLine {
   boost::program_options::variables_map values;
-  std::vector<std::string> program;  // with its arguments, as they were written
+  std::vector<std::string> program;  // with its arguments, unchanged
 };
 
-// Everything from the first word that is no option belongs to the program; a -- in front of it is
-// left out. Options are spelled out, as scripts should. -np is --np. Throws UsageError, which
-// begins with the command ("kolo run").
+// Parses a command's options. Everything from the first word that is not an option belongs to the
+// program; a -- before it is dropped. Options cannot be abbreviated. -np means --np. Throws
+// UsageError that begins with the command ("kolo run").
 CommandLine parse_command_line(const std::string& command,
                                const boost::program_options::options_description& table,
                                const std::vector<std::string>& words);

@@ -1,5 +1,5 @@
-// The subcommands. Each takes the words after its name and returns kolo's exit code; UsageError is
-// shown by main().
+// The subcommands. Each takes the words after its name and returns kolo's exit code. main() shows a
+// UsageError.
 #pragma once
 
 #include <boost/program_options/options_description.hpp>
@@ -26,19 +26,19 @@ struct Command {
   std::string name;
   std::string summary;
   int (*run)(const Arguments&);
-  // The first part of its help: "Usage: ...", an empty line, and paragraphs.
+  // The first part of the help: "Usage: ...", an empty line, and paragraphs.
   std::function<std::string()> intro;
-  // Empty function: the intro describes them.
+  // An empty function if the intro describes the options.
   std::function<boost::program_options::options_description()> options;
-  // For the man page: exit codes and when; command lines and what they do.
+  // For the man page: exit codes with their conditions; command lines with their effects.
   std::vector<std::pair<std::string, std::string>> exit_status = {};
   std::vector<std::pair<std::string, std::string>> examples = {};
-  // Whether a program with words of its own comes after the options.
+  // Whether a program with its own arguments comes after the options.
   bool has_program = false;
 };
-// The one table: what `kolo` dispatches, help, man pages and completion come from it.
+// The one table of commands: `kolo` dispatches by it, and help, man pages and completion use it.
 const std::vector<Command>& commands();
-std::string help_of(const std::string& command);  // of one that is there
+std::string help_of(const std::string& command);  // the command must exist
 
 const char* version();
 

@@ -4,7 +4,7 @@
 
 namespace kolo::cli {
 
-// A request that cannot be met. The message says why and gives the remedy. Ends kolo with exit
+// A request that cannot be met. The message gives the reason and the remedy. kolo ends with exit
 // code 2.
 class UsageError : public std::runtime_error {
  public:

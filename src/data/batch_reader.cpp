@@ -44,7 +44,7 @@ Batch BatchReader::read(std::uint64_t epoch, c10::ArrayRef<std::size_t> indices)
   }
 }
 
-// The sample that the dataset cannot give; all of the batch if each of them can be had alone.
+// Returns the sample that the dataset cannot load, or the whole batch if each sample loads alone.
 std::string BatchReader::culprit(c10::ArrayRef<std::size_t> indices) const {
   for (const std::size_t index : indices) {
     try {

@@ -1,4 +1,4 @@
-// Where a DataLoader gets its batches.
+// The source of a DataLoader's batches.
 #pragma once
 
 #include <c10/util/ArrayRef.h>
@@ -15,7 +15,7 @@ namespace kolo::data {
 // A batch of a rank's share of an epoch.
 struct BatchRequest {
   std::uint64_t epoch = 0;
-  std::size_t position = 0;            // of its first sample in the share
+  std::size_t position = 0;            // position of its first sample in the share
   c10::ArrayRef<std::size_t> indices;  // its samples
 };
 
@@ -28,9 +28,9 @@ class BatchSource {
 
   // Samples in the dataset.
   virtual std::size_t size() const = 0;
-  // For one worker. It applies the transforms to each batch.
+  // Returns a reader for one worker. The reader applies the transforms to each batch.
   virtual Read reader(const std::vector<Transform>& transforms, std::uint64_t seed) const = 0;
-  // From now on and until resume(), reads that wait for another process throw.
+  // Makes reads that wait for another process throw, until resume().
   virtual void interrupt() noexcept {}
   virtual void resume() noexcept {}
 };

@@ -1,5 +1,5 @@
-// Where the bytes of a data file come from: memory, a file, or a gzip stream in either. Internal to
-// the readers of data files; a source is used by one thread.
+// Reads the bytes of a data file: from memory, from a file, or from a gzip stream in either.
+// Internal to the readers of data files. Only one thread uses a source.
 #pragma once
 
 #include <sys/uio.h>
@@ -22,16 +22,16 @@ inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 // Deflate codes at most 258 bytes in 2 bits.
 inline constexpr std::uint64_t kDeflateBestRatio = 1032;
 
-// Where bytes come from.
+// A stream of bytes.
 class Source {
  public:
   Source() = default;
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
   virtual ~Source() = default;
-  // Reads size bytes, fewer only where the data end. Throws DataError.
+  // Reads `size` bytes; fewer only at the end of the data. Throws DataError.
   virtual std::size_t read(std::uint8_t* to, std::size_t size) = 0;
-  // The whole source has this many bytes at most.
+  // Returns an upper bound for the size of the whole source, in bytes.
   virtual std::uint64_t total_at_most() const = 0;
 };
 
@@ -77,7 +77,8 @@ inline bool is_gzip(const std::uint8_t* start, std::size_t size) {
   return size >= 2 && start[0] == 0x1F && start[1] == 0x8B;
 }
 
-// Unpacks gzip while it is read. zlib's own gzread() is not used: it ignores what follows the data.
+// Decompresses gzip while reading. Does not use zlib's gzread(), which ignores what follows the
+// data.
 class GzipSource : public Source {
  public:
   // start holds the first bytes, which were already read from packed.
@@ -113,7 +114,7 @@ class GzipSource : public Source {
     return stream_.avail_in > 0;
   }
 
-  // Returns how many bytes came out: 0 is possible, but then input was used up or a member ended.
+  // Returns the number of bytes produced. If it is 0, input was consumed or a member ended.
   std::size_t unpack(std::uint8_t* to, std::size_t size) {
     if (!in_member_) {
       inflateReset(&stream_);

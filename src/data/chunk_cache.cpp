@@ -30,8 +30,8 @@ ChunkCache::Chunk ChunkCache::get(std::size_t chunk, const std::function<Bytes()
   }
 }
 
-// Makes room for a chunk that was loaded. One that is being loaded counts nothing yet and stays, so
-// that its other threads find it.
+// Records a loaded chunk, and makes room for it. A chunk that is still being loaded has no size yet
+// and stays, so that the threads that wait for it find it.
 void ChunkCache::keep(std::size_t chunk, std::size_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   entries_.at(chunk).bytes = bytes;

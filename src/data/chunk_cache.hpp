@@ -22,14 +22,14 @@ class ChunkCache {
 
   explicit ChunkCache(std::size_t capacity) : capacity_(capacity) {}
 
-  // Returns the chunk; calls load() if the cache does not have it. An exception of load() reaches
-  // all threads that wait for this chunk. The next call loads it again.
+  // Returns the chunk. Calls load() if the cache does not have it. An exception from load() reaches
+  // all threads that wait for this chunk; the next call loads it again.
   Chunk get(std::size_t chunk, const std::function<Bytes()>& load);
 
  private:
   struct Entry {
     std::shared_future<Chunk> chunk;
-    std::size_t bytes = 0;                   // 0 until it is loaded
+    std::size_t bytes = 0;                   // 0 until loaded
     std::list<std::size_t>::iterator place;  // in by_use_
   };
 
@@ -40,7 +40,7 @@ class ChunkCache {
   std::mutex mutex_;
   // Guarded by mutex_:
   std::unordered_map<std::size_t, Entry> entries_;
-  std::list<std::size_t> by_use_;  // the most recently used one is in front
+  std::list<std::size_t> by_use_;  // most recently used first
   std::size_t bytes_ = 0;
 };
 

@@ -42,11 +42,11 @@ Bytes unshuffled(const Bytes& stored, std::size_t element_size) {
   return result;
 }
 
-// Fletcher's checksum of big-endian words of 16 bits (J. Fletcher, IEEE Trans. Comm. 30, 1982),
-// where an odd last byte counts as the upper half of a word.
+// Fletcher's checksum over big-endian 16-bit words (J. Fletcher, IEEE Trans. Comm. 30, 1982). An
+// odd last byte is the upper half of a word.
 std::uint32_t fletcher32(const std::uint8_t* data, std::size_t size) {
   constexpr std::uint64_t kModulus = 65535;
-  constexpr std::size_t kWordsUnreduced = 4096;  // as many cannot overflow 64 bits
+  constexpr std::size_t kWordsUnreduced = 4096;  // so many cannot overflow 64 bits
   std::uint64_t low = 0;
   std::uint64_t high = 0;
   std::size_t at = 0;
@@ -62,7 +62,7 @@ std::uint32_t fletcher32(const std::uint8_t* data, std::size_t size) {
   return static_cast<std::uint32_t>((high << 16U) | low);
 }
 
-// HDF5 folds its sums instead of dividing them, so that 65535 may stand for 0.
+// HDF5 folds its sums instead of dividing, so 65535 may stand for 0.
 bool same_sums(std::uint32_t left, std::uint32_t right) {
   const auto same = [](std::uint32_t a, std::uint32_t b) { return a % 65535 == b % 65535; };
   return same(left >> 16U, right >> 16U) && same(left & 0xFFFFU, right & 0xFFFFU);
@@ -86,8 +86,8 @@ std::vector<std::uint8_t> undo_filters(std::vector<std::uint8_t> stored,
                                        const std::vector<ChunkFilter>& filters, unsigned skipped,
                                        std::size_t element_size, std::size_t size) {
   const auto applied = [&](std::size_t i) { return (skipped >> i & 1U) == 0; };
-  // The size before each filter was applied: a checksum makes the data longer, a shuffle does not,
-  // and what follows deflate is only known to be there.
+  // The expected size before each filter was applied. A checksum adds bytes, a shuffle does not.
+  // After deflate the size is unknown, and not needed.
   std::vector<std::size_t> before;
   std::size_t now = size;
   for (std::size_t i = 0; i < filters.size(); ++i) {

@@ -6,7 +6,7 @@ namespace {
 using hdf5::checked;
 using hdf5::Id;
 
-// Addresses are relative to what comes behind the user block, in some versions of HDF5.
+// With a user block, some versions of HDF5 return addresses relative to its end.
 bool has_user_block(hid_t file) {
   const Id creation(H5Fget_create_plist(file), "H5Fget_create_plist");
   hsize_t size = 0;

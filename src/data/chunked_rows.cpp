@@ -46,10 +46,11 @@ void ChunkGrid::copy_row(const std::uint8_t* chunk_data, std::size_t row, std::s
   const std::size_t dimensions = shape.size();
   const std::vector<std::size_t> begin = offset(row / chunk[0], k);
   chunk_data += row % chunk[0] * product(chunk, 1) * element_size;
-  // How much of the chunk is inside the array. Lines of the last dimension are contiguous in both.
+  // The part of the chunk that is inside the array. Lines of the last dimension are contiguous in
+  // both.
   std::vector<std::size_t> inside(dimensions, 1);
   for (std::size_t i = 1; i < dimensions; ++i) inside[i] = std::min(chunk[i], shape[i] - begin[i]);
-  // Trailing dimensions that the chunk covers make longer lines.
+  // Trailing dimensions that the chunk covers completely make lines longer.
   std::size_t line = element_size;
   std::size_t outer = dimensions;
   while (outer > 1) {
@@ -57,7 +58,7 @@ void ChunkGrid::copy_row(const std::uint8_t* chunk_data, std::size_t row, std::s
     --outer;
     if (inside[outer] != chunk[outer] || chunk[outer] != shape[outer]) break;
   }
-  std::vector<std::size_t> at(dimensions, 0);  // within the chunk; of dimensions 1 to outer - 1
+  std::vector<std::size_t> at(dimensions, 0);  // within the chunk; for dimensions 1 to outer - 1
   while (true) {
     std::size_t from = 0;
     std::size_t place = 0;
@@ -98,7 +99,7 @@ std::vector<std::uint8_t> ChunkedRows::load(std::size_t block, std::size_t k) co
   }
 }
 
-// Row by row of the file, so that each chunk is asked for once even if the cache is small.
+// Visits rows in file order, so that each chunk is requested once even if the cache is small.
 void ChunkedRows::read(const std::vector<std::size_t>& rows, std::uint8_t* to) {
   std::vector<std::size_t> order(rows.size());
   std::iota(order.begin(), order.end(), std::size_t{0});

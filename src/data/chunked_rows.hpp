@@ -1,4 +1,4 @@
-// Rows of an array that lies in chunks, which may be compressed.
+// Reads rows of an array that is stored in chunks, which may be compressed.
 #pragma once
 
 #include <cstddef>
@@ -14,32 +14,32 @@
 
 namespace kolo::data {
 
-// Where the elements of an array lie. All extents are 1 or more, but shape[0].
+// The layout of a chunked array. All extents are at least 1, except shape[0].
 struct ChunkGrid {
   std::vector<std::size_t> shape;  // of the array, in elements
-  std::vector<std::size_t> chunk;  // of a chunk; at the array's end chunks are stored whole
+  std::vector<std::size_t> chunk;  // of a chunk; chunks at the array's end are stored whole
   std::size_t element_size = 0;    // in bytes
 
   std::size_t chunk_bytes() const;
   std::size_t chunks_along(std::size_t dimension) const;
-  // The number of chunks that have a part of one row.
+  // Returns the number of chunks that a row touches.
   std::size_t chunks_of_row() const;
-  // Chunk k of those that have a part of the rows [block * chunk[0], (block + 1) * chunk[0]): the
-  // offset of its first element.
+  // Returns the offset of the first element of chunk k among those that hold the rows
+  // [block * chunk[0], (block + 1) * chunk[0]).
   std::vector<std::size_t> offset(std::size_t block, std::size_t k) const;
-  // Copies what chunk k of its block has of a row, to its place in the row at `to`.
+  // Copies chunk k's part of a row to its place in the row at `to`.
   void copy_row(const std::uint8_t* chunk_data, std::size_t row, std::size_t k,
                 std::uint8_t* to) const;
 };
 
 class ChunkedRows : public RowReader {
  public:
-  // A chunk as it is stored, and which filters were skipped (bit i for filter i).
+  // A chunk as stored, and the skipped filters (bit i for filter i).
   using Stored = std::pair<std::vector<std::uint8_t>, unsigned>;
-  // Reads a chunk by the offset of its first element. Nothing at all: it was never written.
+  // Reads a chunk by the offset of its first element. Returns no bytes if it was never written.
   using ReadChunk = std::function<Stored(const std::vector<std::size_t>& offset)>;
 
-  // fill: the element that stands for what was never written. what: names the array in errors.
+  // fill: the element in place of those that were never written. what: names the array in errors.
   ChunkedRows(ChunkGrid grid, std::vector<ChunkFilter> filters, std::vector<std::uint8_t> fill,
               ReadChunk read_chunk, std::string what, std::size_t cache_bytes);
 

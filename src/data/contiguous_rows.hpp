@@ -1,4 +1,4 @@
-// Rows that lie one after the other in a file.
+// Reads rows that are contiguous in a file.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ class ContiguousRows : public RowReader {
   ContiguousRows(std::shared_ptr<const DataFile> file, std::uint64_t offset, std::size_t row_bytes)
       : file_(std::move(file)), offset_(offset), row_bytes_(row_bytes) {}
 
-  // Reads neighbouring rows in one call of the system, wherever they go.
+  // Reads neighbouring rows with one system call, even if their destinations are apart.
   void read(const std::vector<std::size_t>& rows, std::uint8_t* to) override;
 
  private:

@@ -26,7 +26,7 @@ std::string_view trimmed(std::string_view cell) {
 std::optional<double> number(std::string_view cell) {
   cell = trimmed(cell);
   if (!cell.empty() && cell.front() == '+') {
-    cell.remove_prefix(1);  // from_chars() knows no plus
+    cell.remove_prefix(1);  // from_chars() does not accept a plus
     if (!cell.empty() && cell.front() == '-') return std::nullopt;
   }
   double value = 0;
@@ -34,7 +34,7 @@ std::optional<double> number(std::string_view cell) {
   if (error == std::errc::invalid_argument || end != cell.data() + cell.size() || cell.empty())
     return std::nullopt;
   if (error == std::errc::result_out_of_range) {
-    long double wide = 0;  // knows smaller numbers, which become 0
+    long double wide = 0;  // has smaller numbers, which become 0
     const auto again = std::from_chars(cell.data(), cell.data() + cell.size(), wide);
     if (again.ec != std::errc() || std::abs(wide) > 1) return std::nullopt;
     return 0;
@@ -52,7 +52,7 @@ class Lines {
       text_.remove_prefix(kByteOrderMark.size());
   }
 
-  // Replaces `cells` by those of the next line that is not empty. False at the end.
+  // Replaces `cells` by those of the next non-empty line. Returns false at the end.
   bool next(std::vector<std::string>& cells) {
     while (at_ < text_.size()) {
       ++line_;
@@ -72,7 +72,7 @@ class Lines {
     }
     return false;
   }
-  // Where the latest cells are, for errors; lines are counted from 1.
+  // Returns where the latest cells are, for errors; lines are counted from 1.
   std::string place() const { return "line " + std::to_string(first_line_); }
 
  private:
@@ -138,7 +138,7 @@ std::string read_all(Source& source) {
   return text;
 }
 
-// Reads a file, and unpacks it if it is gzip.
+// Reads a file, and decompresses it if it is gzip.
 std::string read_unpacked(const std::string& path) {
   std::uint8_t start[2];
   const std::size_t size = FileSource(path).read(start, sizeof start);
@@ -159,7 +159,7 @@ void name_columns(const std::vector<std::string>& cells, const std::string& path
 }
 
 bool is_whole(double value) {
-  constexpr double kLargest = 9007199254740992;  // 2^53: a double has all whole numbers up to it
+  constexpr double kLargest = 9007199254740992;  // 2^53: up to it a double has all whole numbers
   return std::trunc(value) == value && std::abs(value) <= kLargest;
 }
 

@@ -1,4 +1,4 @@
-// Errors of data files: what is wrong, and what to do about it.
+// Errors of data files: the problem and its remedy.
 #pragma once
 
 #include <string>

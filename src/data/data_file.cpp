@@ -14,7 +14,7 @@
 namespace kolo::data {
 
 DataFile::DataFile(std::string path) : path_(std::move(path)) {
-  // Without O_NONBLOCK the opening of a named pipe would wait for its writer.
+  // Without O_NONBLOCK, opening a named pipe would block until it has a writer.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) fail_system(path_, "cannot be opened", errno);
   try {

@@ -22,7 +22,7 @@ DeviceCopy::DeviceCopy(at::Device device)
 Batch DeviceCopy::operator()(const Batch& batch) const {
   const c10::DeviceGuard on_device(stream_.device());
   const c10::StreamGuard in_stream(stream_);
-  // A copy from memory that is not pinned would hold up this thread and the device's queue.
+  // A copy from unpinned memory would block this thread and the device's queue.
   const bool can_pin = at::globalContext().hasCUDA();
   const Batch pinned = changed(batch, [&](const at::Tensor& tensor) {
     return can_pin && tensor.is_cpu() ? tensor.pin_memory() : tensor;

@@ -8,24 +8,24 @@
 
 namespace kolo::data {
 
-// Copies in a stream of its own, so that the device goes on with other work. For one worker thread.
+// Copies in its own stream, so that the device continues with other work. For one worker thread.
 class DeviceCopy {
  public:
-  // Takes a stream of LibTorch's pool. A device without a number is this thread's current one.
+  // Takes a stream from LibTorch's pool. A device without a number means this thread's current one.
   explicit DeviceCopy(at::Device device);
 
-  // Copies a batch by way of pinned memory, and waits until it is there.
+  // Copies a batch through pinned memory, and waits for completion.
   Batch operator()(const Batch& batch) const;
 
  private:
   c10::Stream stream_;
 };
 
-// Copies what is not on the device, in the current stream of this thread.
+// Copies tensors that are not on the device, in this thread's current stream.
 Batch to_device(const Batch& batch, at::Device device);
 
-// Tells LibTorch's allocator that the current stream of this thread uses the batch, which another
-// stream has made: when it is freed, its memory waits for this stream.
+// Tells LibTorch's allocator that this thread's current stream uses the batch, which another stream
+// made. When the batch is freed, its memory is not reused before this stream is done with it.
 void use_in_current_stream(const Batch& batch);
 
 }  // namespace kolo::data

@@ -23,7 +23,7 @@ using hdf5::checked;
 using hdf5::Id;
 using hdf5::LibraryGuard;
 
-// Names what an error is about: "/data/train.h5: dataset 'samples'".
+// Returns a prefix for errors: "/data/train.h5: dataset 'samples'".
 std::string name_of(const std::string& path, const std::string& name) {
   return path + ": dataset '" + name + "'";
 }
@@ -54,8 +54,8 @@ Id opened_dataset(hid_t file, const std::string& path, const std::string& name,
   return {dataset, "H5Dopen2"};
 }
 
-// The filters of a dataset; nothing if there are some that kolo does not undo itself. Throws if one
-// of these is not installed.
+// Returns a dataset's filters, or nothing if there is one that kolo does not undo itself. Throws if
+// HDF5 lacks one of those.
 std::optional<std::vector<ChunkFilter>> filters_of(hid_t properties, const std::string& what) {
   std::vector<ChunkFilter> filters;
   bool all_are_ours = true;
@@ -90,7 +90,7 @@ std::optional<std::vector<ChunkFilter>> filters_of(hid_t properties, const std::
   return filters;
 }
 
-// HDF5 reads what it does not find as fill values.
+// Throws if a source is missing, which HDF5 would read as fill values.
 void require_sources(hid_t properties, const std::string& path, const std::string& what) {
   std::size_t count = 0;
   checked(H5Pget_virtual_count(properties, &count), "H5Pget_virtual_count");
@@ -99,7 +99,7 @@ void require_sources(hid_t properties, const std::string& path, const std::strin
     const ssize_t length = checked(H5Pget_virtual_filename(properties, i, name.data(), name.size()),
                                    "H5Pget_virtual_filename");
     name.resize(std::min(name.size() - 1, static_cast<std::size_t>(length)));
-    if (name == "." || name.find('%') != std::string::npos) continue;  // itself; a pattern
+    if (name == "." || name.find('%') != std::string::npos) continue;  // this file; a pattern
     const std::filesystem::path beside = std::filesystem::path(path).parent_path() / name;
     std::error_code unreadable;  // counts as missing
     if (std::filesystem::exists(beside, unreadable) || std::filesystem::exists(name, unreadable)) {
@@ -155,7 +155,7 @@ class LibraryRows : public RowReader {
   const std::size_t row_bytes_;
 };
 
-// Reads chunks as they are stored, from where the table says that they are.
+// Reads stored chunks from the addresses in the table.
 ChunkedRows::ReadChunk reader_by_table(std::shared_ptr<const DataFile> file, ChunkTable table,
                                        std::string what) {
   return [file = std::move(file), table = std::move(table),
@@ -170,7 +170,7 @@ ChunkedRows::ReadChunk reader_by_table(std::shared_ptr<const DataFile> file, Chu
   };
 }
 
-// Reads chunks as they are stored with HDF5's library, one thread at a time.
+// Reads stored chunks with HDF5's library, one thread at a time.
 ChunkedRows::ReadChunk reader_by_library(std::shared_ptr<OpenDataset> dataset, std::string what) {
   return [dataset = std::move(dataset),
           what = std::move(what)](const std::vector<std::size_t>& offset) -> ChunkedRows::Stored {
@@ -179,7 +179,7 @@ ChunkedRows::ReadChunk reader_by_library(std::shared_ptr<OpenDataset> dataset, s
     const std::vector<hsize_t> at(offset.begin(), offset.end());
     hsize_t size = 0;
     if (H5Dget_chunk_storage_size(id, at.data(), &size) < 0) {
-      // HDF5 1.10 says so of a chunk that was never written, too.
+      // HDF5 1.10 also fails for a chunk that was never written.
       unsigned mask = 0;
       haddr_t address = HADDR_UNDEF;
       if (H5Dget_chunk_info_by_coord(id, at.data(), &mask, &address, &size) < 0)
@@ -218,7 +218,8 @@ std::vector<std::uint8_t> fill_of(hid_t properties, hid_t type, std::size_t elem
 
 }  // namespace
 
-// Declared before a guard, `dataset` outlives it when this throws: its destructor takes the guard.
+// `dataset` is declared before the guard, so that it outlives the guard if the constructor throws:
+// its destructor takes the guard itself.
 Hdf5Array::Hdf5Array(const std::string& path, const std::string& name, std::size_t cache_bytes)
     : file_(std::make_shared<const DataFile>(path)) {
   const std::string what = name_of(path, name);
@@ -266,7 +267,7 @@ void Hdf5Array::read(const std::vector<std::size_t>& rows, std::uint8_t* to) con
   try {
     reader_->read(rows, to);
   } catch (const DataError&) {
-    file_->require_unchanged();  // which is then the reason
+    file_->require_unchanged();  // a change is then the real reason
     throw;
   }
   file_->require_unchanged();

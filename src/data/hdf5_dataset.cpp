@@ -21,7 +21,7 @@ std::string described(const ArrayForm& form) {
   return text + "]";
 }
 
-// "/data/train.h5: dataset 'samples'"
+// Returns "/data/train.h5: dataset 'samples'".
 std::string named(const std::string& path, const std::string& name) {
   return std::string(path).append(": dataset '").append(name).append("'");
 }
@@ -31,7 +31,7 @@ bool same_rows(const ArrayForm& left, const ArrayForm& right) {
                                                    right.shape().begin() + 1, right.shape().end());
 }
 
-// Arrays of several files, one after the other.
+// The arrays of several files, one after the other.
 class Rows : public Array {
  public:
   Rows(const std::vector<std::string>& paths, const std::string& name, std::size_t cache_bytes) {
@@ -57,7 +57,7 @@ class Rows : public Array {
 
   void read(const std::vector<std::size_t>& rows, std::uint8_t* to) const override {
     if (parts_.size() == 1) return parts_.front()->read(rows, to);
-    // Each file in one call, for the rows that it has.
+    // Reads each file once, for all rows that it has.
     std::vector<std::vector<std::size_t>> own(parts_.size());
     std::vector<std::vector<std::size_t>> places(parts_.size());
     for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -7,7 +7,7 @@
 //   size   = 4 bytes, unsigned        ; elements along one dimension, the slowest one first
 //   data   = the product of all sizes elements, row-major
 //
-// The whole may be packed with gzip (RFC 1952): one member or several.
+// The whole file may be compressed with gzip (RFC 1952), in one or several members.
 #include "kolo/data/idx.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::string hex(std::uint8_t value) {
   return {kDigits[value >> 4], kDigits[value & 15]};
 }
 
-// Returns the rank. size bytes of start were there.
+// Checks the start, of which `size` bytes were read. Returns the rank.
 std::size_t check_start(const Start& start, std::size_t size, const std::string& name) {
   constexpr auto kMend = "give an IDX file such as train-images-idx3-ubyte";
   if (size == 0) fail(name, "is empty", kGetAgain);
@@ -73,7 +73,7 @@ std::string to_text(const std::vector<std::int64_t>& shape) {
   return text + "]";
 }
 
-// The bytes that an array of this shape takes, at most the largest possible difference of pointers.
+// Returns the bytes that such an array takes, at most the largest difference of pointers.
 std::uint64_t bytes_of(const std::vector<std::int64_t>& shape, IdxType dtype,
                        const std::string& name) {
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
@@ -96,7 +96,7 @@ std::uint64_t bytes_of(const std::vector<std::int64_t>& shape, IdxType dtype,
        kGetAgain);
 }
 
-// Memory grows with what was really read, so that a header cannot make it grow.
+// Memory grows only with the data that arrive, so a wrong header cannot make it grow.
 void read_elements(Source& source, std::uint64_t expected, const std::string& name,
                    IdxArray& array) {
   std::vector<std::uint8_t>& bytes = array.bytes;
@@ -125,7 +125,7 @@ void to_host_order(IdxArray& array) {
     std::reverse(at, at + width);
 }
 
-// size bytes of start were already read from source.
+// Reads an array. The first `size` bytes were already read into `start`.
 IdxArray read_array(Source& source, const Start& start, std::size_t size, const std::string& name) {
   const std::size_t rank = check_start(start, size, name);
   IdxArray array;

@@ -17,8 +17,8 @@ namespace kolo::data {
 namespace {
 
 constexpr std::size_t kColours = 3;
-// libpng allocates as much as a chunk's length says, before it has read the chunk. Nothing that it
-// needs is as large as this: it takes at most 1,000,000 pixels of 8 bytes in a row.
+// libpng allocates a chunk's stated length before it reads the chunk. It never needs as much as
+// this: a row has at most 1,000,000 pixels of 8 bytes.
 constexpr png_alloc_size_t kMostBytesAtOnce = png_alloc_size_t{16} << 20U;
 
 void require_size(std::uint64_t width, std::uint64_t height, std::uint64_t most_pixels,
@@ -34,7 +34,7 @@ Image decode_jpeg(const std::vector<std::uint8_t>& file, std::size_t channels,
   const Decoder decoder(tjInitDecompress(), tjDestroy);
   if (decoder == nullptr) throw std::bad_alloc();
   const auto require = [&](int code) {
-    // A warning is an error, too: the decoder fills what is missing with grey.
+    // Treats a warning as an error, because the decoder fills missing parts with grey.
     if (code == 0) return;
     fail(path, std::string("is damaged (") + tjGetErrorStr2(decoder.get()) + ")", kGetAgain);
   };
@@ -55,13 +55,13 @@ Image decode_jpeg(const std::vector<std::uint8_t>& file, std::size_t channels,
   return image;
 }
 
-// The luma of ITU-R BT.601, as JPEG has it.
+// Returns the luma of ITU-R BT.601, as JPEG defines it.
 std::uint8_t grey(const std::uint8_t* pixel) {
   return static_cast<std::uint8_t>(
       (pixel[0] * 19595U + pixel[1] * 38470U + pixel[2] * 7471U + (1U << 15U)) >> 16U);
 }
 
-// A file that libpng reads.
+// A file that libpng reads from memory.
 struct PngSource {
   PngSource(const std::vector<std::uint8_t>& bytes)
       : file(bytes),
@@ -96,11 +96,11 @@ struct PngSource {
   std::size_t at = 0;
   png_structp png = nullptr;
   png_infop info = nullptr;
-  std::string reason;  // of an error
+  std::string reason;  // of the last error
 };
 
-// These two return false after an error, to which libpng jumps: they have no objects of their own
-// that would have to be destroyed.
+// read_header() and read_rows() return false after an error. libpng jumps to them, so they must not
+// own objects with destructors.
 bool read_header(PngSource& source) {
   if (setjmp(png_jmpbuf(source.png)) != 0) return false;
   png_read_info(source.png, source.info);

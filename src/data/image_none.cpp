@@ -1,4 +1,4 @@
-// In place of image.cpp where libjpeg-turbo or libpng is missing.
+// Replaces image.cpp if libjpeg-turbo or libpng is missing.
 #include "data/data_error.hpp"
 #include "data/image.hpp"
 

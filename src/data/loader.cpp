@@ -77,12 +77,12 @@ class DataLoader::State {
   }
 
   void begin() {
-    end_epoch();  // before what its threads read
+    end_epoch();  // before changing what its threads read
     sampler_.reset();
     epoch_ = sampler_.epoch();
     first_ = sampler_.position();
     indices_ = sampler_.rest();
-    next_ = batches_of(indices_.size());  // the epoch is over if there can be no workers
+    next_ = batches_of(indices_.size());  // ends the epoch if creating the workers fails
     if (!knows_all_transforms_) make_workers();
     if (prefetcher_) prefetcher_->begin(batches_of(indices_.size()));
     next_ = 0;
@@ -101,7 +101,7 @@ class DataLoader::State {
         loaded = copied([&] { return data::to_device(*loaded, *options_.device()); }, next_);
       sampler_.next(batch(next_).size());
       ++next_;
-      // Samples that make no batch count as handed out, so that the epoch is over.
+      // Samples that do not fill a batch count as handed out, so that the epoch ends.
       const bool is_last = next_ == batches_of(indices_.size());
       if (is_last && sampler_.position() < sampler_.size())
         sampler_.next(sampler_.size() - sampler_.position());
@@ -122,7 +122,7 @@ class DataLoader::State {
     };
   }
 
-  // Workers live for all epochs and keep the files and caches of their copies of the dataset.
+  // Workers live for all epochs, and keep the files and caches of their copies of the dataset.
   void make_workers() {
     prefetcher_.reset();
     if (options_.workers() == 0) {
@@ -179,8 +179,8 @@ class DataLoader::State {
   // State of the current epoch. The prefetcher comes last because its threads read the others.
   std::uint64_t epoch_ = 0;
   std::vector<std::size_t> indices_;
-  std::size_t first_ = 0;  // position of the first of them in the share
-  std::size_t next_ = 0;   // the number of the batch that the program gets next
+  std::size_t first_ = 0;  // position of indices_[0] in the share
+  std::size_t next_ = 0;   // number of the batch that the program gets next
   data::Prefetcher::Load load_;
   std::optional<data::Prefetcher> prefetcher_;
 };
@@ -226,7 +226,7 @@ DistributedSampler DataLoader::sampler() const {
 DataLoader::Iterator::Iterator(State* state) : state_(state), batch_(state->next()) {}
 
 DataLoader::Iterator& DataLoader::Iterator::operator++() {
-  batch_.reset();  // gives its memory back, and is the end if the next one throws
+  batch_.reset();  // releases its memory; also the end state if next() throws
   batch_ = state_->next();
   return *this;
 }

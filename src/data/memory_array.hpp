@@ -12,7 +12,7 @@ namespace kolo::data {
 
 class MemoryArray : public Array {
  public:
-  // `bytes`: the elements, row-major, in the machine's byte order; as many as the form has.
+  // `bytes`: all elements of the form, row-major, in the machine's byte order.
   MemoryArray(ArrayForm form, std::vector<std::uint8_t> bytes)
       : form_(std::move(form)), bytes_(std::move(bytes)) {}
 

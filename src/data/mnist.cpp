@@ -16,7 +16,8 @@ constexpr auto kFetch =
     "run scripts/setup for 5,000 of MNIST's digits or scripts/fetch-mnist for all 70,000, and give "
     "the folder that it names";
 
-// A path that cannot be looked at (no permission, say) counts as there: opening it says why not.
+// Whether a path exists. If it cannot be inspected (no permission, say), returns true: opening it
+// reports the reason.
 bool is_there(const std::filesystem::path& path) {
   std::error_code error;
   return std::filesystem::status(path, error).type() != std::filesystem::file_type::not_found;
@@ -66,7 +67,7 @@ IdxArray read_labels(const std::string& path) {
   return array;
 }
 
-// A copy in the given dtype: the array's bytes need not outlive it.
+// Returns a copy in the given dtype; it does not refer to the array's bytes.
 torch::Tensor to_tensor(IdxArray& array, at::IntArrayRef shape, at::ScalarType dtype) {
   return at::from_blob(array.bytes.data(), shape, at::kByte).to(dtype);
 }

@@ -26,7 +26,7 @@ struct Description {
   throw UnsupportedArrayError(path + ": " + reason + "; " + mend);
 }
 
-// Parses {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, a dictionary of Python's.
+// Parses {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, a Python dictionary.
 class Parser {
  public:
   Parser(std::string text, const std::string& path) : text_(std::move(text)), path_(path) {}
@@ -62,7 +62,7 @@ class Parser {
   [[noreturn]] void refuse(const std::string& what) const {
     fail(path_, "its header has " + what + " where none should be", kGetAgain);
   }
-  // The next character that is no space; 0 at the end.
+  // Skips spaces, and returns the next character; 0 at the end.
   char peek() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -104,7 +104,7 @@ class Parser {
       value = value * 10 + digit;
     }
     if (at_ == begin) refuse("no number");
-    if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // of Python 2
+    if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // as Python 2 writes it
     return value;
   }
   std::vector<std::int64_t> numbers() {

@@ -29,7 +29,7 @@ void NpyFile::read(const std::vector<std::size_t>& rows, std::uint8_t* to) const
   try {
     if (form_.row_bytes() > 0) reader_->read(rows, to);
   } catch (const DataError&) {
-    file_->require_unchanged();  // that it was cut short, say, is then the reason
+    file_->require_unchanged();  // a change (truncation, say) is then the real reason
     throw;
   }
   file_->require_unchanged();

@@ -1,4 +1,4 @@
-// An array in a file of NumPy's (.npy), read by rows.
+// An array in a NumPy file (.npy), read by rows.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace kolo::data {
 
 class NpyFile : public Array {
  public:
-  // Throws DataError for what parse_npy() refuses, and for an array without dimensions.
+  // Throws DataError if parse_npy() does, and for an array without dimensions.
   explicit NpyFile(const std::string& path);
 
   const ArrayForm& form() const override { return form_; }

@@ -36,7 +36,7 @@ class Fingerprint {
   std::uint64_t hash_ = 0xcbf29ce484222325;
 };
 
-// Fisher and Yates' shuffle, as permutation() does it.
+// Fisher-Yates shuffle, like that of permutation().
 template <typename Iterator>
 void shuffle(Iterator first, Iterator last, Random random) {
   for (auto left = static_cast<std::uint64_t>(last - first); left > 1; --left) {
@@ -49,7 +49,7 @@ void shuffle(Iterator first, Iterator last, Random random) {
   throw InvalidArgumentError("SampleOrder: " + why);
 }
 
-// Whole numbers in proportion to the weights, so that sums are exact on every platform.
+// Returns whole numbers proportional to the weights, so that sums are exact on every platform.
 std::vector<std::uint64_t> whole_weights(const std::vector<double>& weights) {
   double largest = 0;
   for (std::size_t i = 0; i < weights.size(); ++i) {
@@ -69,8 +69,8 @@ std::vector<std::uint64_t> whole_weights(const std::vector<double>& weights) {
   return whole;
 }
 
-// Weights in a binary indexed tree (P. Fenwick, 1994): finding and removing a sample takes
-// O(log n).
+// Weights in a binary indexed tree (P. Fenwick, 1994).
+// Finding and removing a sample takes O(log n).
 class WeightTree {
  public:
   explicit WeightTree(const std::vector<std::uint64_t>& weights)
@@ -84,7 +84,7 @@ class WeightTree {
   }
 
   std::uint64_t total() const { return total_; }
-  // The sample at this point of the sum of all weights, which is below total().
+  // Returns the sample at a point of the cumulative weights. The point must be below total().
   std::size_t at(std::uint64_t point) const {
     std::size_t position = 0;
     std::size_t step = 1;
@@ -122,9 +122,9 @@ std::vector<std::size_t> draw(const std::vector<std::uint64_t>& weights, std::si
 
 using Classes = std::vector<std::vector<std::size_t>>;  // the samples of each
 
-// The j-th of a class of n samples is at (j + 1/2) / n of the epoch.
+// Spreads classes evenly: sample j of a class with n samples lies at (j + 1/2) / n of the epoch.
 std::vector<std::size_t> spread(Classes classes, std::uint64_t seed, std::uint64_t epoch) {
-  std::vector<std::size_t> of_ties(classes.size());  // which class comes first at one place
+  std::vector<std::size_t> of_ties(classes.size());  // order of classes at the same place
   for (std::size_t i = 0; i < of_ties.size(); ++i) of_ties[i] = i;
   shuffle(of_ties.begin(), of_ties.end(), Random(seed, kClasses, epoch, 0));
   std::vector<std::tuple<double, std::size_t, std::size_t>> places;

@@ -9,7 +9,7 @@ Prefetcher::Prefetcher(std::vector<Load> loads, std::size_t ahead, bool ordered)
   threads_.reserve(loads.size());
   try {
     for (Load& load : loads) threads_.emplace_back([this, load = std::move(load)] { run(load); });
-  } catch (...) {  // the system has no thread left
+  } catch (...) {  // the system has no more threads
     stop();
     throw;
   }
@@ -64,7 +64,7 @@ void Prefetcher::run(const Load& load) {
     lock.lock();
     ++loaded_;
     results_.emplace(*number, std::move(result));
-    if (has_next()) has_result_.notify_one();  // as there is when all are loaded, for end()
+    if (has_next()) has_result_.notify_one();  // also true once all are loaded, which end() awaits
   }
 }
 
@@ -75,7 +75,7 @@ std::optional<Batch> Prefetcher::next() {
   auto first = results_.extract(results_.begin());
   ++taken_;
   lock.unlock();
-  has_room_.notify_one();  // there is room for one more
+  has_room_.notify_one();  // room for one more
   if (first.mapped().error) std::rethrow_exception(first.mapped().error);
   return std::move(first.mapped().batch);
 }

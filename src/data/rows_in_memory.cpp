@@ -7,7 +7,7 @@
 namespace kolo::data {
 
 std::shared_ptr<const RowsInMemory::Bytes> RowsInMemory::all_bytes() {
-  constexpr std::size_t kRowsAtOnce = std::size_t{1} << 16;  // their numbers need memory, too
+  constexpr std::size_t kRowsAtOnce = std::size_t{1} << 16;  // the row numbers need memory, too
   const MutexLock lock(mutex_);
   if (bytes_ != nullptr) return bytes_;
   auto bytes = std::make_shared<Bytes>(rows_ * row_bytes_);

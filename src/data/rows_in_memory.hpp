@@ -1,4 +1,4 @@
-// Rows of an array that is small enough to be kept in memory.
+// Keeps the rows of a small array in memory.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace kolo::data {
 
-// Reads the whole array at the first use. Labels are such arrays: to read each of a batch's labels
-// from the file takes as long as to read an image.
+// Reads the whole array at the first use. Serves labels: reading each of a batch's labels from the
+// file takes as long as reading an image.
 class RowsInMemory : public RowReader {
  public:
   // source: reads the array, which has `rows` rows of `row_bytes` bytes.
@@ -26,13 +26,13 @@ class RowsInMemory : public RowReader {
  private:
   using Bytes = std::vector<std::uint8_t>;
 
-  // All rows. The first call reads them; others wait for it.
+  // Returns all rows. The first call reads them; others wait for it.
   std::shared_ptr<const Bytes> all_bytes() KOLO_EXCLUDES(mutex_);
 
   const std::size_t rows_;
   const std::size_t row_bytes_;
   Mutex mutex_;
-  std::unique_ptr<RowReader> source_ KOLO_GUARDED_BY(mutex_);  // null when all is read
+  std::unique_ptr<RowReader> source_ KOLO_GUARDED_BY(mutex_);  // null once everything is read
   std::shared_ptr<const Bytes> bytes_ KOLO_GUARDED_BY(mutex_);
 };
 

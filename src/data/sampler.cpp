@@ -14,14 +14,14 @@
 namespace kolo {
 namespace {
 
-// A part of what a saved position refers to. Archives know signed integers alone; the cast back is
+// A setting that a saved position depends on. Archives only have signed integers; the cast back is
 // exact.
 struct Setting {
   const char* name;
   std::int64_t value;
 };
 
-constexpr const char* kOrder = "order";  // archives of kolo's first version lack it: 0
+constexpr const char* kOrder = "order";  // missing in archives of kolo's first version; means 0
 
 }  // namespace
 
@@ -29,12 +29,12 @@ struct DistributedSampler::State {
   data::SampleOrder order;
   data::ShareOptions options;
   std::uint64_t seed = 0;
-  bool has_own_order = false;  // the program's
+  bool has_own_order = false;  // given by the program
   std::uint64_t epoch = 0;
   std::size_t position = 0;
-  // Set where an epoch (or the rest of a loaded one) is about to begin; the first next() clears it.
+  // Set before an epoch (or the rest of a loaded one) begins; cleared by the first next().
   bool fresh = true;
-  // This rank's share of the epoch; made when it is first asked for.
+  // This rank's share of the epoch; computed on first use.
   std::optional<std::vector<std::size_t>> share = {};
 
   std::size_t share_size() const {
@@ -49,7 +49,7 @@ struct DistributedSampler::State {
   bool is_sequential() const {
     return order.fingerprint() == data::SampleOrder::sequential(0).fingerprint();
   }
-  // Shuffled or sequential, for which an archive has no fingerprint.
+  // Whether the order is shuffled or sequential. An archive stores no fingerprint for these.
   bool is_plain() const {
     return is_sequential() || order.fingerprint() == data::SampleOrder::shuffled(0).fingerprint();
   }
@@ -200,13 +200,13 @@ void DistributedSampler::load(torch::serialize::InputArchive& archive) {
                     std::to_string(saved) + " in an epoch of " + std::to_string(samples) +
                     " samples for " + std::to_string(replicas) + " ranks");
   }
-  // Among another number of ranks: together they have handed out the beginning of the epoch's
-  // order. Rounded down, so that no sample is left out.
+  // The archive may come from another number of ranks. Together those ranks have handed out the
+  // beginning of the epoch's order. Rounds down, so that no sample is left out.
   const bool is_over = saved == size_then();
   const std::uint64_t among_now =
       saved * static_cast<std::uint64_t>(replicas) / options.num_replicas;
   state_->begin(epoch, is_over ? size() : std::min<std::uint64_t>(size(), among_now));
-  // If nothing is left here of an epoch that was not over, it ends at once.
+  // If the epoch was not over but this rank has nothing left of it, the epoch ends at once.
   state_->fresh = !is_over;
 }
 

@@ -1,4 +1,4 @@
-// Rows of arrays as tensors, for the datasets that have their samples in files.
+// Returns rows of arrays as tensors, for datasets whose samples are in files.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,10 +10,10 @@
 
 namespace kolo::data {
 
-// Reads rows of an array: a tensor [indices.size(), ...]. Throws DataError.
+// Reads rows of an array into a tensor [indices.size(), ...]. Throws DataError.
 at::Tensor read_rows(const Array& array, c10::ArrayRef<std::size_t> indices);
 
-// Throws InvalidArgumentError, which names `dataset`, for an index that is not below `count`.
+// Throws InvalidArgumentError, which names `dataset`, for an index of `count` or above.
 void require_samples(const char* dataset, c10::ArrayRef<std::size_t> indices, std::size_t count);
 
 }  // namespace kolo::data

@@ -9,10 +9,10 @@
 namespace kolo::data {
 namespace {
 
-// std::mt19937_64 and std::seed_seq are defined to the bit by the standard; std::shuffle and
-// std::uniform_int_distribution are not, so they are not used.
+// The standard defines std::mt19937_64 and std::seed_seq to the bit, but not std::shuffle and
+// std::uniform_int_distribution, so those are not used.
 std::mt19937_64 make_generator(std::uint64_t seed, std::uint64_t epoch) {
-  // All four words count: seed 0 in epoch 1 must not be seed 1 in epoch 0.
+  // Uses all four words: seed 0 in epoch 1 must differ from seed 1 in epoch 0.
   std::seed_seq words{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32),
                       static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(epoch >> 32)};
   return std::mt19937_64(words);

@@ -5,8 +5,8 @@
 
 namespace kolo::data {
 
-// From construction to destruction the program waits. Counted in Metrics::data_wait and shown in
-// the timeline, if there is a session.
+// Records the time from construction to destruction as waiting for data, if there is a session: in
+// Metrics::data_wait and in the timeline.
 class WaitForData {
  public:
   WaitForData() : begin_(Clock::now()) {}

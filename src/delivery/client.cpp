@@ -11,23 +11,23 @@
 namespace kolo::delivery {
 namespace {
 
-// A loader that is lost again and again should not fill the log.
+// Limits warnings, so that a loader that is lost repeatedly does not fill the log.
 constexpr double kSecondsBetweenWarnings = 30;
 
-// Time that a thread may wait. While the process is suspended nothing can come, so that time does
-// not count.
+// Time that a thread may wait. Time in which the process is suspended does not count, because
+// nothing can arrive then.
 class Budget {
  public:
   explicit Budget(double seconds_at_most) : left_(seconds(seconds_at_most)) {}
 
-  // Call often: time since the last call counts for two seconds at most.
+  // Must be called often: the time since the last call counts as two seconds at most.
   bool is_spent() {
     const Clock::time_point now = Clock::now();
     left_ -= std::min<Clock::duration>(now - last_, 2 * kSlice);
     last_ = now;
     return left_ <= Clock::duration::zero();
   }
-  // When to ask again.
+  // Returns when to call is_spent() again.
   Clock::time_point next() const { return last_ + std::min<Clock::duration>(left_, kSlice); }
 
  private:
@@ -68,12 +68,12 @@ Client::Client(const ClientOptions& options) : options_(options), states_(option
 
 Client::~Client() {
   for (const std::unique_ptr<Link>& link : links_) link->stop();
-  links_.clear();  // so that no events come any more
+  links_.clear();  // ends the threads that report events
 }
 
 Welcome Client::wait_for_welcome() {
   Budget budget(options_.timeout_seconds);
-  std::optional<Budget> for_others;  // when one has answered
+  std::optional<Budget> for_others;  // set once one has answered
   const MutexLock lock(mutex_);
   while (!welcome_ || !have_all_reported()) {
     if (are_all_gone()) throw DataError("delivery: no loader process is left" + why_down());
@@ -144,12 +144,12 @@ Parcel Client::load(const Request& request, std::uint64_t batch,
       is_sent = false;
     }
     mutex_.lock();
-    // The link's thread reports the loss; until then nobody else should ask there.
+    // The link's thread reports the loss. Until then, no other thread should use this link.
     if (!is_sent && is_under_way(pending.sent.back())) states_[link].is_up = false;
   }
 }
 
-// A loader that is merely slow should not be asked to do everything twice.
+// Waits longer if answers are slow, so that a slow loader does not have to do everything twice.
 Clock::duration Client::takeover_after() const {
   const Clock::duration most = seconds(options_.timeout_seconds / 2);
   return std::min(most, std::max(seconds(options_.takeover_seconds), 4 * slowest_));
@@ -210,7 +210,7 @@ void Client::withdraw(const std::string& loader) {
     try {
       link->send(Withdraw{loader});
     } catch (const ConnectionLost&) {
-      continue;  // it holds nothing for this rank any more
+      continue;  // it no longer holds anything for this rank
     }
   }
 }
@@ -241,7 +241,7 @@ void Client::on_up(std::size_t link, const Welcome& welcome) {
   changed_.notify_all();
 }
 
-// Null: nobody waits for it any more.
+// Returns null if nobody waits for the answer any more.
 Client::Pending* Client::answered_by(std::size_t link, std::uint64_t id) {
   LinkState& state = states_[link];
   if (state.unanswered > 0) --state.unanswered;

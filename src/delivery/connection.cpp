@@ -30,7 +30,8 @@ std::string reason(int error) {
   throw ConnectionLost(text);
 }
 
-// A peer whose host is gone sends nothing that says so. Small messages go at once.
+// Makes the socket detect a vanished host, which closes no connection, and send small messages at
+// once.
 void set_up_tcp(int socket) {
   const int on = 1;
   const int idle_seconds = 15;
@@ -54,7 +55,7 @@ void set_limit(int socket, int option, double seconds) {
     fail("setsockopt", errno);
 }
 
-// Returns 0, or the error by which the connection failed.
+// Returns 0, or the error with which connecting failed.
 int finish_connecting(int socket, Clock::time_point deadline) {
   for (;;) {
     const double left = to_seconds(deadline - Clock::now());
@@ -89,7 +90,7 @@ Fd connect_local(const std::string& name, Clock::time_point deadline) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (name.size() + 1 > sizeof address.sun_path) fail("the name '" + name + "'", ENAMETOOLONG);
-  std::copy(name.begin(), name.end(), address.sun_path + 1);  // an abstract name begins with zero
+  std::copy(name.begin(), name.end(), address.sun_path + 1);  // an abstract name begins with 0
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return connected(AF_UNIX, reinterpret_cast<const sockaddr*>(&address), size, deadline,
                    "the Unix socket '" + name + "'");
@@ -117,7 +118,7 @@ Fd connect_over_network(const Address& to, Clock::time_point deadline) {
 }
 
 union DescriptorSpace {
-  cmsghdr head;  // for its alignment
+  cmsghdr head;  // for alignment
   char bytes[CMSG_SPACE(sizeof(int))];
 };
 

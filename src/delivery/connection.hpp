@@ -14,67 +14,67 @@
 
 namespace kolo::delivery {
 
-// The peer has closed the connection, or sends what is no frame. what() says which.
+// Thrown if the peer has closed the connection or sent a malformed frame; what() tells which.
 class ConnectionLost : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// The peer's end refused the connection: nobody listens there.
+// Thrown if the host refused the connection because nobody listens there.
 class ConnectionRefused : public ConnectionLost {
  public:
   using ConnectionLost::ConnectionLost;
 };
 
-// Where a loader listens. Text form: "host:port,machine,name".
+// The address at which a loader listens. Text form: "host:port,machine,name".
 struct Address {
   std::string host;
   int port = 0;
-  std::string machine;  // processes with the same one reach the Unix socket
+  std::string machine;  // equal for processes that can use the Unix socket
   std::string name;     // of the abstract Unix socket
   bool operator==(const Address&) const = default;
 };
 std::string to_text(const Address& address);
-// std::nullopt: the text is no address.
+// Returns std::nullopt if the text is not an address.
 std::optional<Address> to_address(const std::string& text);
 
 struct Frame {
   FrameHead head;
   Bytes body;
-  Fd descriptor;  // that came with it; not open: none
+  Fd descriptor;  // sent with the frame; otherwise not open
 };
 
-// One thread sends while another one receives. close_both() may come from any thread. Every
-// function throws ConnectionLost.
+// One thread may send while another one receives. Any thread may call close_both(). Every function
+// throws ConnectionLost.
 class Connection {
  public:
   explicit Connection(Fd socket) : socket_(std::move(socket)) {}
 
-  // Connects to the Unix socket if `machine` is the address's, otherwise over TCP. Waits until the
-  // deadline at most.
+  // Connects to the Unix socket if `machine` equals the address's; otherwise over TCP. Waits no
+  // longer than the deadline.
   static Connection connect(const Address& address, const std::string& machine,
                             Clock::time_point deadline);
 
-  // Makes a connection of a socket that accept() returned.
+  // Makes a connection from a socket that accept() returned.
   static Connection accepted(Fd socket);
 
-  // Whether the peer is on this machine, so that file descriptors can be sent.
+  // Whether the peer uses a Unix socket on this machine, over which descriptors can be sent.
   bool is_local() const;
 
-  // Sends head, body and payload; a descriptor needs a local connection, -1 sends none.
+  // Sends head, body and payload. A descriptor needs a local connection; -1 sends none.
   void send(FrameKind kind, std::uint64_t id, const Bytes& body,
             const std::vector<std::span<const std::byte>>& payload = {}, int descriptor = -1) const;
 
-  // Waits for the next frame. Its payload is still to be received. A body of more than
-  // `most_body` bytes is refused.
+  // Waits for the next frame, and receives its head and body. The caller then receives the payload.
+  // Rejects a body of more than `most_body` bytes.
   Frame receive(std::uint32_t most_body = kMostBodyBytes) const;
   void receive_payload(std::span<std::byte> to) const;
-  // From now on a wait for bytes, or for the peer to take some, fails if it takes longer than these
-  // seconds. 0: it does not.
+  // Limits how long later calls wait for bytes, or for the peer to accept bytes; then they fail. In
+  // seconds; 0: no limit.
   void limit_receiving(double seconds) const;
   void limit_sending(double seconds) const;
 
-  // Ends every wait of both peers. The socket stays open until the destructor.
+  // Ends all waits on both sides. The socket stays open until the destructor.
   void close_both() const noexcept;
 
  private:

@@ -62,7 +62,8 @@ class Registry {
     return loaders_;
   }
 
-  // The connection to the loader processes. All loaders share it, so the first one's timeout holds.
+  // Returns the connection to the loader processes. All loaders share it, so the options of the
+  // first open() hold.
   std::shared_ptr<Client> client(const ClientOptions& options) {
     const MutexLock lock(mutex_);
     if (client_ == nullptr) client_ = std::make_shared<Client>(options);
@@ -93,7 +94,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// What must be the same in a training rank and a loader process.
+// Describes what must be equal in a training rank and a loader process.
 std::string settings_of(const Options& options) {
   const DataLoaderOptions& loader = options.loader();
   return "batch_size " + std::to_string(loader.batch_size()) + ", seed " +
@@ -112,8 +113,8 @@ DistributedSampler sampler_of(std::size_t samples, const Options& options, int r
 
 // --- loader processes ---
 
-// The order of all ranks' samples in an epoch: as DistributedSampler's, and made once for all
-// ranks.
+// The order of all ranks' samples in an epoch, the same as DistributedSampler's. Computed once for
+// all ranks.
 class EpochOrder {
  public:
   EpochOrder(std::size_t samples, const Options& options)
@@ -131,7 +132,7 @@ class EpochOrder {
   data::SampleOrder order_;
   std::uint64_t seed_;
   std::optional<std::uint64_t> epoch_;
-  std::vector<std::size_t> made_;  // of that epoch
+  std::vector<std::size_t> made_;  // the order of epoch_
 };
 
 Served served(const std::string& name, const Registered& loader, const LoaderPlace& place) {
@@ -176,8 +177,8 @@ Served served(const std::string& name, const Registered& loader, const LoaderPla
   for (const int listener : place.listeners) listeners.emplace_back(listener);
   Server server(options, std::move(all), std::move(listeners));
   server.wait_until_prepared();
-  // Those of the training ranks, who need data until they have saved their state. kolo-loader ends
-  // this process by SIGKILL.
+  // Ignores the signals that are meant for the training ranks, which need data until they have
+  // saved their state. kolo-loader ends this process with SIGKILL.
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2})
     (void)std::signal(number, SIG_IGN);
   const char ready = '\n';
@@ -222,7 +223,7 @@ DataLoader open_remote(Registry& registry, const std::string& name, const Option
   const std::shared_ptr<Client> client = registry.client(connection);
   const Welcome welcome = client->wait_for_welcome();
   const LoaderInfo info = info_of(welcome, name, options);
-  // Requests under way keep all threads of the loader processes busy, and this many batches wait.
+  // Requests in flight keep all threads of the loader processes busy; this many batches wait.
   const std::size_t ahead =
       client->loaders() * welcome.workers * static_cast<std::size_t>(options.loader().prefetch());
   const auto ranks = static_cast<std::size_t>(size());

@@ -13,14 +13,14 @@ namespace kolo::delivery {
 namespace {
 
 constexpr double kConnectSeconds = 10;
-// A loader process that reads nothing for so long is stopped.
+// A loader process that reads nothing for this long counts as stopped.
 constexpr double kSendSeconds = 5;
 constexpr auto kPause = std::chrono::milliseconds(200);
-// So often in a row a connection is refused before the link gives up: whoever listens for a loader
-// process stays while the process is started again.
+// Number of refusals in a row after which the link gives up. A loader process's socket keeps
+// listening while the process is restarted.
 constexpr int kMostRefusals = 5;
 
-// Slots whose batches the program has destroyed, to be reported to the loader.
+// Slots whose batches the program has destroyed. The loader is informed of them.
 class Releases {
  public:
   void add(std::uint32_t slot) {
@@ -39,7 +39,7 @@ class Releases {
 
 }  // namespace
 
-// One connection, from its hello to its loss.
+// A connection, from its hello to its loss.
 class Link::Session {
  public:
   explicit Session(Connection connection)
@@ -55,13 +55,13 @@ class Link::Session {
       const std::vector<std::uint32_t> released = releases_->take();
       if (!released.empty()) connection_.send(FrameKind::kRelease, 0, encode(Release{released}));
       connection_.send(kind, id, body);
-    } catch (...) {  // half of a frame may be sent
+    } catch (...) {  // half a frame may have been sent
       connection_.close_both();
       throw;
     }
   }
 
-  // Of the link's thread: the batch that a frame announces.
+  // Receives the batch that a frame announces. Called on the link's thread.
   Parcel receive_batch(Frame frame) {
     const std::optional<BatchPlaces> places = decode<BatchPlaces>(frame.body);
     if (!places) throw ConnectionLost("malformed batch frame");
@@ -93,7 +93,7 @@ class Link::Session {
 
   const Connection connection_;
   const std::shared_ptr<Releases> releases_;
-  std::map<std::uint32_t, std::shared_ptr<shm::Segment>> slots_;  // of the link's thread
+  std::map<std::uint32_t, std::shared_ptr<shm::Segment>> slots_;  // used only by the link's thread
   Mutex sending_;
 };
 

@@ -6,7 +6,7 @@ namespace kolo::delivery {
 namespace {
 
 constexpr std::uint64_t kVersion = 1;
-constexpr std::size_t kMostDimensions = 64;  // as LibTorch
+constexpr std::size_t kMostDimensions = 64;  // LibTorch's limit
 constexpr std::uint64_t kMostArrays = 16;
 constexpr std::uint64_t kMostLoaders = 1024;
 constexpr std::uint64_t kMost32 = 0xffffffffU;
@@ -28,7 +28,7 @@ std::vector<std::int64_t> read_shape(ByteReader& reader) {
   return shape;
 }
 
-// The arrays of a batch lie within its memory.
+// Whether all arrays of a batch are aligned and lie within its memory.
 bool are_inside(const BatchPlaces& places) {
   for (const ArrayPlace& array : places.arrays) {
     const std::optional<std::uint64_t> bytes = bytes_of(array);

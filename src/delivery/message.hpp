@@ -1,5 +1,5 @@
-// The messages between training ranks and loaders, and their bytes. docs/delivery.md describes the
-// protocol.
+// The messages between training ranks and loaders, and their encoding. docs/delivery.md describes
+// the protocol.
 //
 //   stream    = frame*                           in each direction
 //   frame     = head body payload
@@ -8,8 +8,8 @@
 // From a training rank; the first frame is hello:
 //   hello     = 1 version:number token:text rank:number
 //   request   = 2 loader:text epoch:number position:number samples:numbers
-//   release   = 3 slots:numbers                  shared memory that the rank uses no more
-//   withdraw  = 4 loader:text                    the rank asks for no more of its batches
+//   release   = 3 slots:numbers                  shared memory that the rank no longer uses
+//   withdraw  = 4 loader:text                    the rank requests no more of its batches
 // From a loader process; the first frame is welcome:
 //   welcome   = 5 version:number workers:number count:number
 //               (loader:text samples:number transforms:number settings:text){count}
@@ -17,9 +17,10 @@
 //               (type:u8 shape:numbers offset:number){count}
 //   error     = 7 message:text
 //
-// The id of a batch or an error is that of its request. A batch with slot 0 has its arrays in the
-// payload; with slot n they lie in shared memory: in that which came with the frame as a file
-// descriptor, or else with an earlier frame of the slot. `size` counts its bytes or the payload's.
+// A batch or an error has the id of its request. The arrays of a batch with slot 0 are in the
+// payload. With slot n they lie in shared memory, whose file descriptor came with this frame or
+// with an earlier frame of the slot. `size` is the number of bytes of that memory or of the
+// payload.
 #pragma once
 
 #include <cstddef>
@@ -56,11 +57,11 @@ inline constexpr std::uint64_t kMostPayloadBytes = std::uint64_t{1} << 40U;
 using Bytes = std::vector<std::byte>;
 
 Bytes encode(const FrameHead& head);
-// std::nullopt: malformed, or lengths beyond what is allowed.
+// Returns std::nullopt if the head is malformed or a length exceeds its limit.
 std::optional<FrameHead> decode_head(std::span<const std::byte, kHeadBytes> bytes);
 
 struct Hello {
-  std::string token;  // only processes of the job know it
+  std::string token;  // known only to processes of the job
   std::uint32_t rank = 0;
   bool operator==(const Hello&) const = default;
 };
@@ -68,7 +69,7 @@ struct Hello {
 struct Request {
   std::string loader;
   std::uint64_t epoch = 0;
-  std::uint64_t position = 0;  // of the first sample in the rank's share of the epoch
+  std::uint64_t position = 0;  // of its first sample in the rank's share of the epoch
   std::vector<std::uint64_t> samples;
   bool operator==(const Request&) const = default;
 };
@@ -87,13 +88,13 @@ struct Withdraw {
 struct LoaderInfo {
   std::string name;
   std::uint64_t samples = 0;     // of its dataset
-  std::uint32_t transforms = 0;  // that it applies
-  std::string settings;          // of its batches, which must be the same in all processes
+  std::uint32_t transforms = 0;  // applied by the loader
+  std::string settings;          // of its batches; must be equal in all processes
   bool operator==(const LoaderInfo&) const = default;
 };
 
 struct Welcome {
-  std::uint32_t workers = 1;  // threads that load
+  std::uint32_t workers = 1;  // loading threads
   std::vector<LoaderInfo> loaders;
   bool operator==(const Welcome&) const = default;
 };
@@ -101,13 +102,13 @@ struct Welcome {
 struct ArrayPlace {
   ElementType type = ElementType::kUint8;
   std::vector<std::int64_t> shape;
-  std::uint64_t offset = 0;  // of its first byte in the shared memory or the payload
+  std::uint64_t offset = 0;  // of its first byte, in the shared memory or the payload
   bool operator==(const ArrayPlace&) const = default;
 };
 
 struct BatchPlaces {
   std::uint32_t slot = 0;  // 0: the arrays are in the payload
-  std::uint64_t size = 0;  // bytes of the slot's memory or the payload
+  std::uint64_t size = 0;  // bytes of the slot's memory or of the payload
   std::vector<ArrayPlace> arrays;
   bool operator==(const BatchPlaces&) const = default;
 };
@@ -125,12 +126,12 @@ Bytes encode(const Welcome& welcome);
 Bytes encode(const BatchPlaces& places);
 Bytes encode(const Failure& failure);
 
-// std::nullopt for bytes that do not follow the grammar. A batch's arrays lie within its size.
+// Returns std::nullopt if the bytes do not follow the grammar, or a batch's arrays exceed its size.
 template <typename Message>
 std::optional<Message> decode(std::span<const std::byte> body);
 
-// Bytes of an array; std::nullopt for an invalid shape, or if they are more than a payload may
-// have.
+// Returns an array's size in bytes; std::nullopt if the shape is invalid or the size exceeds that
+// of a payload.
 std::optional<std::uint64_t> bytes_of(const ArrayPlace& array);
 
 }  // namespace kolo::delivery

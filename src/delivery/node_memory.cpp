@@ -18,7 +18,7 @@
 namespace kolo::delivery {
 namespace {
 
-// The name of a socket that no other process has.
+// Returns a socket name that no other process uses.
 std::string unused_name() {
   std::random_device random;
   return "kolo-samples-" + std::to_string(::getpid()) + "-" + std::to_string(random());
@@ -30,7 +30,7 @@ bool is_of_own_user(int socket) {
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::getuid();
 }
 
-// Not open: the deadline has passed.
+// Returns a closed descriptor once the deadline has passed.
 Fd accept_until(int listener, Clock::time_point deadline) {
   for (;;) {
     const double left = to_seconds(deadline - Clock::now());

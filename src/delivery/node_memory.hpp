@@ -1,4 +1,4 @@
-// Arrays that one process hands to others of its machine.
+// Shares arrays of one process with others on its machine.
 #pragma once
 
 #include <memory>
@@ -12,18 +12,18 @@
 
 namespace kolo::delivery {
 
-// Hands memory with arrays to processes of the same user.
+// Memory with arrays that is handed to processes of the same user.
 class NodeMemory {
  public:
-  // Memory for these places, of zeros. Throws std::system_error or DataError.
+  // Allocates zeroed memory for these arrays. Throws std::system_error or DataError.
   explicit NodeMemory(const BatchPlaces& places);
 
-  // The name of the socket at which get_node_memory() finds it.
+  // The name of the socket that get_node_memory() connects to.
   const std::string& name() const { return name_; }
-  // The arrays; they own the memory.
+  // Returns the arrays, which own the memory.
   Parcel arrays() const;
 
-  // Waits until so many processes have it. Throws DataError at the deadline.
+  // Waits until this many processes have fetched the memory. Throws DataError at the deadline.
   void hand_out(int processes, Clock::time_point deadline) const;
 
  private:
@@ -33,7 +33,7 @@ class NodeMemory {
   Fd listener_;
 };
 
-// Gets the arrays from the process that has this NodeMemory. Throws DataError.
+// Fetches the arrays of the NodeMemory with this name. Throws DataError.
 Parcel get_node_memory(const std::string& name, Clock::time_point deadline);
 
 }  // namespace kolo::delivery

@@ -1,4 +1,4 @@
-// A batch as bytes: its arrays, and what keeps their memory.
+// A batch as bytes: its arrays, and the owner of their memory.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ struct Array {
 
 struct Parcel {
   std::vector<Array> arrays;
-  std::shared_ptr<void> owner;  // of their memory
+  std::shared_ptr<void> owner;  // owns their memory
 };
 
 inline std::size_t bytes_of(const Parcel& parcel) {

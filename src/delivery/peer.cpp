@@ -11,7 +11,7 @@
 namespace kolo::delivery {
 namespace {
 
-// A process that does not belong to the job may connect; it gets little memory and time.
+// Limits for a process that connects but may not belong to the job.
 constexpr std::uint32_t kMostHelloBytes = 1024;
 constexpr double kHelloSeconds = 10;
 
@@ -43,7 +43,7 @@ void Peer::send(std::uint64_t id, Parcel parcel) {
   outgoing.id = id;
   outgoing.places = place(parcel);
   Slots::Taken slot;
-  // Without shared memory the batch goes through the socket.
+  // Without shared memory, the batch goes through the socket.
   if (is_local_ && slots_.take(static_cast<std::size_t>(outgoing.places.size), slot).is_ok()) {
     copy_to(parcel, outgoing.places, slot.memory);
     outgoing.places.slot = slot.number;

@@ -1,4 +1,4 @@
-// A training rank that is connected to a loader process.
+// The server's side of a connection to a training rank.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,7 @@
 
 namespace kolo::delivery {
 
-// Sends from a thread of its own, so that a rank that reads slowly holds up nobody else. Any thread
-// may call.
+// Sends in its own thread, so that a slow rank does not delay others. Any thread may call.
 class Peer {
  public:
   explicit Peer(Connection connection);
@@ -26,21 +25,22 @@ class Peer {
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
 
-  // Waits for the rank's hello. False: it does not belong to this job. Called once, first.
+  // Waits for the rank's hello. Returns false if it does not belong to this job. Called once,
+  // first.
   bool shake_hands(const std::string& token, const Welcome& welcome);
   std::uint32_t rank() const { return rank_; }
 
-  // Called by one thread. Throws ConnectionLost.
+  // Only one thread may call. Throws ConnectionLost.
   Frame receive() const { return connection_.receive(); }
   void release(std::uint32_t slot) { slots_.release(slot); }
 
-  // Queue an answer. If the rank is gone the answer is dropped.
+  // Queue an answer. It is dropped if the rank is gone.
   void send(std::uint64_t id, Parcel parcel);
   void send_error(std::uint64_t id, const std::string& message);
 
-  // Ends the connection; receive() throws.
+  // Ends the connection, so that receive() throws.
   void close() noexcept;
-  // The receiving thread has ended.
+  // Called when the receiving thread has ended.
   void set_ended() { has_ended_ = true; }
   bool has_ended() const { return has_ended_; }
 
@@ -50,7 +50,7 @@ class Peer {
     std::uint64_t id = 0;
     Bytes body;
     BatchPlaces places;  // of a batch
-    Parcel parcel;       // its payload, if it is in no slot
+    Parcel parcel;       // the payload, if it is not in a slot
     int descriptor = -1;
   };
 
@@ -69,7 +69,7 @@ class Peer {
   std::deque<Outgoing> outbox_ KOLO_GUARDED_BY(mutex_);
   bool is_closed_ KOLO_GUARDED_BY(mutex_) = false;
 
-  std::thread sender_;  // of the owner's thread
+  std::thread sender_;  // used only by the owner's thread
 };
 
 }  // namespace kolo::delivery

@@ -1,4 +1,4 @@
-// Where the arrays of a parcel lie in one piece of memory.
+// Lays out the arrays of a parcel in one piece of memory.
 #pragma once
 
 #include <cstddef>
@@ -11,23 +11,23 @@
 
 namespace kolo::delivery {
 
-// Each array begins at a multiple of this, as LibTorch's kernels like it.
+// Alignment of each array, for LibTorch's kernels.
 inline constexpr std::size_t kAlignment = 64;
 
-// Puts the arrays one after the other; slot 0.
+// Lays out the arrays one after the other; slot 0.
 BatchPlaces place(const Parcel& parcel);
 
-// Copies the arrays to their places. `memory` has places.size bytes or more.
+// Copies the arrays to their places. `memory` has at least places.size bytes.
 void copy_to(const Parcel& parcel, const BatchPlaces& places, std::span<std::byte> memory);
 
-// The arrays and the zeros between them, in the order of their places: places.size bytes.
+// Returns the arrays and the zeros between them, in order: places.size bytes together.
 std::vector<std::span<const std::byte>> payload_of(const Parcel& parcel, const BatchPlaces& places);
 
-// The parcel whose arrays lie in `memory`, which has places.size bytes or more.
+// Returns a parcel whose arrays lie in `memory`, which has at least places.size bytes.
 Parcel parcel_in(std::span<std::byte> memory, const BatchPlaces& places,
                  std::shared_ptr<void> owner);
 
-// Memory for a parcel, aligned; throws std::bad_alloc.
+// Allocates aligned memory for a parcel; throws std::bad_alloc.
 std::shared_ptr<std::byte> allocate(std::size_t bytes);
 
 }  // namespace kolo::delivery

@@ -6,7 +6,7 @@
 namespace kolo::delivery {
 namespace {
 
-// A rank asks for several batches at once, and its requests may overtake one another.
+// A rank asks for several batches at once, and its requests may arrive out of order.
 constexpr std::uint64_t kBatchesOutOfOrder = 64;
 
 }  // namespace
@@ -38,10 +38,10 @@ std::optional<PlannedBatch> Preparation::next() {
   return std::nullopt;
 }
 
-// Moves the cursor to the next batch that is at home here. False: there are none.
+// Moves the cursor to the next batch whose home is here. Returns false if there is none.
 bool Preparation::go_home(const Course& course, std::uint32_t rank, Cursor& cursor) const {
   const std::uint64_t size = course.plan.batch_size;
-  // A share has a batch at home here every `loaders` batches, except when it is shorter than that.
+  // Every `loaders`-th batch of a share has its home here, unless the share is too short.
   for (std::size_t epochs = 0; epochs <= options_.loaders; ++epochs) {
     if (cursor.epoch != cursor.next.epoch) {
       cursor.share = course.plan.share(rank, cursor.next.epoch);
@@ -108,7 +108,7 @@ std::optional<std::uint64_t> Preparation::give_up(const PlannedBatch& planned) {
   return wanted_as;
 }
 
-// Batches that their rank will not ask for, because it is elsewhere.
+// Drops batches that their rank will not ask for, because it is elsewhere.
 void Preparation::drop_stale(Course& course, Cursor& cursor, const Place& asked) {
   const std::uint64_t slack = kBatchesOutOfOrder * course.plan.batch_size;
   for (auto entry = cursor.entries.begin(); entry != cursor.entries.end();) {

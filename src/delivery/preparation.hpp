@@ -1,4 +1,4 @@
-// The batches that a loader process loads before a rank asks for them.
+// Plans the batches that a loader process loads before a rank asks for them.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace kolo::delivery {
 
-// The loader that a rank asks first for a batch of its share. Ranks and loaders agree on it, so
-// that a batch is prepared where it will be asked for.
+// Returns the loader that a rank asks first for a batch of its share (the batch's home). Ranks and
+// loaders compute the same, so a batch is prepared where it will be requested.
 std::size_t home_of(std::uint64_t batch, std::uint32_t rank, std::size_t loaders);
 
 // The batches of a registered loader.
@@ -23,7 +23,7 @@ struct BatchPlan {
   std::string loader;
   std::size_t batch_size = 1;
   bool drop_last = false;
-  // The share of a rank in an epoch, in its order.
+  // Returns the share of a rank in an epoch, in order.
   std::function<std::vector<std::size_t>(std::uint32_t rank, std::uint64_t epoch)> share;
 };
 
@@ -33,34 +33,37 @@ struct PlannedBatch {
   Request request;
 };
 
-// Decides which batches a loader prepares: those at home here, in the order in which the ranks will
-// ask for them, until `units` samples of each registered loader wait, all loaders together. Follows
-// the ranks when they go elsewhere: to another epoch, or ahead of it. Used under one lock.
+// Chooses the batches that a loader prepares: those whose home it is, in the order in which the
+// ranks will ask for them. Together, all loaders prepare up to `units` samples of each registered
+// loader. Follows ranks that move to another place: another epoch, or a later position. The caller
+// holds one lock for all calls.
 class Preparation {
  public:
   struct Options {
-    std::size_t loader = 0;  // this one's number
+    std::size_t loader = 0;  // the number of this one
     std::size_t loaders = 1;
     std::uint32_t ranks = 1;
     std::size_t units = 0;
   };
   Preparation(const Options& options, std::vector<BatchPlan> plans);
 
-  // The next batch to prepare; std::nullopt: enough are waiting. The caller then calls put() or
-  // give_up().
+  // Returns the next batch to prepare; std::nullopt if enough are waiting. The caller then calls
+  // put() or give_up().
   std::optional<PlannedBatch> next();
-  // A batch that next() returned. std::nullopt: it waits now. Otherwise it is given back, because
-  // its rank asked for it meanwhile and wants it now, under this id, or it is not needed any more.
+  // Takes a batch that next() returned. Returns std::nullopt if the batch now waits. Otherwise
+  // returns it, because its rank asked for it meanwhile, under the id `wanted_as`, or because
+  // nobody needs it any more.
   struct Unneeded {
     std::optional<std::uint64_t> wanted_as;
     Spool::Kept batch;
   };
   std::optional<Unneeded> put(const PlannedBatch& planned, Spool::Kept batch);
-  // It could not be loaded. The id under which its rank asked for it meanwhile, if it has.
+  // Reports that a batch could not be loaded. Returns the id under which its rank asked for it
+  // meanwhile, if any.
   std::optional<std::uint64_t> give_up(const PlannedBatch& planned);
 
-  // A rank asks for a batch. kNow: it was prepared, and `batch` is it. kSoon: it is being loaded,
-  // and put() or give_up() will return the id.
+  // Handles a rank's request for a batch. kNow: the batch is prepared, and returned in `batch`.
+  // kSoon: it is being loaded, and put() or give_up() will return the id.
   enum class Found : std::uint8_t { kNot, kNow, kSoon };
   struct Answer {
     Found found = Found::kNot;
@@ -68,7 +71,7 @@ class Preparation {
   };
   Answer ask(std::uint32_t rank, const Request& request, std::uint64_t id);
 
-  // Nobody needs batches of this loader any more, until somebody asks for one.
+  // Stops preparing batches of this loader until a rank asks for one.
   void withdraw(const std::string& loader);
 
  private:
@@ -79,13 +82,13 @@ class Preparation {
   };
   struct Entry {
     std::vector<std::uint64_t> samples;
-    std::optional<Spool::Kept> batch;  // nothing: it is being loaded
+    std::optional<Spool::Kept> batch;  // without a value: it is being loaded
     std::optional<std::uint64_t> wanted_as;
   };
   struct Cursor {
     Place next;  // nothing before it will be prepared
     std::optional<std::uint64_t> epoch;
-    std::vector<std::size_t> share;  // of that epoch
+    std::vector<std::size_t> share;  // of `epoch`
     std::map<Place, Entry> entries;
   };
   struct Course {
@@ -102,7 +105,7 @@ class Preparation {
   static void erase(Course& course, Cursor& cursor, std::map<Place, Entry>::iterator entry);
 
   const Options options_;
-  const std::size_t units_;  // of this loader
+  const std::size_t units_;  // the part of `units` for this process
   std::vector<Course> courses_;
 };
 

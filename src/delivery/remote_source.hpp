@@ -1,4 +1,4 @@
-// Batches of loader processes as the source of a DataLoader.
+// Makes loader processes the source of a DataLoader.
 #pragma once
 
 #include <atomic>

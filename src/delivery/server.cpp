@@ -17,7 +17,7 @@
 namespace kolo::delivery {
 namespace {
 
-// What a rank asks for at once is bounded by its loaders' threads, far below this.
+// A rank's requests in flight are bounded by its loaders' threads, far below this.
 constexpr std::size_t kMostJobsOfRank = 4096;
 constexpr std::size_t kMostPeers = 65536;
 constexpr int kPauseMilliseconds = 100;
@@ -60,7 +60,7 @@ Server::Server(const ServerOptions& options, std::vector<Served> served, std::ve
     for (unsigned i = 0; i < options_.workers; ++i)
       workers_.emplace_back([this, readers = make_readers()] { work(readers); });
     accepting_ = std::thread([this] { accept_peers(); });
-  } catch (...) {  // the system has no thread left, say
+  } catch (...) {  // the system has no more threads, say
     stop();
     throw;
   }
@@ -124,7 +124,7 @@ void Server::accept_peers() {
     for (std::size_t i = 1; i < polled.size(); ++i) {
       if (polled[i].revents == 0) continue;
       Fd socket(::accept4(polled[i].fd, nullptr, nullptr, SOCK_CLOEXEC));
-      if (!socket.is_open()) {  // it has gone away, or there is no descriptor left
+      if (!socket.is_open()) {  // the peer is gone, or no descriptor is free
         if (errno == EMFILE || errno == ENFILE) (void)::poll(nullptr, 0, kPauseMilliseconds);
         continue;
       }
@@ -215,7 +215,7 @@ void Server::work(const Readers& readers) {
   }
 }
 
-// One of each rank in turn.
+// Returns the next request, taking the ranks in turn.
 std::optional<Server::Job> Server::take_job() {
   const auto take = [&](auto from, auto to) KOLO_REQUIRES(mutex_) -> std::optional<Job> {
     for (; from != to; ++from) {
@@ -251,7 +251,7 @@ Server::Task Server::wait_for_task() {
   }
 }
 
-// False: it cannot be read back and has to be loaded.
+// Returns false if the batch cannot be read back and must be loaded.
 bool Server::take_prepared(Spool::Kept& prepared, Parcel& parcel) {
   try {
     parcel = prepared.take();

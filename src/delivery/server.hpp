@@ -1,4 +1,4 @@
-// A loader process: loads batches for the training ranks.
+// A loader process's server, which loads batches for the training ranks.
 #pragma once
 
 #include <cstddef>
@@ -26,36 +26,36 @@ namespace kolo::delivery {
 struct Served {
   LoaderInfo info;
   BatchPlan plan;
-  std::function<LoadParcel()> make_reader;  // called once for each worker
+  std::function<LoadParcel()> make_reader;  // called once per worker
 };
 
 struct ServerOptions {
   Preparation::Options preparation;
   std::string token;
-  unsigned workers = 1;                              // threads that load
-  std::size_t memory_bytes = std::size_t{1} << 30U;  // for batches that are prepared
+  unsigned workers = 1;                              // loading threads
+  std::size_t memory_bytes = std::size_t{1} << 30U;  // for prepared batches
   std::string spool;                                 // see Spool
 };
 
 class Peer;
 
-// Answers requests of the training ranks: one of each rank in turn, several at once. Workers that
-// have none prepare batches. Holds no more than what the ranks have asked for and what is prepared.
+// Answers requests of the training ranks: several at once, taking the ranks in turn. Idle workers
+// prepare batches. Holds only what the ranks have asked for and what is prepared.
 class Server {
  public:
-  // Serves ranks that connect to one of the listening sockets. Throws std::system_error or
+  // Serves ranks that connect to any of the listening sockets. Throws std::system_error or
   // FileError.
   Server(const ServerOptions& options, std::vector<Served> served, std::vector<Fd> listeners);
-  // Closes all connections. Waits for the batches that are being loaded.
+  // Closes all connections, and waits for the batches that are being loaded.
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Waits until `units` samples are prepared, or as many as there is room for. Throws what the
-  // loading of one of them threw.
+  // Waits until `units` samples are prepared, or as many as there is room for. Rethrows the
+  // exception if loading one failed.
   void wait_until_prepared() KOLO_EXCLUDES(mutex_);
 
-  // Requests that no worker has begun to serve.
+  // Returns the number of requests that no worker has begun to serve.
   std::size_t waiting_requests() KOLO_EXCLUDES(mutex_);
 
  private:
@@ -78,7 +78,7 @@ class Server {
       KOLO_EXCLUDES(mutex_);
   void work(const Readers& readers);
   Readers make_readers() const;
-  // Neither a job nor a batch to prepare: it is time to stop.
+  // Returns an empty task if the worker must stop.
   Task wait_for_task() KOLO_EXCLUDES(mutex_);
   std::optional<Job> take_job() KOLO_REQUIRES(mutex_);
   static bool take_prepared(Spool::Kept& prepared, Parcel& parcel);
@@ -90,7 +90,7 @@ class Server {
   const ServerOptions options_;
   const std::vector<Served> served_;
   const std::vector<Fd> listeners_;
-  Fd stop_;  // readable: it is time to stop
+  Fd stop_;  // readable once the server must stop
 
   Spool spool_;
   Mutex mutex_;
@@ -98,15 +98,15 @@ class Server {
   CondVar prepared_;  // for wait_until_prepared()
   Preparation preparation_ KOLO_GUARDED_BY(mutex_);
   std::map<std::uint32_t, std::deque<Job>> jobs_ KOLO_GUARDED_BY(mutex_);  // by rank
-  std::uint32_t last_rank_ KOLO_GUARDED_BY(mutex_) = 0;                    // that was served
+  std::uint32_t last_rank_ KOLO_GUARDED_BY(mutex_) = 0;                    // the rank served last
   std::map<std::uint64_t, Job> waiting_ KOLO_GUARDED_BY(mutex_);  // for a batch being prepared
-  std::uint64_t next_number_ KOLO_GUARDED_BY(mutex_) = 1;         // in waiting_
-  unsigned preparing_ KOLO_GUARDED_BY(mutex_) = 0;                // workers
+  std::uint64_t next_number_ KOLO_GUARDED_BY(mutex_) = 1;         // key for waiting_
+  unsigned preparing_ KOLO_GUARDED_BY(mutex_) = 0;                // workers that prepare a batch
   bool is_prepared_ KOLO_GUARDED_BY(mutex_) = false;
-  std::exception_ptr failed_ KOLO_GUARDED_BY(mutex_);  // a batch that could not be prepared
+  std::exception_ptr failed_ KOLO_GUARDED_BY(mutex_);  // why a batch could not be prepared
   bool stops_ KOLO_GUARDED_BY(mutex_) = false;
 
-  std::vector<std::thread> workers_;  // of the owner's thread
+  std::vector<std::thread> workers_;  // used only by the owner's thread
   std::thread accepting_;
 };
 

@@ -23,15 +23,15 @@ namespace kolo::data {
 namespace {
 
 constexpr std::size_t kSamplesAtOnce = 64;
-constexpr std::chrono::seconds kPatience{120};  // for ranks to fetch what has been loaded
+constexpr std::chrono::seconds kPatience{120};  // for ranks to fetch the loaded samples
 
-// Collective. The texts of all ranks.
+// Collective. Returns the texts of all ranks.
 std::vector<std::string> gather(const std::string& text) {
   return kolo::detail::allgather_bytes([&] { return text; },
                                        OperationOptions("kolo.shared_memory_dataset"));
 }
 
-// Collective. Throws on all ranks if one has a problem.
+// Collective. Throws on all ranks if one reports a problem.
 void require_none(const std::string& problem) {
   const std::vector<std::string> problems = gather(problem);
   for (std::size_t rank = 0; rank < problems.size(); ++rank) {
@@ -40,7 +40,7 @@ void require_none(const std::string& problem) {
   }
 }
 
-// As the first batch of samples, but with room for all of them.
+// Returns places with the form of the first batch, but room for all samples.
 delivery::BatchPlaces places_of_all(const Batch& first, std::size_t samples) {
   delivery::Parcel all;
   for (const at::Tensor& tensor : {first.data, first.target}) {
@@ -48,7 +48,7 @@ delivery::BatchPlaces places_of_all(const Batch& first, std::size_t samples) {
     delivery::Array array = delivery::to_parcel({tensor, {}}).arrays.at(0);
     const std::size_t bytes_each = array.bytes.size() / static_cast<std::size_t>(array.shape[0]);
     array.shape[0] = static_cast<std::int64_t>(samples);
-    array.bytes = {array.bytes.data(), bytes_each * samples};  // for their number alone
+    array.bytes = {array.bytes.data(), bytes_each * samples};  // only the size is used
     all.arrays.push_back(std::move(array));
   }
   return delivery::place(all);

@@ -26,7 +26,7 @@ Status Slots::take(std::size_t bytes, Taken& taken) {
   if (best == nullptr) best = &slots_.emplace_back();
   const bool is_new = best->memory.size() < std::max<std::size_t>(bytes, 1);
   if (is_new) {
-    // Sizes of powers of two, so that batches of slightly different sizes fit into one slot.
+    // Rounds sizes up to powers of two, so that batches of slightly different sizes share a slot.
     shm::Segment memory;
     Status made =
         shm::Segment::create("kolo-batch", std::bit_ceil(std::max(bytes, kLeastBytes)), memory);
@@ -42,7 +42,7 @@ Status Slots::take(std::size_t bytes, Taken& taken) {
 void Slots::sent(std::uint32_t number, int descriptor) {
   const MutexLock lock(mutex_);
   shm::Segment& memory = slots_.at(number - 1).memory;
-  // The rank may have released the slot already, and a larger batch may have got new memory.
+  // Meanwhile the rank may have released the slot, and a larger batch may have replaced the memory.
   if (memory.descriptor() == descriptor) memory.close_descriptor();
 }
 

@@ -1,4 +1,4 @@
-// Shared memory in which a loader hands batches to a training rank of its machine.
+// Shared memory through which a loader passes batches to a training rank on its machine.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +12,20 @@
 
 namespace kolo::delivery {
 
-// The slots of one connection, numbered from 1. A slot belongs to a batch from take() until the
-// rank has sent its release; then the next batch reuses its memory. Any thread may call.
+// The slots of one connection, numbered from 1. A batch owns a slot from take() until the rank has
+// sent its release; then another batch reuses the memory. Any thread may call.
 class Slots {
  public:
   struct Taken {
     std::uint32_t number = 0;
     std::span<std::byte> memory;
-    int descriptor = -1;  // of new memory, which the rank does not know yet
+    int descriptor = -1;  // of new memory that the rank does not know yet
   };
-  // Takes a slot of `bytes` or more.
+  // Takes a slot of at least `bytes`.
   Status take(std::size_t bytes, Taken& taken) KOLO_EXCLUDES(mutex_);
-  // The rank has this descriptor of new memory now; it is not needed any more.
+  // Reports that the rank has received the descriptor of new memory, which is then closed.
   void sent(std::uint32_t number, int descriptor) KOLO_EXCLUDES(mutex_);
-  // Ignores numbers that are not taken.
+  // Ignores numbers of slots that do not exist.
   void release(std::uint32_t number) KOLO_EXCLUDES(mutex_);
 
  private:

@@ -23,7 +23,7 @@ namespace {
                   "; give --spool a folder on a disk with room, or --units fewer samples");
 }
 
-// A file without a name, where the file system knows such ones.
+// Creates a file without a name, if the file system supports that; otherwise removes the name.
 Fd nameless_file(const std::string& folder) {
   Fd file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (file.is_open()) return file;
@@ -34,7 +34,7 @@ Fd nameless_file(const std::string& folder) {
   return file;
 }
 
-// Calls pread or pwrite until everything is through. Returns 0 or the error.
+// Calls pread or pwrite until all bytes are transferred. Returns 0 or the error.
 template <typename Call, typename Pointer>
 int all(Call call, int file, Pointer at, std::size_t bytes, std::uint64_t offset) {
   while (bytes > 0) {
@@ -128,7 +128,7 @@ void Spool::Kept::give_back() noexcept {
     const MutexLock lock(state->mutex);
     state->used -= memory_;
   } else if (places_.size > 0) {
-    // Where the file system cannot give the space back, it comes back when the process ends.
+    // If the file system cannot free the space, it becomes free when the process ends.
     (void)::fallocate(state->file.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                       static_cast<off_t>(offset_), static_cast<off_t>(places_.size));
   }

@@ -1,4 +1,4 @@
-// Where batches that were loaded ahead wait: in memory, or in a file when there are many.
+// Stores batches that were loaded ahead: in memory or, if there are many, in a file.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,15 @@ namespace kolo::delivery {
 // Any thread may call.
 class Spool {
  public:
-  // A batch that waits. Gives its place back when it is destroyed.
+  // A stored batch. Its destructor frees its space.
   class Kept;
 
-  // Keeps up to `memory_bytes` in memory and the rest in a file of this folder, which nobody else
-  // sees and which is gone with the process. Empty: no file. Throws FileError if the folder cannot
-  // be written.
+  // Keeps up to `memory_bytes` in memory, and the rest in a file in this folder. Nobody else sees
+  // the file, and it vanishes with the process. An empty name means no file. Throws FileError if
+  // the folder cannot be written.
   Spool(std::size_t memory_bytes, const std::string& folder);
 
-  // Throws FileError if the file cannot take it.
+  // Stores a batch. Throws FileError if the file cannot take it.
   Kept keep(Parcel parcel);
   // Whether the memory is used up and there is no file.
   bool is_full() const;
@@ -39,7 +39,7 @@ class Spool::Kept {
   Kept& operator=(Kept&& other) noexcept;
   ~Kept();
 
-  // The batch, once. Throws FileError if it cannot be read back.
+  // Returns the batch. May be called once. Throws FileError if it cannot be read back.
   Parcel take();
 
  private:
@@ -50,7 +50,7 @@ class Spool::Kept {
   std::shared_ptr<State> state_;
   std::size_t memory_ = 0;        // bytes of the parcel
   std::optional<Parcel> parcel_;  // if it is in memory
-  BatchPlaces places_;            // otherwise: in the file
+  BatchPlaces places_;            // otherwise: its places in the file
   std::uint64_t offset_ = 0;
 };
 

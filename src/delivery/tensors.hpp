@@ -1,4 +1,4 @@
-// Batches of tensors as parcels, and back.
+// Converts batches of tensors to parcels, and back.
 #pragma once
 
 #include "delivery/parcel.hpp"
@@ -10,7 +10,7 @@ namespace kolo::delivery {
 // are not dense, not on the CPU, or of a dtype that files do not have.
 Parcel to_parcel(const data::Batch& batch);
 
-// The tensors share the parcel's memory and own it.
+// The tensors share the parcel's memory, and keep it alive.
 data::Batch to_batch(const Parcel& parcel);
 
 }  // namespace kolo::delivery

@@ -6,7 +6,7 @@
 namespace kolo {
 namespace {
 
-// Calls with each number of the measures, in the order of the wire.
+// Calls `visit` with each number of the measures, in the order of transmission.
 template <typename Any, typename Visit>
 void for_each_number(Any& measures, const Visit& visit) {
   for (auto& one : measures.operations) visit(one);

@@ -1,4 +1,4 @@
-// A rank's counters of its own operations, from its start on.
+// Counts a rank's own operations since its start.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace kolo {
 
-// A histogram of durations. The first bound is 1 us, and each further one is four times the one
-// before. The last count is that of longer durations.
+// A histogram of durations. The first bound is 1 us; each further one is four times the previous
+// one. The last count is for longer durations.
 struct TimeCounts {
   static constexpr std::size_t kBounds = 14;  // the last one is 67 s
   static double bound(std::size_t number);    // seconds, inclusive
@@ -23,30 +23,30 @@ struct TimeCounts {
   std::uint64_t sum = 0;  // nanoseconds
 };
 
-// All counts at some moment.
+// All counts at one moment.
 struct Measures {
-  std::array<std::uint64_t, kOpKindCount> operations{};  // that ended well, tensor by tensor
+  std::array<std::uint64_t, kOpKindCount> operations{};  // successful ones, counted per tensor
   std::array<std::uint64_t, kOpKindCount> bytes{};       // of those
   std::uint64_t failed = 0;
-  std::uint64_t collectives = 0;  // a bucket is one
+  std::uint64_t collectives = 0;  // a bucket counts as one
   std::uint64_t buckets = 0;
-  std::uint64_t known = 0;      // submissions whose name had a number
-  std::uint64_t announced = 0;  // those whose name had none
+  std::uint64_t known = 0;      // submissions whose name had a number (cache hits)
+  std::uint64_t announced = 0;  // submissions whose name had none (cache misses)
   std::uint64_t stalls = 0;
   std::uint64_t step = 0;
-  TimeCounts negotiation;  // of a bucket or a tensor alone: from its submission to the decision
+  TimeCounts negotiation;  // of a bucket or a single tensor: from its submission to the decision
   TimeCounts collective;   // likewise, from its start to its end
   TimeCounts wait;         // of the program's threads, for operations
-  TimeCounts data_wait;    // and for batches of a DataLoader
+  TimeCounts data_wait;    // likewise, for batches of a DataLoader
 };
 
-// In a fixed order, for the way to rank 0.
+// Convert to and from numbers in a fixed order, for sending to rank 0.
 std::vector<std::uint64_t> to_numbers(const Measures& measures);
 bool from_numbers(const std::vector<std::uint64_t>& numbers, Measures& measures);
 
 class Meters {
  public:
-  // --- who drives the engine ---
+  // --- the thread that drives the engine ---
   void ended(OpKind kind, std::uint64_t tensors, std::uint64_t bytes) {
     add(operations_[static_cast<std::size_t>(kind)], tensors);
     add(bytes_[static_cast<std::size_t>(kind)], bytes);
@@ -54,7 +54,7 @@ class Meters {
   void failed() { add(failed_, 1); }
   void submitted(bool known) { add(known ? known_ : announced_, 1); }
   void stalled() { add(stalls_, 1); }
-  // A bucket, or a tensor alone.
+  // Counts a collective of a bucket or of a single tensor.
   void ran(bool is_bucket) {
     add(collectives_, 1);
     if (is_bucket) add(buckets_, 1);
@@ -80,7 +80,7 @@ class Meters {
     std::array<Count, TimeCounts::kBounds + 1> counts{};
     Count sum{0};
   };
-  // One thread writes at a time.
+  // Only one thread writes at a time.
   static void add(Count& count, std::uint64_t more) {
     count.store(count.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
   }

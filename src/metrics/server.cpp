@@ -32,7 +32,7 @@ constexpr int kMostConnections = 16;
 constexpr std::uint32_t kMostHeaderBytes = 8192;
 constexpr std::chrono::seconds kPatience{5};
 
-// After an accept that failed (no descriptors left, say).
+// Pause after a failed accept (no descriptors left, say).
 constexpr std::chrono::milliseconds kPause{100};
 
 http::response<http::string_body> answer_to(const http::request<http::empty_body>& request,
@@ -53,12 +53,12 @@ http::response<http::string_body> answer_to(const http::request<http::empty_body
   return response;
 }
 
-// Programs that this process starts do not keep the port.
+// Keeps programs that this process starts from inheriting the port.
 void close_on_exec(int socket) {
   if (::fcntl(socket, F_SETFD, FD_CLOEXEC) != 0) log::debug("metrics: FD_CLOEXEC failed");
 }
 
-// One connection: a request, its answer, and the next one.
+// A connection, which answers one request after the other.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(tcp::socket socket, std::function<std::string()> text, int& open)
@@ -120,7 +120,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Reads the rest of the request: otherwise the kernel would reset the connection and drop the
   // answer.
   void close() {
-    error_code ignored;  // it may have gone before
+    error_code ignored;  // the peer may have gone already
     stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
     stream_.expires_after(kPatience);
     drop();
@@ -144,7 +144,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
 }  // namespace
 
-// Everything but its making and its end runs on one thread.
+// Runs on one thread, except for its construction and its end.
 struct MetricsServer::Listener {
   explicit Listener(std::function<std::string()> what) : text(std::move(what)) {}
 
@@ -157,13 +157,13 @@ struct MetricsServer::Listener {
           if (!ended) accept();
         });
       }
-      accept();  // first: what follows may throw
+      accept();  // first, because the rest may throw
       if (open < kMostConnections)
         std::make_shared<Connection>(std::move(socket), text, open)->read();
     });
   }
 
-  // Whatever one answer lacks (memory, say), the next one may have.
+  // Continues after an error: what one answer lacks (memory, say), the next one may have.
   void run() {
     while (!context.stopped()) {
       try {

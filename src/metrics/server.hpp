@@ -1,4 +1,4 @@
-// Serves a text over HTTP: what Prometheus scrapes.
+// Serves a text over HTTP, for Prometheus to scrape.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,9 @@ namespace kolo {
 
 class MetricsServer {
  public:
-  // GET /metrics answers what `text` gives, on a thread of the server's. Listens on the address (a
-  // number: "127.0.0.1", "::", ...) and port; 0: one that is free. An error says why it cannot.
+  // Answers GET /metrics with the result of `text`, on the server's own thread. Listens on the
+  // address (a number: "127.0.0.1", "::", ...) and port; 0: any free port. Returns an error with
+  // the reason on failure.
   static Status start(const std::string& address, int port, std::function<std::string()> text,
                       std::unique_ptr<MetricsServer>& server);
   ~MetricsServer();
@@ -20,11 +21,11 @@ class MetricsServer {
   MetricsServer& operator=(const MetricsServer&) = delete;
 
   int port() const;
-  // In a forked process, which has no thread for it: lets the port go.
+  // Releases the port in a forked process, which does not have the server's thread.
   void close_in_child();
 
  private:
-  // Empty, or why it cannot.
+  // Returns an empty string, or the reason for the failure.
   static std::string listen(const std::string& address, int port, std::function<std::string()> text,
                             std::unique_ptr<MetricsServer>& server);
   struct Listener;

@@ -17,7 +17,7 @@ class MetricsText {
  public:
   explicit MetricsText(const std::map<int, RankMeasures>& ranks) : ranks_(ranks) {}
 
-  // value(RankMeasures) of each rank.
+  // Adds value(RankMeasures) for each rank.
   template <typename Value>
   void add(const char* name, const char* type, const char* help, const Value& value) {
     head(name, type, help);
@@ -39,7 +39,7 @@ class MetricsText {
     }
   }
 
-  // Prometheus counts what is at most as long as a bound, not what is between two.
+  // Accumulates the counts: a bucket of Prometheus includes all smaller ones.
   void add_times(const std::string& name, const char* help, const TimeCounts Measures::*times) {
     head(name, "histogram", help);
     for (const auto& [rank, measures] : ranks_) {

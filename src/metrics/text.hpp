@@ -1,4 +1,4 @@
-// The ranks' counters in the text format that Prometheus reads (version 0.0.4,
+// Writes the ranks' counters in Prometheus's text format (version 0.0.4,
 // https://prometheus.io/docs/instrumenting/exposition_formats/).
 #pragma once
 
@@ -16,10 +16,10 @@ struct RankMeasures {
   Clock::time_point at;  // when they were reported
 };
 
-// With a label for each rank.
+// Returns the text, in which each line has the rank as a label.
 std::string metrics_text(const std::map<int, RankMeasures>& ranks, Clock::time_point now);
 
-// The newest counters of each rank. Any thread.
+// Keeps the newest counters of each rank. Any thread may call.
 class MetricsBoard {
  public:
   void keep(int rank, const Measures& measures) KOLO_EXCLUDES(mutex_);

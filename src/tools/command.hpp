@@ -1,4 +1,4 @@
-// What the programs that `kolo` starts have in common.
+// Common parts of the programs that `kolo` starts.
 #pragma once
 
 #include <functional>
@@ -13,8 +13,8 @@ struct UsageError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// The program's exit code: that of `command`, or kUsageError after an exception, which is shown
-// behind `name`; with how the program is used where that was the mistake.
+// Returns the program's exit code: that of `command`, or kUsageError after an exception. Shows the
+// exception after `name`, with `usage` if the command line was wrong.
 int run_command(const std::string& name, const std::string& usage,
                 const std::function<int()>& command);
 

@@ -1,4 +1,4 @@
-// Numbers from JSON that may have been written by anybody.
+// Reads numbers from JSON of any origin.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,24 @@
 
 namespace kolo::tools {
 
-// Whether the parser sees all of the text. It takes a NUL for the end, whatever follows, and skips
-// a byte order mark; neither is JSON.
+// Whether JSON's parser sees all of the text. The parser takes a NUL for the end, whatever follows,
+// and skips a byte order mark; neither is JSON.
 inline bool parser_sees_all(std::string_view text) {
   return text.find('\0') == std::string_view::npos && !text.starts_with("\xef\xbb\xbf");
 }
 
-// Throws DataError for text of which the parser would not see all, and JSON's exceptions.
+// Throws DataError for text that the parser would not see completely, and JSON's exceptions.
 nlohmann::json parse_json(std::string_view text);
 
-// All throw DataError for what is not there or no such number, or so large (beyond 2^61) that
-// reckoning with it could overflow.
+// All throw DataError if the key is missing (without an `otherwise`), if the value is not such a
+// number, or if it is so large (beyond 2^61) that arithmetic with it could overflow.
 std::int64_t integer_at(const nlohmann::json& object, const char* key);
 std::int64_t integer_or(const nlohmann::json& object, const char* key, std::int64_t otherwise);
 int int_at(const nlohmann::json& object, const char* key);
 int int_or(const nlohmann::json& object, const char* key, int otherwise);
-// Of a file of one rank: 0 <= rank < size, and no job is larger than 2^20.
+// Returns rank and size from a rank's file: 0 <= rank < size, and no job is larger than 2^20.
 std::pair<int, int> rank_and_size(const nlohmann::json& header);
-// Finite.
+// Returns a finite number.
 double number_at(const nlohmann::json& object, const char* key);
 
 }  // namespace kolo::tools

@@ -10,7 +10,8 @@ bool is_control(unsigned char byte) {
   return byte < 0x20 || byte == 0x7f;
 }
 
-// U+0080 to U+009F, in UTF-8: terminals take some of them for the escape character.
+// Whether the bytes are U+0080 to U+009F in UTF-8. Terminals take some of these for the escape
+// character.
 bool is_wide_control(unsigned char before, unsigned char byte) {
   return before == 0xc2 && byte >= 0x80 && byte <= 0x9f;
 }

@@ -1,12 +1,12 @@
-// Text of files on a terminal.
+// Makes text from files safe for a terminal.
 #pragma once
 
 #include <string>
 
 namespace kolo::tools {
 
-// The text with control characters as "\x1b": a name from a damaged or a strange file must neither
-// begin a line nor steer the terminal. Those in `kept` stay.
+// Returns the text with control characters as "\x1b": a name from a damaged or strange file must
+// neither begin a line nor control the terminal. Characters in `kept` stay.
 std::string printable(const std::string& text, const std::string& kept = "");
 
 }  // namespace kolo::tools

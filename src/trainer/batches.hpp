@@ -19,16 +19,16 @@ struct LoadOptions {
   at::Device device = at::kCPU;  // where batches are used
 };
 
-// Returns whether the next batch is wanted.
+// Uses a batch. Returns whether the next batch is wanted.
 using UseBatch = std::function<bool(const data::Batch& batch)>;
 
-// The rank's share of an epoch, without its first `skip` samples. Throws a DataError that
+// Visits the rank's share of an epoch, without its first `skip` samples. Throws a DataError that
 // names the sample if the dataset throws, also in a worker thread.
 void for_each_batch_of_epoch(const data::Dataset& dataset, DistributedSampler sampler,
                              std::uint64_t epoch, std::size_t skip, const LoadOptions& options,
                              const UseBatch& use);
 
-// The samples from `first` up to but not including `last`, in order.
+// Visits the samples from `first` up to but not including `last`, in order.
 void for_each_batch_of_range(const data::Dataset& dataset, std::size_t first, std::size_t last,
                              const LoadOptions& options, const UseBatch& use);
 

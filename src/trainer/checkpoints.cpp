@@ -25,7 +25,7 @@ Checkpoints::Checkpoints(std::string folder, const CheckpointsOptions& options)
 }
 
 void Checkpoints::train_begin(Trainer& trainer) {
-  if (checkpoint_ != nullptr) return;  // a further train() of the same trainer
+  if (checkpoint_ != nullptr) return;  // train() was called again
   init();
   if (!trainer.options().distributed() && size() > 1) {
     throw InvalidArgumentError(
@@ -53,7 +53,7 @@ void Checkpoints::save(Trainer& trainer, std::optional<double> metric) {
 }
 
 void Checkpoints::step_end(Trainer& trainer) {
-  // The last one of an epoch comes when its metrics are known.
+  // The last checkpoint of an epoch is saved in epoch_end(), when its metrics are known.
   const TrainingState& state = trainer.state();
   if (options_.every_steps() == 0 || state.step % options_.every_steps() != 0) return;
   if (state.step_in_epoch < state.steps_per_epoch) save(trainer, std::nullopt);
@@ -70,7 +70,7 @@ void Checkpoints::epoch_end(Trainer& trainer) {
 }
 
 void Checkpoints::train_end(Trainer& trainer) {
-  checkpoint_->wait();  // so that this one is not skipped
+  checkpoint_->wait();  // so that the next save is not skipped
   if (saved_step_ != trainer.state().step) save(trainer, std::nullopt);
   checkpoint_->wait();
 }

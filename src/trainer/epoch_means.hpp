@@ -1,4 +1,5 @@
-// The numbers of an epoch's batches, the loss and the metrics, and their means over its samples.
+// Collects the numbers of an epoch's batches (the loss and the metrics), and averages them over the
+// samples.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,26 +18,26 @@ struct BadLoss {
   std::int64_t step = 0;
 };
 
-// Numbers on a GPU are fetched from it many batches at a time, since each fetch waits for the GPU.
+// Fetches numbers from a GPU for many batches at a time, because each fetch waits for the GPU.
 class EpochMeans {
  public:
-  // `count`: how many numbers a batch has. `batches_per_fetch`: of numbers on a GPU.
+  // `count`: numbers per batch. `batches_per_fetch`: for numbers on a GPU.
   EpochMeans(std::size_t count, at::Device device, std::size_t batches_per_fetch);
 
-  // The numbers of a batch in this step, which are means over its samples; the first one is the
-  // loss. Tensors of one element, InvalidArgumentError otherwise.
+  // Adds the numbers of a batch in this step, which are means over its samples; the first one is
+  // the loss. Throws InvalidArgumentError for tensors without exactly one element.
   void add(const std::vector<at::Tensor>& means, std::int64_t samples, std::int64_t step);
-  // The newest loss that was fetched.
+  // The newest fetched loss.
   double loss() const { return loss_; }
-  // Fetches what is left, which waits for a GPU.
+  // Fetches the remaining losses, which waits for a GPU.
   void fetch();
-  // The first loss that is not finite, of those that were fetched.
+  // The first fetched loss that is not finite.
   const std::optional<BadLoss>& bad_loss() const { return bad_loss_; }
 
-  // Fetches what is left. The means over the samples of all ranks if `over_ranks`, which is
-  // collective; NaN where there were no samples.
+  // Fetches the remaining losses, and returns the means. `over_ranks`: over the samples of all
+  // ranks, which is collective. NaN if there are no samples.
   std::vector<double> means(bool over_ranks);
-  // The sums of number * samples, and at last of samples; for a checkpoint.
+  // The sums of number * samples, followed by that of samples; for a checkpoint.
   const at::Tensor& sums() const { return sums_; }
   void reset();
 
@@ -46,7 +47,7 @@ class EpochMeans {
   const bool on_cpu_;
   const at::Tensor sums_;            // float64 [count + 1]
   std::vector<at::Tensor> losses_;   // not yet fetched
-  std::vector<std::int64_t> steps_;  // theirs
+  std::vector<std::int64_t> steps_;  // of losses_
   double loss_ = 0;
   std::optional<BadLoss> bad_loss_;
 };

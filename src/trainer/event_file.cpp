@@ -16,7 +16,7 @@ void append_little_endian(std::string& text, std::uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
 }
 
-// Protocol buffers on the wire: a tag with the field's number, and its value.
+// A protocol buffer in wire format: tags with the fields' numbers, and their values.
 class Message {
  public:
   Message& integer(int field, std::int64_t value) {
@@ -59,7 +59,8 @@ class Message {
   std::string bytes_;
 };
 
-// Rotated and offset, so that sums of what contains sums are no sums of the same.
+// Rotates and offsets a checksum, so that the checksum of data with checksums in them is not one of
+// theirs.
 std::uint32_t masked(std::uint32_t crc) {
   return std::rotr(crc, 15) + 0xa282ead8U;
 }
@@ -81,7 +82,7 @@ std::string summary_record(const Moment& moment, const Message& value) {
   return record_of(event_at(moment).message(5, Message().message(1, value)));
 }
 
-// Limits of TensorBoard's buckets, rising.
+// Returns the ascending limits of TensorBoard's buckets.
 const std::vector<double>& bucket_limits() {
   static const std::vector<double> limits = [] {
     std::vector<double> above;
@@ -154,7 +155,8 @@ HistogramValue histogram_of(const double* values, std::size_t count) {
     const auto place = std::lower_bound(limits.begin(), limits.end(), value) - limits.begin();
     ++counts[static_cast<std::size_t>(place)];
   }
-  // Without the empty ones at both ends; the one before the first tells where that begins.
+  // Drops the empty buckets at both ends, but keeps one in front of the first full one, to tell
+  // where that begins.
   std::size_t first = 0;
   while (first + 1 < counts.size() && counts[first + 1] == 0) ++first;
   if (counts[0] > 0 || histogram.count == 0) first = 0;
@@ -216,7 +218,7 @@ std::string image_record(const Moment& moment, std::string_view tag, const Image
   return summary_record(moment, Message().text(1, tag).message(4, image));
 }
 
-// As PyTorch's writer does: a tensor of one string, for the plugin "text".
+// Writes text as PyTorch's writer does: a tensor of one string, for the plugin "text".
 std::string text_record(const Moment& moment, std::string_view tag, std::string_view text) {
   constexpr int kStringType = 7;
   const Message shape = Message().message(2, Message().integer(1, 1));

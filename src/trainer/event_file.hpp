@@ -1,4 +1,4 @@
-// TensorBoard's event files: records (TFRecord, tensorflow/core/lib/io/record_writer.cc) of
+// Writes TensorBoard's event files: records (TFRecord, tensorflow/core/lib/io/record_writer.cc) of
 // protocol buffers (tensorflow/core/util/event.proto, framework/summary.proto).
 #pragma once
 
@@ -15,7 +15,7 @@ struct Moment {
   std::int64_t step = 0;
 };
 
-// Values, counted. Bucket i is of values up to limits[i], from limits[i - 1] on.
+// A histogram. Bucket i counts the values above limits[i - 1], up to limits[i].
 struct HistogramValue {
   double min = 0;
   double max = 0;
@@ -25,21 +25,22 @@ struct HistogramValue {
   std::vector<double> limits;
   std::vector<double> counts;
 };
-// TensorBoard's own buckets: each is a tenth longer than the one before, from 1e-12 to 1e20, on
-// both sides of 0. What is not finite is left out.
+// Uses TensorBoard's buckets: each is a tenth longer than the one before, from 1e-12 to 1e20, on
+// both sides of 0. Ignores values that are not finite.
 HistogramValue histogram_of(const double* values, std::size_t count);
 
-// 8 bits each, rows from the top, a pixel's channels together; 1 (grey), 3 (RGB) or 4 (RGBA).
+// 8 bits per channel, rows from the top, the channels of a pixel together; 1 (grey), 3 (RGB) or 4
+// (RGBA).
 struct ImageValue {
   std::int64_t height = 0;
   std::int64_t width = 0;
   int channels = 1;
   std::string bytes;
 };
-// A PNG file (ISO/IEC 15948).
+// Returns a PNG file (ISO/IEC 15948).
 std::string png_of(const ImageValue& image);
 
-// Whole records, to be put behind each other in a file. A file begins with the version.
+// Return whole records, which are appended to a file. A file begins with the version.
 std::string version_record(double wall_time);
 std::string scalar_record(const Moment& moment, std::string_view tag, double value);
 std::string histogram_record(const Moment& moment, std::string_view tag,
@@ -47,7 +48,7 @@ std::string histogram_record(const Moment& moment, std::string_view tag,
 std::string image_record(const Moment& moment, std::string_view tag, const ImageValue& value);
 std::string text_record(const Moment& moment, std::string_view tag, std::string_view text);
 
-// CRC-32C (RFC 3720), as records have it.
+// Returns the CRC-32C (RFC 3720), as records use it.
 std::uint32_t crc32c(std::string_view bytes);
 
 }  // namespace kolo::trainer

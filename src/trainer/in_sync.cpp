@@ -17,8 +17,8 @@
 namespace kolo {
 namespace {
 
-// Names of compared values, with their hashes. Causes come before their consequences: options
-// before parameters, parameters before state.
+// Names of compared values, with their hashes. Causes come before consequences: options before
+// parameters, parameters before state.
 using Parts = std::vector<std::pair<std::string, std::uint64_t>>;
 using RankParts = std::pair<int, Parts>;  // with the rank that has them
 
@@ -26,7 +26,7 @@ std::uint64_t hash_of(const std::string& bytes) {
   return checkpoint::checksum(bytes.data(), bytes.size());
 }
 
-// Hashes values, shape and dtype. Strides and device do not matter.
+// Hashes values, shape and dtype, but not strides and device.
 std::uint64_t hash_of(const at::Tensor& tensor) {
   if (!tensor.defined()) return 0;
   at::Tensor values = tensor.detach();
@@ -100,14 +100,14 @@ std::string describe(const std::vector<RankParts>& of_ranks) {
          " parts differ";
 }
 
-// Collective. One allreduce of two numbers if the ranks are in sync.
+// Collective. Needs only one allreduce of two numbers if the ranks are in sync.
 void compare(const std::string& what, const Parts& parts, const OperationOptions& options) {
-  Parts sorted = parts;  // ranks may have their parameters in different order
+  Parts sorted = parts;  // parameters may be in another order on other ranks
   std::sort(sorted.begin(), sorted.end());
   std::string listing;
   for (const auto& [name, hash] : sorted) listing += name + "\n" + std::to_string(hash) + "\n";
   const auto all = static_cast<std::int64_t>(hash_of(listing));
-  // The largest complement is that of the smallest hash.
+  // The largest complement is the complement of the smallest hash.
   const at::Tensor extremes = allreduce(
       at::tensor({all, ~all}, at::kLong),
       AllreduceOptions(options.name()).op(ReduceOp::Max).process_set(options.process_set()));

@@ -28,7 +28,8 @@ trainer::Machine this_machine() {
   return machine;
 }
 
-// <prefix>/lib/libkolo.so comes with <prefix>/bin/kolo; otherwise PATH is searched.
+// Returns bin/kolo from the nearest folder above libkolo.so that has it: <prefix>/bin/kolo for
+// <prefix>/lib/libkolo.so. Otherwise returns a name that is searched in PATH.
 std::string kolo_program() {
   Dl_info library{};
   const auto* const here = reinterpret_cast<const void*>(&detail::launch);
@@ -43,8 +44,7 @@ std::string kolo_program() {
   return "kolo";
 }
 
-// Does not return: kolo run takes this process' place, so that signals and the exit code are its
-// own.
+// Replaces this process by kolo run, which then gets its signals and provides its exit code.
 [[noreturn]] void become_kolo_run(const std::string& program, const trainer::LaunchChoice& choice) {
   std::vector<std::string> words{kolo_program(), "run"};
   words.insert(words.end(), choice.run_options.begin(), choice.run_options.end());

@@ -24,7 +24,7 @@ int size_of(const std::string& text) {
   return size;
 }
 
-// Takes --np N or --np=N out of the arguments.
+// Removes --np N or --np=N from the arguments, and returns N.
 std::optional<int> take_size(std::vector<std::string>& arguments) {
   for (auto argument = arguments.begin(); argument != arguments.end(); ++argument) {
     if (*argument == "--") return std::nullopt;
@@ -48,7 +48,7 @@ std::string text_of(const char* variable) {
   return variable == nullptr ? "" : variable;
 }
 
-// srun has started one task on each node.
+// Whether srun has started one task on each node.
 bool is_one_task_a_node(const LaunchedSize& launched,
                         const std::function<const char*(const char*)>& get) {
   return launched.variable == "SLURM_STEP_NUM_TASKS" &&
@@ -62,7 +62,7 @@ bool is_in_batch_job(const std::function<const char*(const char*)>& get) {
   return false;
 }
 
-// "0-3,8" of Linux: whether one of the cores is in it.
+// Whether a Linux list such as "0-3,8" contains one of the cores.
 bool has_core(const std::string& list, const std::vector<int>& cores) {
   const char* at = list.data();
   const char* const end = at + list.size();

@@ -34,7 +34,7 @@ void write(const std::string& path, std::ios::openmode mode, const std::string& 
   if (!file) fail(path, "the file cannot be written");
 }
 
-// Renames `path`.
+// Renames `path` to `by`.
 void replace(const std::string& path, const std::string& by) {
   std::error_code error;
   std::filesystem::rename(path, by, error);
@@ -65,7 +65,7 @@ void MetricFile::keep_rows_before(std::int64_t epoch) const {
     if (is_row_before(line, epoch)) rows += line + "\n";
   }
   const bool has_header = !is_row_before(lines.front(), INT64_MAX);
-  // A file of its own, so that a full disk loses nothing.
+  // Writes another file first, so that a full disk loses nothing.
   const std::string kept = rows.empty() ? "" : (has_header ? lines.front() + "\n" : "") + rows;
   write(path_ + ".tmp", std::ios::trunc, kept);
   replace(path_ + ".tmp", path_);

@@ -1,4 +1,4 @@
-// A file with a row for each epoch.
+// A text file with one row per epoch.
 #pragma once
 
 #include <cstdint>
@@ -6,17 +6,17 @@
 
 namespace kolo::trainer {
 
-// All throw FileError.
+// Reads and edits the file. All functions throw FileError.
 class MetricFile {
  public:
-  // A row begins with `before_epoch` and the epoch's number.
+  // A row begins with `before_epoch`, followed by the epoch's number.
   MetricFile(std::string path, std::string before_epoch);
 
-  // Makes the folder, and removes the rows of this epoch and later ones. A file without rows has no
-  // header either.
+  // Creates the folder, and removes the rows of this epoch and later ones. If no row is left,
+  // removes the header, too.
   void keep_rows_before(std::int64_t epoch) const;
-  // Adds a line. In an empty file the header comes first, if there is one. A file that begins with
-  // another header is renamed to PATH.old.
+  // Appends a row. If the file is empty, writes the header first, if there is one. Renames a file
+  // that begins with another header to PATH.old.
   void add(const std::string& row, const std::string& header = {}) const;
 
  private:

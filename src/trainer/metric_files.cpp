@@ -10,14 +10,14 @@
 namespace kolo {
 namespace {
 
-// With all digits that matter, so that it is read back as the same number.
+// Returns all significant digits, so that reading the text gives the same number.
 std::string number(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.17g", value);
   return text.data();
 }
 
-// RFC 4180: in quotes where it has to be.
+// Quotes a field where RFC 4180 requires it.
 std::string csv_field(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";

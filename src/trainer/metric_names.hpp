@@ -1,4 +1,4 @@
-// Metrics by name, and their text in a checkpoint.
+// Metrics by name, and their text form in a checkpoint.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace kolo::trainer {
 
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
-// A line for each: its value and its name.
+// Converts metrics to text and back: one line per metric, its value and its name.
 std::string text_of(const NamedValues& metrics);
 NamedValues metrics_of(const std::string& text);
 

@@ -22,10 +22,10 @@ void require(bool right, const char* name, double value, const char* range) {
                              "; it must be " + range);
 }
 
-// The values of a gradient, dense or sparse, that are divided in place.
+// Returns the values of a dense or sparse gradient, for dividing them in place.
 at::Tensor values_of(at::Tensor& gradient) {
   if (!gradient.is_sparse()) return gradient;
-  gradient = gradient.coalesce();  // what is added up may overflow
+  gradient = gradient.coalesce();  // sums of duplicates may overflow
   return gradient._values();
 }
 
@@ -85,7 +85,7 @@ void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
       if (!parameter.grad().defined() || !seen.insert(parameter.unsafeGetTensorImpl()).second)
         continue;
       at::Tensor& gradient = parameter.mutable_grad();
-      // autograd may give two parameters one gradient.
+      // autograd may give the same gradient to two parameters.
       if (!gradient.is_sparse() && gradient.numel() > 0 &&
           !memory.insert(gradient.data_ptr()).second) {
         gradient = gradient.clone();
@@ -104,7 +104,7 @@ void GradScaler::unscale_(torch::optim::Optimizer& optimizer) {
     const at::TensorOptions on_device =
         at::TensorOptions().dtype(at::kFloat).device(values[0].device());
     at::Tensor found = at::zeros({}, on_device);
-    // The inverse in float64 would be refused.
+    // The operation accepts the inverse only in float32.
     const at::Tensor inverse = at::full({}, 1.0 / scale_, on_device);
     at::_amp_foreach_non_finite_check_and_unscale_(values, found, inverse);
     overflow = overflow || found.item<float>() != 0;

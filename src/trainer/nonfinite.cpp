@@ -27,8 +27,8 @@ void for_each_tensor(const Values& values, const Use& use) {
   }
 }
 
-// Follows the operations that a thread's program calls. Operations within these may return memory
-// that has no values yet.
+// Observes the outermost operations that a thread calls. Operations nested in these may return
+// memory that has no values yet.
 class Search {
  public:
   Search(const torch::nn::Module& module, Bad bad) : bad_(bad) {
@@ -38,7 +38,7 @@ class Search {
 
   void begin(const at::RecordFunction& operation) {
     if (depth_++ > 0 || !operation_.empty()) return;
-    // LibTorch lends the inputs only here.
+    // LibTorch provides the inputs only here.
     uses_owner_ = false;
     for_each_tensor(operation.inputs(), [&](const at::Tensor& tensor) {
       const auto known = owners_.find(tensor.unsafeGetTensorImpl());
@@ -63,7 +63,7 @@ class Search {
   }
 
  private:
-  // "layer.0" of "layer.0.weight". A parameter of the module itself stands for it.
+  // Returns "layer.0" for "layer.0.weight". A parameter of the module itself is returned as it is.
   static std::string owner_of(const std::string& parameter) {
     const std::size_t dot = parameter.rfind('.');
     return dot == std::string::npos ? parameter : parameter.substr(0, dot);
@@ -77,14 +77,14 @@ class Search {
   }
 
   const Bad bad_;
-  std::map<const c10::TensorImpl*, std::string> owners_;  // names of modules, by parameter
-  int depth_ = 0;            // of operations that have begun and not ended
+  std::map<const c10::TensorImpl*, std::string> owners_;  // module names, by parameter
+  int depth_ = 0;                                         // nesting of operations in progress
   std::string owner_;        // the module whose parameter was used last
   bool uses_owner_ = false;  // by the operation itself
-  std::string operation_;    // the one whose output is the first bad one
+  std::string operation_;    // the first one with a bad output
 };
 
-// LibTorch's callbacks get no argument of the program's.
+// LibTorch's callbacks take no argument from the program.
 thread_local Search* search_of_thread = nullptr;
 
 std::unique_ptr<at::ObserverContext> begin_operation(const at::RecordFunction& operation) {

@@ -1,4 +1,4 @@
-// Where a NaN or an infinity comes from.
+// Finds the origin of a NaN or an infinity.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -8,13 +8,13 @@
 
 namespace kolo::trainer {
 
-// Which values are looked for: a mask may be infinite where nothing is wrong.
+// The kind of value to search for. A mask may be infinite although nothing is wrong.
 enum class Bad { NaN, Infinite };
 
-// Calls `compute`, which uses the module and may be collective, and says of which operation, and of
-// which module within it, the first such output is, or which parameter or buffer is bad itself.
-// Operations are known by the parameters that they are given. If there is no such output the text
-// says that.
+// Calls `compute`, which uses the module and may be collective. Describes the first operation with
+// such an output and the module that it belongs to, or names a parameter or buffer that is bad
+// itself. The module is found by the parameters that operations receive. If there is no such
+// output, the text says so.
 std::string first_nonfinite(const torch::nn::Module& module, Bad bad,
                             const std::function<void()>& compute);
 

@@ -15,7 +15,8 @@
 namespace kolo {
 namespace {
 
-// kolo run says so of its own standard error: the ranks' are pipes.
+// Whether the text ends up on a terminal. The ranks of kolo run write to pipes, so kolo run reports
+// whether its own standard error is a terminal.
 bool ends_on_terminal() {
   if (::isatty(STDERR_FILENO) == 1) return true;
   const char* const told = std::getenv("KOLO_TERMINAL");  // NOLINT(concurrency-mt-unsafe)
@@ -41,15 +42,15 @@ std::string duration_text(double seconds) {
   return std::to_string(minutes / 60) + " h " + std::to_string(minutes % 60) + " min";
 }
 
-// Of a line on the terminal that must not be broken, or only its last part would be drawn anew.
-// What kolo run shows kolo run cuts. Behind the last column some terminals erase what was written
-// there.
+// Cuts a line for the terminal: if it wrapped, only its last part would be redrawn. kolo run cuts
+// the lines that it shows. The last column stays free: some terminals would erase a character there
+// with the rest of the line.
 std::string cut(const std::string& line) {
   const std::size_t columns = terminal_columns(STDERR_FILENO);
   return columns == 0 ? line : first_columns(line, columns - 1);
 }
 
-// In one piece, so that it is not mixed with others'. Who cannot be told goes on.
+// Writes in one piece, so that the text does not mix with that of others. Ignores errors.
 void say(const std::string& text) {
   static_cast<void>(write_all(STDERR_FILENO, text));
 }
@@ -74,7 +75,7 @@ bool Progress::due() const {
 void Progress::update(std::int64_t epoch, std::int64_t step, std::int64_t samples, double loss) {
   if (!shown_) return;
   const Clock::time_point now = Clock::now();
-  // What was before, and how long the first step took, is not known.
+  // Nothing is known about earlier steps, nor how long the first step took.
   if (first_done_ < 0) {
     first_done_ = (epoch - 1) * options_.steps_per_epoch() + step;
     begin_ = last_ = now;
@@ -83,7 +84,7 @@ void Progress::update(std::int64_t epoch, std::int64_t step, std::int64_t sample
   samples_ += samples;
   if (now - last_ < every_) return;
   const std::string line = text(epoch, step, loss, now);
-  // A return after it: the cursor stands at the line's begin, and kolo run shows it at once.
+  // The return puts the cursor at the line's beginning, and makes kolo run show the line at once.
   say(terminal_ ? cut(line) + kEraseRest + "\r" : line + "\n");
   drawn_ = terminal_;
   last_ = now;

@@ -1,4 +1,4 @@
-// Agreement of the ranks in every step of a Trainer: whether to go on.
+// The ranks' agreement, in every step of a Trainer, whether to continue.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,25 +10,25 @@
 
 namespace kolo::trainer {
 
-// Request of a rank. All ranks follow the strongest one; later values are stronger.
+// A rank's request. All ranks follow the strongest one; later values are stronger.
 enum class Wish : std::uint8_t {
   GoOn = 0,
-  Stop = 1,    // to go on later, from a checkpoint
-  Finish = 2,  // there is nothing left to do
+  Stop = 1,    // continues later, from a checkpoint
+  Finish = 2,  // nothing is left to do
 };
 
-// All ranks stop after the same step, and all fail in the same one, while what they tell travels
-// with the gradients.
+// Makes all ranks stop after the same step, and fail in the same one. The messages travel at the
+// same time as the gradients.
 class StepAgreement {
  public:
   struct Answer {
-    Wish wish = Wish::GoOn;               // the strongest
-    std::optional<int> rank_of_bad_loss;  // the last one whose loss is not finite
+    Wish wish = Wish::GoOn;               // the strongest one
+    std::optional<int> rank_of_bad_loss;  // the highest rank whose loss is not finite
   };
 
-  // `alone`: nothing is exchanged.
+  // `alone`: exchanges nothing.
   explicit StepAgreement(bool alone);
-  // Collective, as answer() is, which follows it.
+  // Collective, like answer(), which must follow.
   void tell(Wish wish, bool has_bad_loss);
   Answer answer();
 

@@ -24,11 +24,12 @@
 namespace kolo {
 namespace {
 
-constexpr std::size_t kEnough = 1 << 20;                       // bytes, to be written
-constexpr std::int64_t kLargestImage = std::int64_t{1} << 30;  // PNG counts a part's with 31 bits
+constexpr std::size_t kEnough = 1 << 20;                       // bytes; then they are written
+constexpr std::int64_t kLargestImage = std::int64_t{1} << 30;  // PNG stores sizes in 31 bits
 constexpr double kLongestPause = 86400.0;                      // seconds
 
-// Names and texts in event files are UTF-8, or nothing behind them can be read.
+// Returns the text. Throws if it is not UTF-8, because nothing behind it in an event file could be
+// read.
 const std::string& checked(const char* call, const std::string& text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = utf8_length(text, at);
@@ -45,7 +46,7 @@ double wall_time() {
   return static_cast<double>(unix_nanoseconds()) / 1e9;
 }
 
-// TensorBoard takes a file for the folder's newest by the second in its name.
+// TensorBoard finds the folder's newest file by the seconds in its name.
 std::string file_name() {
   static std::atomic<int> files{0};
   return "events.out.tfevents." + std::to_string(unix_nanoseconds() / 1'000'000'000) + "." +
@@ -132,7 +133,7 @@ struct SummaryWriter::Impl {
       whole += static_cast<off_t>(records.size());
       return;
     }
-    // Behind half a record nobody could read what comes later.
+    // Nobody could read what follows half a record.
     if (::ftruncate(descriptor, whole) != 0 || ::lseek(descriptor, whole, SEEK_SET) < 0) {
       log::debug(path + ": half a record cannot be taken back");
     }

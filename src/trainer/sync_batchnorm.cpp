@@ -26,14 +26,14 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// A module that was converted.
+// A converted module.
 struct Layer {
   std::string name;  // of its operations
   ProcessSet process_set;
   std::weak_ptr<torch::nn::Module> module;
 };
 
-// Finds the layer of a tensor of a module that was converted. Any thread.
+// Finds the layer that a tensor of a converted module belongs to. Any thread may call.
 class Layers {
  public:
   void add(const at::Tensor& tensor, const Layer& layer) {
@@ -51,7 +51,8 @@ class Layers {
     if (found == layers_.end()) return std::nullopt;
     return found->second.layer;
   }
-  // Ranks that are in other sets, too, have converted as many modules for this one.
+  // Counts per process set: all ranks of a set convert the same modules for it, even if some are
+  // also in other sets.
   std::string next_name(const ProcessSet& process_set, const std::string& module) {
     const std::lock_guard lock(mutex_);
     const std::string number = std::to_string(counts_[process_set.id()]++);
@@ -60,7 +61,7 @@ class Layers {
 
  private:
   struct Entry {
-    c10::weak_intrusive_ptr<at::TensorImpl> tensor;  // keeps its address from other tensors
+    c10::weak_intrusive_ptr<at::TensorImpl> tensor;  // prevents reuse of its address
     Layer layer;
   };
   mutable std::mutex mutex_;
@@ -69,38 +70,38 @@ class Layers {
 };
 
 Layers& layers() {
-  static auto* const all = new Layers;  // threads may still train while the process ends
+  static auto* const all = new Layers;  // threads may still train at process exit
   return *all;
 }
 
-// All dimensions but that of the channels.
+// Returns all dimensions except that of the channels.
 std::vector<std::int64_t> reduced_dimensions(const at::Tensor& input) {
   std::vector<std::int64_t> dimensions = {0};
   for (std::int64_t i = 2; i < input.dim(); ++i) dimensions.push_back(i);
   return dimensions;
 }
 
-// A number for each channel, so that it is broadcast over the others.
+// Reshapes one number per channel, so that it is broadcast over the other dimensions.
 at::Tensor by_channel(const at::Tensor& numbers, const at::Tensor& input) {
   std::vector<std::int64_t> shape(static_cast<std::size_t>(input.dim()), 1);
   shape[1] = -1;
   return numbers.view(shape);
 }
 
-// In the dtype to compute in: half types are too narrow to add up in.
+// Converts to the dtype for computing. Half types are too narrow for sums.
 at::Tensor wide(const at::Tensor& tensor) {
   return tensor.scalar_type() == at::kDouble ? tensor : tensor.to(at::kFloat);
 }
 
 struct Statistics {
-  at::Tensor mean;      // of each channel, over all ranks
+  at::Tensor mean;      // per channel, over all ranks
   at::Tensor variance;  // biased
-  at::Tensor count;     // samples of a channel, over all ranks
+  at::Tensor count;     // samples per channel, over all ranks
 };
 
-// Each rank's mean, variance and count are gathered, and combined as by Chan, Golub and LeVeque
+// Gathers each rank's mean, variance and count, and combines them as Chan, Golub and LeVeque do
 // (Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979), which loses no
-// digits where the mean is large.
+// digits if the mean is large.
 Statistics statistics_of(const at::Tensor& input, const Layer& layer) {
   const at::Tensor values = wide(input);
   const std::int64_t channels = input.size(1);
@@ -126,7 +127,7 @@ Statistics statistics_of(const at::Tensor& input, const Layer& layer) {
   return statistics;
 }
 
-// `momentum`: a tensor of one number.
+// `momentum`: a tensor with one element.
 void update(const at::Tensor& running, const at::Tensor& now, const at::Tensor& momentum) {
   if (running.defined()) running.add_(((now - running) * momentum).to(running.scalar_type()));
 }
@@ -139,15 +140,16 @@ struct Arguments {
   Layer layer;
 };
 
-// What backward() needs to know of the layer.
+// What backward() must know about the layer.
 struct Saved final : torch::CustomClassHolder {
   explicit Saved(Layer of) : layer(std::move(of)) {}
   const Layer layer;
 };
 
-// With x' = (x - mean) / deviation: the gradient of x is
-// weight / deviation * (dy - sum(dy) / count - x' * sum(dy * x') / count), where the sums are over
-// all ranks. Those of weight and bias are this rank's share, as every other parameter's.
+// With x' = (x - mean) / deviation, the gradient of x is
+// weight / deviation * (dy - sum(dy) / count - x' * sum(dy * x') / count),
+// with sums over all ranks. The gradients of weight and bias are this rank's share, as for every
+// other parameter.
 struct BatchNorm : torch::autograd::Function<BatchNorm> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& input,
                             const std::optional<at::Tensor>& given_weight,
@@ -158,7 +160,7 @@ struct BatchNorm : torch::autograd::Function<BatchNorm> {
     const Statistics statistics = statistics_of(input, arguments.layer);
     const at::Tensor unbiased =
         statistics.variance * statistics.count / (statistics.count - 1).clamp_min(1);
-    const at::Tensor momentum = statistics.count.sign() * arguments.momentum;  // 0 for no samples
+    const at::Tensor momentum = statistics.count.sign() * arguments.momentum;  // 0 without samples
     update(arguments.running_mean, statistics.mean, momentum);
     update(arguments.running_var, unbiased, momentum);
     const at::Tensor inverse = (statistics.variance + arguments.eps).rsqrt();
@@ -214,7 +216,7 @@ at::Tensor or_undefined(const std::optional<at::Tensor>& tensor) {
   return tensor.value_or(at::Tensor());
 }
 
-// In the place of aten::batch_norm.
+// Replaces aten::batch_norm.
 at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& weight,
                       const std::optional<at::Tensor>& bias,
                       const std::optional<at::Tensor>& running_mean,
@@ -223,7 +225,7 @@ at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& 
   std::optional<Layer> layer;
   if (training) layer = layers().find(running_mean);
   if (training && !layer) layer = layers().find(weight);
-  // One without running statistics also normalises with the batch in evaluation, each rank alone.
+  // A module without running statistics uses the batch in evaluation, too; each rank alone.
   const std::shared_ptr<torch::nn::Module> module = layer ? layer->module.lock() : nullptr;
   if (module == nullptr || !module->is_training() || !is_initialized() ||
       layer->process_set.size() == 1) {
@@ -235,7 +237,7 @@ at::Tensor batch_norm(const at::Tensor& input, const std::optional<at::Tensor>& 
                                     eps, *std::move(layer)});
 }
 
-// LibTorch's own function stays registered for all keys together; these two come first.
+// LibTorch's function stays registered for the composite key; these two keys take precedence.
 void intercept_batch_norm() {
   static const auto* const libraries = [] {
     auto* const made = new std::vector<torch::Library>;
@@ -249,7 +251,7 @@ void intercept_batch_norm() {
   static_cast<void>(libraries);
 }
 
-// False for a module of another kind.
+// Returns false for a module of another kind.
 template <std::size_t D, class Impl>
 bool convert(const std::shared_ptr<torch::nn::Module>& module, const std::string& name,
              const ProcessSet& process_set) {

@@ -25,7 +25,7 @@
 namespace kolo {
 namespace {
 
-// Puts a module and those within it into evaluation mode, and back into what they were.
+// Puts a module and its submodules into evaluation mode, and later restores their modes.
 class InEvaluation {
  public:
   explicit InEvaluation(torch::nn::Module& module) {
@@ -34,8 +34,8 @@ class InEvaluation {
     modes_.emplace_back(&module, module.is_training());
     module.eval();
   }
-  // Parents come before their children, and give them their mode, in the list of modules; the
-  // module itself is the parent of all.
+  // A parent passes its mode on to its children. In the list, parents come before their children,
+  // and the module itself, the parent of all, is restored first.
   ~InEvaluation() {
     modes_.back().first->train(modes_.back().second);
     modes_.pop_back();
@@ -152,7 +152,7 @@ const TrainingState& Trainer::train(const data::Dataset& train, const data::Data
 }
 
 const TrainingState& Trainer::train(const std::function<Datasets()>& make) {
-  optimizer();  // there is one
+  optimizer();  // throws if there is none
   const Datasets sets = make();
   State& state = *state_;
   check_sizes(sets.train.size(), sets.valid.size());
@@ -174,8 +174,8 @@ const TrainingState& Trainer::train(const std::function<Datasets()>& make) {
   return state.progress;
 }
 
-// Ranks with different numbers of batches or steps would wait for each other. With different seeds
-// their shares of the samples would overlap.
+// With different numbers of batches or steps, ranks would wait for each other. With different
+// seeds, their shares of the samples would overlap.
 void Trainer::check_sizes(std::size_t train, std::size_t valid) const {
   if (state_->ranks == 1) return;
   const TrainerOptions& options = state_->options;
@@ -265,7 +265,7 @@ void Trainer::add_to(Checkpoint& checkpoint) {
   checkpoint.add("trainer.finished", state.is_finished).add("trainer.order", state.order);
   checkpoint.add("trainer.metrics", state.metrics_text);
   checkpoint.add_per_rank("trainer.sums", state.own_means().sums());
-  // Numbers that do not change when options add callbacks in front.
+  // Numbers callbacks so that those that options add in front do not count.
   for (std::size_t i = state.own_callbacks; i < state.callbacks.size(); ++i) {
     state.callbacks[i]->add_to(*this, checkpoint,
                                "callback" + std::to_string(i - state.own_callbacks));

@@ -6,9 +6,9 @@
 
 namespace kolo::trainer {
 
-// Throws InvalidArgumentError that names the option and what it may be.
+// Throws InvalidArgumentError, which names the option and its allowed values.
 void check(const TrainerOptions& options);
-// Returns the device that the option `device` stands for on this rank.
+// Returns the device that the option `device` means on this rank.
 at::Device device_of(const TrainerOptions& options);
 
 }  // namespace kolo::trainer

@@ -21,7 +21,7 @@ Trainer::State::State(std::shared_ptr<torch::nn::Module> its_module, Forward its
       loss(std::move(its_loss)),
       scaler(GradScalerOptions().enabled(its_options.precision() == at::kHalf)) {}
 
-// Larger wishes win.
+// Keeps the strongest wish.
 void Trainer::State::ask(trainer::Wish asked, const std::string& reason) {
   if (asked <= wish) return;
   wish = asked;

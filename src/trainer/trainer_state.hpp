@@ -20,11 +20,11 @@
 namespace kolo {
 namespace trainer {
 
-constexpr std::size_t kBatchesPerFetch = 32;  // from a GPU
+constexpr std::size_t kBatchesPerFetch = 32;  // for losses on a GPU
 
 }  // namespace trainer
 
-// The module, the parts that train it, and the progress of the training.
+// The module, what trains it, and the progress of training.
 struct Trainer::State {
   State(std::shared_ptr<torch::nn::Module> its_module, Forward its_forward, Function its_loss,
         const TrainerOptions& its_options);
@@ -32,11 +32,11 @@ struct Trainer::State {
   void ask(trainer::Wish asked, const std::string& reason);
   at::Tensor output_of(const data::Batch& batch) const;
   std::vector<at::Tensor> numbers_of(const at::Tensor& output, const data::Batch& batch) const;
-  // Calls the function of the callbacks that are last, or of the others.
+  // Calls the function of the callbacks that are last, or that of the others.
   void call(Trainer& trainer, void (Callback::*function)(Trainer&), bool last);
   // Calls the function of all callbacks.
   void call(Trainer& trainer, void (Callback::*function)(Trainer&));
-  // Calls `use` with all callbacks, in the same order.
+  // Calls `use` with all callbacks, in that same order.
   void call(const std::function<void(Callback&)>& use);
   trainer::EpochMeans& own_means();
 
@@ -55,13 +55,13 @@ struct Trainer::State {
   std::vector<std::shared_ptr<Callback>> callbacks;
   TrainingState progress;
   std::int64_t epochs_done = 0;
-  std::int64_t samples_done = 0;  // in the epoch under way, by all ranks
+  std::int64_t samples_done = 0;  // in the current epoch, by all ranks
   std::optional<trainer::EpochMeans> means;
   trainer::Wish wish = trainer::Wish::GoOn;  // this rank's
-  bool is_finished = false;                  // by finish()
-  std::string order;                         // what decides the order of the samples, in words
+  bool is_finished = false;                  // through finish()
+  std::string order;                         // describes what determines the order of the samples
   std::string metrics_text;                  // progress.metrics, for a checkpoint
-  std::size_t own_callbacks = 0;             // the first ones, which options have added
+  std::size_t own_callbacks = 0;             // number of the first ones, which options added
 };
 
 }  // namespace kolo

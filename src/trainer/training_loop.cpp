@@ -60,7 +60,7 @@ DistributedSampler::Options Trainer::Loop::share() const {
   return share;
 }
 
-// How many samples of this rank an epoch uses that goes on at `position`.
+// Returns how many of this rank's samples an epoch uses if it continues at `position`.
 std::int64_t Trainer::Loop::usable_samples(std::int64_t position) const {
   const auto all = static_cast<std::int64_t>(sampler_.size());
   if (!options_.drop_last()) return all;
@@ -116,7 +116,7 @@ void Trainer::Loop::heed(const trainer::StepAgreement::Answer& answer) {
       stop_signal_caught() ? "a signal asked to stop" : "another rank asked to stop";
 }
 
-// Checks the losses that no step has checked yet (on a GPU). Collective.
+// Checks the losses that no step has checked yet, which happens on a GPU. Collective.
 void Trainer::Loop::look_at_losses() {
   state_.means->fetch();
   agreement_.tell(wish(), state_.means->bad_loss().has_value());
@@ -126,7 +126,8 @@ void Trainer::Loop::look_at_losses() {
 bool Trainer::Loop::run_epoch() {
   TrainingState& progress = state_.progress;
   step_used_ = 0;
-  // Among other ranks than before, the last samples that were repeated may make it too large.
+  // With another number of ranks than before, repeated last samples may make the quotient too
+  // large.
   position_ =
       std::min(state_.samples_done / state_.ranks, static_cast<std::int64_t>(sampler_.size()));
   samples_ = usable_samples(position_);
@@ -145,7 +146,8 @@ bool Trainer::Loop::run_epoch() {
           return !stops_;
         });
   }
-  // After the last step, too: validation may take long, and comes when the training goes on.
+  // Stops even after the epoch's last step: validation may take long, and runs when training
+  // continues.
   if (stops_) return false;
   look_at_losses();
   if (stops_) return false;
@@ -197,7 +199,7 @@ void Trainer::Loop::end_step() {
   state_.call(trainer_, &Callback::step_end);
 }
 
-// On all ranks at once, as computing the loss may be collective.
+// Throws on all ranks at once, because computing the loss may be collective.
 void Trainer::Loop::fail_for_bad_loss(int rank) {
   const auto& bad = state_.means->bad_loss();
   std::ostringstream message;

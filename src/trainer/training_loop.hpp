@@ -10,10 +10,10 @@
 
 namespace kolo {
 
-// Runs the epochs of one call of train().
+// Runs the epochs of one train() call.
 class Trainer::Loop {
  public:
-  // InvalidArgumentError if the training dataset has no batch for each rank.
+  // Throws InvalidArgumentError if the training dataset has no batch for each rank.
   Loop(Trainer& trainer, const Datasets& sets);
 
   void run();
@@ -31,7 +31,7 @@ class Trainer::Loop {
   trainer::Wish wish() const;
   void heed(const trainer::StepAgreement::Answer& answer);
   void look_at_losses();
-  // Returns whether the epoch came to its end.
+  // Returns whether the epoch was completed.
   bool run_epoch();
   void use(const data::Batch& batch);
   void backward(const data::Batch& batch);
@@ -45,14 +45,14 @@ class Trainer::Loop {
   const Datasets& sets_;
   const DistributedSampler sampler_;
   trainer::StepAgreement agreement_;
-  // Numbers of samples of this rank.
-  std::int64_t samples_ = 0;       // of the epoch
-  std::int64_t position_ = 0;      // used in this epoch
-  std::int64_t step_samples_ = 0;  // of the step under way
-  std::int64_t step_used_ = 0;     // used in it
-  data::Batch last_batch_;         // the one with the bad loss if there is one; for name_nonfinite
+  // Counts of this rank's samples.
+  std::int64_t samples_ = 0;       // that the epoch uses
+  std::int64_t position_ = 0;      // used so far in this epoch
+  std::int64_t step_samples_ = 0;  // in the current step
+  std::int64_t step_used_ = 0;     // used so far in it
+  data::Batch last_batch_;         // the one with a bad loss, if any; for name_nonfinite
   bool has_bad_loss_ = false;      // on this rank
-  bool stops_ = false;             // all ranks have agreed to
+  bool stops_ = false;             // all ranks have agreed to stop
 };
 
 }  // namespace kolo

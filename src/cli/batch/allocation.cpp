@@ -18,11 +18,12 @@ int number_of(const Lookup& environment, const std::string& name) {
   return to_number(environment(name));
 }
 
-// The step that srun makes for an interactive shell: it has one node, and the shell is for all.
+// Step ID of an interactive shell (SLURM_INTERACTIVE_STEP). The step has one node, but the shell
+// serves the whole job.
 constexpr const char* kInteractiveStep = "4294967290";
 
-// The components of a heterogeneous job are jobs of their own. A launcher starts its daemons by
-// srun, which reaches the first one alone.
+// Refuses a heterogeneous job of which mpirun cannot reach all hosts. The components are jobs of
+// their own, and srun, by which a launcher starts its daemons, reaches only the first.
 void check_step_of_components(const Lookup& environment, const std::vector<Host>& hosts) {
   const int components = number_of(environment, "SLURM_HET_SIZE");
   const std::optional<std::string> node_list = environment("SLURM_JOB_NODELIST_HET_GROUP_0");
@@ -61,7 +62,8 @@ std::vector<Component> other_components(const Lookup& environment) {
   return others;
 }
 
-// A step may have fewer nodes than its job, or those of several components.
+// Finds the hosts of a step, if this is one, or of the job. A step may have fewer nodes than its
+// job, or nodes of several components.
 std::optional<Allocation> find_slurm(const Lookup& environment) {
   const std::optional<std::string> step = environment("SLURM_STEP_ID");
   const bool is_program = step && *step != kInteractiveStep && environment("SLURM_STEP_NODELIST");
@@ -88,13 +90,13 @@ std::optional<Allocation> find_slurm(const Lookup& environment) {
   };
   found.cpus_per_rank = to_number(asked("SLURM_CPUS_PER_TASK"));
   found.gpus_per_host = number_of(environment, "SLURM_GPUS_ON_NODE");
-  // --gpus: Slurm gives each node as many as it likes.
+  // With --gpus, Slurm decides how many GPUs each node gets.
   found.gpus_may_differ = found.hosts.size() > 1 && asked("SLURM_GPUS") &&
                           !asked("SLURM_GPUS_PER_NODE") && !asked("SLURM_GPUS_PER_TASK");
   return found;
 }
 
-// A host in each line, as often as it has slots.
+// Reads a file with a host on each line; a host appears once per slot.
 std::vector<Host> hosts_in_lines(const std::string& variable, const std::string& name,
                                  const ReadFile& read) {
   const std::optional<std::string> text = read(name);
@@ -110,7 +112,8 @@ int least_slots(const std::vector<Host>& hosts) {
   return std::min_element(hosts.begin(), hosts.end(), has_less)->slots;
 }
 
-// PBS has a line for each CPU of a host, or for each of its processes; NCPUS are this host's CPUs.
+// Reads PBS_NODEFILE, which has a line for each CPU of a host, or for each of its processes. NCPUS
+// counts this host's CPUs.
 std::optional<Allocation> find_pbs(const Lookup& environment, const ReadFile& read) {
   const std::optional<std::string> file = environment("PBS_NODEFILE");
   if (!file) return std::nullopt;
@@ -121,7 +124,8 @@ std::optional<Allocation> find_pbs(const Lookup& environment, const ReadFile& re
   return found;
 }
 
-// LSB_MCPU_HOSTS: "hostA 4 hostB 2"; LSB_HOSTS, in small jobs only: "hostA hostA hostB".
+// Reads LSF's host file, or LSB_MCPU_HOSTS ("hostA 4 hostB 2"), or LSB_HOSTS, which exists only in
+// small jobs ("hostA hostA hostB").
 std::vector<Host> lsf_hosts(const Lookup& environment, const ReadFile& read) {
   if (const auto file = environment("LSB_DJOB_HOSTFILE")) {
     return hosts_in_lines("LSB_DJOB_HOSTFILE", *file, read);

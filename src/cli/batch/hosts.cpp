@@ -48,7 +48,7 @@ bool is_ipv6(const std::string& entry) {
   return ::inet_pton(AF_INET6, address.c_str(), &parsed) == 1;
 }
 
-// What ssh would take and MPI launchers do not.
+// Refuses user names and IPv6 addresses, which ssh accepts but MPI launchers do not.
 void refuse_unsupported(const std::string& entry, const std::string& where) {
   const std::size_t at = entry.find('@');
   if (at != std::string::npos) {
@@ -72,8 +72,8 @@ Host parse_entry(const std::string& entry, const std::string& where) {
   return {entry.substr(0, colon), parse_slots(entry.substr(colon + 1), where), true};
 }
 
-// "slots=4" and "max_slots=8" after the host's name. The latter, given in `most`, is what a host
-// can take at most; kolo never starts more ranks there than it has slots.
+// Parses "slots=4" or "max_slots=8" after a host's name. The latter limits the slots and is
+// returned in `most`; kolo never starts more ranks on a host than it has slots.
 void parse_setting(const std::string& word, Host& host, int& most, const std::string& where) {
   const std::size_t equals = word.find('=');
   const std::string key = word.substr(0, equals);
@@ -120,7 +120,8 @@ std::string first_label(const std::string& name) {
                    "; name it in one way, with all of its slots (" + a + ":SLOTS)");
 }
 
-// All addresses that a host is known by. The host of kolo run has those of its interfaces.
+// Returns all addresses by which a host is known. The host of kolo run also has those of its
+// interfaces.
 std::vector<std::string> addresses_of(const std::string& name, const std::string& own_name,
                                       const HostAddresses& addresses) {
   std::vector<std::string> all = addresses.of_name(name);
@@ -135,8 +136,8 @@ std::vector<std::string> addresses_of(const std::string& name, const std::string
   return all;
 }
 
-// Names are looked up only where an address stands beside them: that takes time, and where all are
-// names of one kind the first labels tell.
+// Refuses two entries with the same address. Looks names up only if some entry is an address:
+// look-ups take time, and names of one kind can be compared by their first labels.
 void check_addresses(const std::vector<Host>& hosts, const std::string& own_name,
                      const HostAddresses& addresses) {
   const auto has_address = [](const Host& host) { return is_ipv4(host.name); };
@@ -206,7 +207,7 @@ std::string to_string(const std::vector<Host>& hosts) {
 
 bool is_this_host(const std::string& name, const std::string& own_name) {
   if (name == "localhost" || name == "127.0.0.1" || name == own_name) return true;
-  // node7 and node7.cluster.example are one host, 10.0.0.1 and 10.0.0.2 are not.
+  // node7 and node7.cluster.example are one host; 10.0.0.1 and 10.0.0.2 are two.
   const bool is_address = name.find_first_not_of("0123456789.") == std::string::npos;
   const auto label = [](const std::string& full) { return full.substr(0, full.find('.')); };
   const bool one_is_short =

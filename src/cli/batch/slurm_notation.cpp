@@ -16,7 +16,7 @@ constexpr std::size_t kMostHosts = 1'000'000;
   throw UsageError("Slurm's list of hosts '" + node_list + "' is not understood");
 }
 
-// "003" to "012", with the zeros.
+// Appends the numbers of a range: "003-012", with the leading zeros.
 void add_range(const std::string& range, const std::string& node_list,
                std::vector<std::string>& numbers) {
   const std::size_t dash = std::min(range.find('-'), range.size());
@@ -35,7 +35,7 @@ void add_range(const std::string& range, const std::string& node_list,
   }
 }
 
-// The names of one entry: "rack[0-1]node[3,5]" has two brackets.
+// Returns the names of one entry, which may have several brackets: "rack[0-1]node[3,5]".
 std::vector<std::string> expand(const std::string& entry, const std::string& node_list) {
   std::vector<std::string> names = {""};
   for (std::size_t at = 0; at < entry.size();) {

@@ -6,11 +6,12 @@
 
 namespace kolo::cli {
 
-// Slurm's notation for hosts: "node[03-05,9]-ib,gpu1" gives node03-ib, node04-ib, node05-ib,
-// node9-ib, gpu1. Throws UsageError.
+// Expands Slurm's notation for hosts: "node[03-05,9]-ib,gpu1" means node03-ib, node04-ib,
+// node05-ib, node9-ib, gpu1. Throws UsageError.
 std::vector<std::string> slurm_hosts(const std::string& node_list);
 
-// Slurm's notation for numbers of all nodes: "2(x3),1" gives 2, 2, 2, 1. Empty if it is none.
+// Expands Slurm's notation for one number per node: "2(x3),1" means 2, 2, 2, 1. Returns an empty
+// list if the text has another form.
 std::vector<int> slurm_counts(const std::string& counts);
 
 }  // namespace kolo::cli

@@ -22,11 +22,11 @@
 namespace kolo::cli {
 namespace {
 
-// Where all tasks look for task 0 without having talked to each other. Another program may use a
-// port.
+// Number of ports at which tasks look for task 0. All tasks derive them from the step's ID, without
+// communication. Another program may use one of them.
 constexpr int kPorts = 8;
 constexpr double kConnectSeconds = 5;
-// How much later than the whole job on task 0 another task may begin.
+// Seconds that task 0 waits, after the whole job, for tasks that start late.
 constexpr double kLateSeconds = 20;
 
 int port_of(const std::string& id, int attempt) {
@@ -50,7 +50,7 @@ bool has_time_for(int fd, short events, Clock::time_point deadline) {
   }
 }
 
-// So that a host that has lost its power is noticed within a minute.
+// Enables keep-alive, so that the loss of a host's power is noticed within a minute.
 void keep_alive(int fd) {
   const int yes = 1;
   const int idle = 30;
@@ -88,14 +88,14 @@ Fd connect_to(const std::string& host, int port) {
   return {};
 }
 
-// Connections of a kolo run that was in this step before linger at its port.
+// Binds even if connections of an earlier kolo run in this step linger at the port.
 bool bind_to(const Fd& fd, const void* address, socklen_t length) {
   const int yes = 1;
   check(::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes), "setsockopt");
   return ::bind(fd.get(), static_cast<const sockaddr*>(address), length) == 0;
 }
 
-// At all addresses of this host. Not open if another program has the port.
+// Listens at all addresses of this host. The result is not open if another program has the port.
 Fd listen_at(int port) {
   const auto number = htons(static_cast<std::uint16_t>(port));
   sockaddr_in6 six{};
@@ -115,12 +115,13 @@ Fd listen_at(int port) {
     fd = Fd(check(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), "socket"));
     is_bound = bind_to(fd, &four, sizeof four);
   }
-  // Two may be bound to a port at the same moment; one listens.
+  // Two processes may be bound to a port at the same moment, but only one can listen.
   if (!is_bound || ::listen(fd.get(), SOMAXCONN) != 0) return {};
   return fd;
 }
 
-// A line without its end; nothing when the stream ends before, or the time.
+// Reads a line and drops its end. Returns nothing if the stream ends, the deadline passes, or the
+// line is too long.
 std::optional<std::string> read_line(int fd, std::optional<Clock::time_point> deadline) {
   std::string line;
   while (has_time_for(fd, POLLIN, deadline.value_or(Clock::now() + seconds(3600))) || !deadline) {
@@ -135,7 +136,8 @@ std::optional<std::string> read_line(int fd, std::optional<Clock::time_point> de
   return std::nullopt;
 }
 
-// Ends when the leader has said who it is.
+// Connects to task 0, and returns after its greeting. The result is not open if there was none
+// within `patience` seconds.
 Fd find_leader(const StepTask& task, double patience) {
   const Clock::time_point deadline = Clock::now() + seconds(patience);
   while (Clock::now() < deadline) {
@@ -150,7 +152,8 @@ Fd find_leader(const StepTask& task, double patience) {
   return {};
 }
 
-// A step of srun --pty, or what was started from its shell, which hands the variable on.
+// Whether this is a step of srun --pty, or was started from its shell, which passes the variable
+// on.
 bool has_terminal(const Lookup& environment) {
   return environment("SLURM_PTY_PORT").has_value();
 }
@@ -197,8 +200,8 @@ void StepLeader::greet() {
   for (;;) {
     Fd fd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!fd.is_open()) return;
-    // A few bytes always fit into a new connection. Strangers get no more than this, and not for
-    // ever.
+    // A few bytes always fit into a new connection. Strangers get only this greeting, and only a
+    // limited number of connections stays open.
     const std::string text = greeting(id_);
     if (::send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL) < 0) continue;
     if (static_cast<int>(others_.size()) < 4 * count_) others_.push_back(std::move(fd));
@@ -206,13 +209,13 @@ void StepLeader::greet() {
 }
 
 void StepLeader::finish(int code) {
-  // A task that starts late would look for this one in vain.
+  // A task that starts late must still find this one.
   const Clock::time_point deadline = Clock::now() + seconds(kLateSeconds);
   while (static_cast<int>(others_.size()) < count_ - 1 && has_time_for(fd(), POLLIN, deadline))
     greet();
   const std::string text = std::to_string(code) + "\n";
   for (const Fd& other : others_) {
-    (void)::send(other.get(), text.data(), text.size(), MSG_NOSIGNAL);  // who is gone needs no code
+    (void)::send(other.get(), text.data(), text.size(), MSG_NOSIGNAL);  // a lost task needs no code
   }
   others_.clear();
 }

@@ -1,4 +1,4 @@
-// `kolo doctor`: what was built in, what was found, what is wrong.
+// `kolo doctor`: reports what is built in, what it finds on this machine, and what is wrong.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -60,7 +60,7 @@ Probe run_probe(const std::vector<std::string>& command, double timeout_seconds,
   return probe;
 }
 
-// The rows of a probe whose keys begin with a prefix, without it.
+// Returns the rows of a probe whose keys begin with a prefix, without the prefix.
 Rows rows_of(const Probe& probe, const std::string& prefix) {
   Rows rows;
   for (const auto& [key, value] : probe.values) {
@@ -94,7 +94,7 @@ void append(std::vector<Finding>& all, const std::vector<Finding>& more) {
   all.insert(all.end(), more.begin(), more.end());
 }
 
-// What the dynamic linker finds for this program's helper, which needs what kolo's library needs.
+// Returns what the dynamic linker finds for kolo-doctor, which needs the same libraries as kolo.
 Loaded trace_libraries(const DoctorOptions& options) {
   try {
     const CommandResult traced =
@@ -118,7 +118,7 @@ MpiParts parts_of(const Launcher& launcher, const std::string& library) {
   return {launcher.kind, launcher.path + " (" + launcher.version + ")", library, false};
 }
 
-// The one that users who write mpirun would start.
+// Judges the mpirun that users would start by that name, if it differs from the one used.
 void examine_path(const Launcher& used, const std::string& library, const Lookup& environment,
                   std::vector<Finding>& findings) {
   const FoundProgram found = find_program("mpirun", environment("PATH").value_or(""));
@@ -136,7 +136,7 @@ LaunchPlan plan_trial(const Launcher& launcher, const Lookup& environment) {
   request.bind_to = "none";
   request.allow_root = examine_machine().is_root;  // this program is harmless
   request.rank_program = own_directory() + "/kolo-doctor";
-  // In a job of Slurm mpirun would look for its hosts and tasks.
+  // In a job of Slurm, mpirun would otherwise look for the job's hosts and tasks.
   if (environment("SLURM_JOB_NODELIST")) {
     request.allocation.system = BatchSystem::kSlurm;
     request.hosts = {{host_name(), request.size}};
@@ -208,7 +208,7 @@ int examine(const DoctorOptions& options) {
   const std::vector<Finding> about_libraries =
       judge_loaded(loaded, mpi_built_with(), environment("LD_LIBRARY_PATH").value_or(""));
   append(findings, about_libraries);
-  // Otherwise all trials would fail for this one reason, and each would name another.
+  // Otherwise each trial would fail for this one reason, and report a different one.
   if (loaded.failure.empty()) {
     examine_mpi(options, environment, !about_libraries.empty(), sections, findings);
     examine_torch_and_cuda(options, environment, sections, findings);
@@ -223,8 +223,9 @@ int examine(const DoctorOptions& options) {
   return has_problem(findings) ? 1 : 0;
 }
 
-// The shell of srun --pty has PMIx's variables, too, where that is the cluster's default, and hands
-// Slurm's variable for it on to what it starts; but it alone has a terminal.
+// Whether this process is a rank. Where PMIx is the cluster's default, the shell of srun --pty has
+// PMIx's variables as well. What it starts inherits SLURM_PTY_PORT, but only that shell has a
+// terminal.
 bool is_rank(const Lookup& environment) {
   const auto has = [&](const char* name) { return environment(name).has_value(); };
   if (has("OMPI_COMM_WORLD_RANK") || has("PMI_RANK")) return true;
@@ -232,7 +233,7 @@ bool is_rank(const Lookup& environment) {
   return has("PMIX_RANK") && !(has("SLURM_PTY_PORT") && has_terminal());
 }
 
-// The ranks have the time of a trial, and so has the launcher.
+// Returns options for kolo run. The ranks and the launcher each have the time of a trial.
 Arguments launch_options(const DoctorOptions& options) {
   Arguments words = {"--no-prefix", "--timeout", std::to_string(2 * options.timeout_seconds)};
   if (!options.mpirun.empty()) words.insert(words.end(), {"--mpirun", options.mpirun});
@@ -240,8 +241,8 @@ Arguments launch_options(const DoctorOptions& options) {
   return words;
 }
 
-// As a rank of a job this becomes the program that all ranks run; else it has them started as kolo
-// run starts any program.
+// Examines a job. As a rank, this process becomes the program that all ranks run. Otherwise it has
+// the ranks started as kolo run starts any program.
 int examine_job(const DoctorOptions& options) {
   const Lookup environment = system_environment();
   Arguments command = {own_directory() + "/kolo-doctor", "job",

@@ -11,10 +11,10 @@ namespace kolo::cli {
 namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
-// Docker's default is 64 MiB; Open MPI alone takes a few MiB a rank, and gradients go through it
-// too.
+// Docker's default is 64 MiB. Open MPI alone takes a few MiB a rank, and gradients also pass
+// through it.
 constexpr std::int64_t kEnoughShm = 512 * kMiB;
-constexpr std::size_t kMostShown = 20;  // of a large job whose nodes all have the same fault
+constexpr std::size_t kMostShown = 20;  // a fault may hold for every node of a large job
 constexpr std::int64_t kEnoughLocked = 64 * kMiB;
 
 std::string value(const Probe& probe, const std::string& key) {
@@ -140,8 +140,9 @@ Loaded parse_loaded(const std::string& output) {
 
 namespace {
 
-// A library under the names libmpi.so and libmpi.so.40, say; the first may be a file for the linker
-// alone. One that is not where it was at the build may have moved.
+// Whether two files are one MPI library, though named libmpi.so and libmpi.so.40, say; the former
+// may be a file only for the linker. If the library of the build has moved since, assumes that they
+// are.
 bool are_one_library(const std::filesystem::path& loaded, const std::filesystem::path& built_with) {
   std::error_code error;
   if (!std::filesystem::exists(built_with, error)) return true;
@@ -154,7 +155,7 @@ bool are_one_library(const std::filesystem::path& loaded, const std::filesystem:
 std::vector<Finding> judge_loaded(const Loaded& loaded, const std::string& built_with,
                                   const std::string& search_path) {
   std::string file = loaded.mpi;
-  // The dynamic linker names a file that it found and cannot read.
+  // If the dynamic linker cannot read a file that it found, its message begins with the path.
   if (!loaded.failure.empty() && loaded.failure.front() == '/')
     file = loaded.failure.substr(0, loaded.failure.find(": "));
   const std::string folder = file.substr(0, file.rfind('/'));
@@ -189,7 +190,7 @@ std::vector<Finding> judge_temporary_folder(const std::string& folder, const std
 
 namespace {
 
-// Whether the launcher is known to be another MPI's than the library.
+// Whether the launcher is known to belong to another MPI than the library.
 bool is_of_another(const MpiParts& parts) {
   const LauncherKind wanted = launcher_kind_of_library(parts.library);
   return wanted != LauncherKind::kUnknown && parts.launcher != LauncherKind::kUnknown &&

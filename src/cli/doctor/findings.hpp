@@ -1,4 +1,4 @@
-// The findings of kolo doctor, from the facts that it has gathered: pure functions.
+// The findings of kolo doctor, derived from the facts that it has gathered: pure functions.
 #pragma once
 
 #include <map>
@@ -11,60 +11,60 @@
 namespace kolo::cli {
 
 struct Finding {
-  bool is_problem = false;  // else it is good to know, and nothing is wrong
+  bool is_problem = false;  // otherwise it is information, and nothing is wrong
   std::string what;
   std::string why;
   std::string mend;
 };
 
-// The output of a probe ("key=value" lines), or how it failed.
+// The output of a probe ("key=value" lines), or the reason of its failure.
 struct Probe {
   bool has_run = false;
   std::string failure;  // "it did not end within 30 s"
   std::map<std::string, std::string> values;
 };
-// Takes the lines that begin with "kolo-doctor: ".
+// Parses the lines that begin with "kolo-doctor: ".
 std::map<std::string, std::string> parse_probe(const std::string& output);
 
 std::vector<Finding> judge_machine(const Machine& machine, const Lookup& environment);
-// `names`: those of all variables of the environment.
+// `names`: the names of all environment variables.
 std::vector<Finding> judge_variables(const std::vector<std::string>& names);
 
 // The libraries that kolo's programs load, as the dynamic linker finds them.
 struct Loaded {
-  std::string failure;  // why they cannot be loaded; empty: they can
-  std::string mpi;      // the path of MPI's, where it is known
+  std::string failure;  // why they cannot be loaded; empty: they can be
+  std::string mpi;      // path of MPI's library, if known
 };
-// From what the dynamic linker prints for a program with LD_TRACE_LOADED_OBJECTS.
+// Parses what the dynamic linker prints for a program with LD_TRACE_LOADED_OBJECTS.
 Loaded parse_loaded(const std::string& output);
-// `built_with` is the path of MPI's library when kolo was built; `search_path` is LD_LIBRARY_PATH.
+// `built_with`: the path of MPI's library when kolo was built. `search_path`: LD_LIBRARY_PATH.
 std::vector<Finding> judge_loaded(const Loaded& loaded, const std::string& built_with,
                                   const std::string& search_path);
 
-// `fault`: why files cannot be written to the folder for temporary files, "" if they can.
+// `fault`: why files cannot be written to the folder for temporary files; "" if they can.
 std::vector<Finding> judge_temporary_folder(const std::string& folder, const std::string& fault);
 
 // The launcher that started the two ranks of the trial, and the library that they use.
 struct MpiParts {
   LauncherKind launcher = LauncherKind::kUnknown;
   std::string launcher_name;      // "/usr/bin/mpirun: mpirun (Open MPI) 4.1.4"
-  std::string library;            // "Open MPI v5.0.11"; empty: not known
-  bool is_other_library = false;  // than that with which kolo was built, see judge_loaded()
+  std::string library;            // "Open MPI v5.0.11"; empty: unknown
+  bool is_other_library = false;  // not the library of the build, see judge_loaded()
 };
 std::vector<Finding> judge_mpi(const Probe& probe, const MpiParts& parts);
-// `other`: what `parts` would be with the mpirun that a user's shell finds.
+// `other`: the same for the mpirun that a user's shell finds.
 std::vector<Finding> judge_other_launcher(const MpiParts& other);
 std::vector<Finding> judge_torch(const Probe& probe);
-// The GPUs that CUDA_VISIBLE_DEVICES names, as CUDA takes it: up to a -1, or Slurm's NoDevFiles.
+// Returns the GPUs in CUDA_VISIBLE_DEVICES as CUDA reads it: up to a -1, or Slurm's NoDevFiles.
 std::vector<std::string> listed_devices(const std::string& visible);
-// In a build without CUDA nothing about GPUs is a problem.
+// In a build without CUDA, nothing about GPUs is a problem.
 std::vector<Finding> judge_cuda(const Probe& probe, const Lookup& environment, bool has_cuda);
 
 bool has_problem(const std::vector<Finding>& findings);
 
-// For people: each finding, why it matters and what to do, and a last line.
+// Formats the findings for people: each finding, why it matters and what to do, and a last line.
 std::string to_text(const std::vector<Finding>& findings);
-// The whole report as one JSON object.
+// Formats the whole report as one JSON object.
 std::string to_json(const std::vector<std::pair<std::string, Rows>>& sections,
                     const std::vector<Finding>& findings);
 

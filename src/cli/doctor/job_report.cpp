@@ -66,7 +66,7 @@ std::size_t threads_of(const RankReport& report) {
   return report.threads > 0 ? static_cast<std::size_t>(report.threads) : report.cores.size();
 }
 
-// Ranks that may run on all the cores that the node has for the job: the system moves them about.
+// Judges ranks that may run on all of the job's cores on the node: the system moves them about.
 void judge_unbound(const Reports& node, Findings& findings) {
   std::vector<int> ranks;
   std::size_t threads = 0;
@@ -88,13 +88,13 @@ void judge_unbound(const Reports& node, Findings& findings) {
   }
 }
 
-// Ranks that are bound, and yet have cores in common.
+// Reports ranks that are bound but share cores.
 void judge_overlap(const Reports& node, Findings& findings) {
-  std::map<int, std::vector<int>> users;  // of a core
+  std::map<int, std::vector<int>> users;  // by core
   for (const RankReport& report : node) {
     for (const int core : report.cores) users[core].push_back(report.rank);
   }
-  std::map<std::vector<int>, std::vector<int>> cores;  // of those who share them
+  std::map<std::vector<int>, std::vector<int>> cores;  // by the ranks that share them
   for (const auto& [core, ranks] : users) {
     if (ranks.size() > 1) cores[ranks].push_back(core);
   }
@@ -121,8 +121,8 @@ void judge_threads(const Reports& node, Findings& findings) {
   }
 }
 
-// Ranks in one control group with a quota have it together. Of several quotas for the same ranks
-// the least holds.
+// Judges CPU quotas. Ranks in one control group share its quota. If several quotas hold for the
+// same ranks, the lowest counts.
 void judge_quotas(const Reports& node, Findings& findings) {
   struct Users {
     double cores = 0;
@@ -138,7 +138,7 @@ void judge_quotas(const Reports& node, Findings& findings) {
       users.threads += threads_of(report);
     }
   }
-  std::map<std::vector<int>, Users> least;  // by the ranks that it holds for
+  std::map<std::vector<int>, Users> least;  // by the ranks that share it
   for (const auto& [group, users] : groups) {
     const auto [known, is_new] = least.emplace(users.ranks, users);
     if (!is_new && users.cores < known->second.cores) known->second = users;
@@ -157,7 +157,7 @@ void judge_quotas(const Reports& node, Findings& findings) {
   }
 }
 
-// Returns whether each rank has cores enough, so that its speed tells something of the machine.
+// Returns whether each rank has enough cores; otherwise its speed says nothing about the machine.
 bool judge_cores(const Reports& node, Findings& findings) {
   const std::size_t before = findings.size();
   const auto same = [&](const RankReport& report) { return report.cores == node.front().cores; };

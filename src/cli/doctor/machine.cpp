@@ -17,7 +17,7 @@
 namespace kolo::cli {
 namespace {
 
-// The value of "Name:   123 kB" or "Name:\t0-3" in a file of /proc.
+// Returns the value of "Name:   123 kB" or "Name:\t0-3" in a file of /proc.
 std::string field(const char* path, const std::string& name) {
   std::ifstream file(path);
   std::string line;
@@ -35,7 +35,7 @@ std::int64_t memory_field(const std::string& name) {
   return kibibytes * 1024;
 }
 
-// "[madvise]" of "always [madvise] never".
+// Returns "madvise" for "always [madvise] never".
 std::string chosen(const std::string& line) {
   const std::size_t open = line.find('[');
   const std::size_t close = line.find(']');
@@ -53,7 +53,7 @@ std::string mpi_built_with() {
   return KOLO_MPI_LIBRARY;
 }
 
-// The one place that knows what this build has.
+// The one place that knows what this build contains.
 Rows built_in() {
   const char* const cuda = has_cuda() ? KOLO_CUDA_VERSION : "not built in";
   const char* const nccl = has_cuda() ? KOLO_NCCL_VERSION : "not built in";

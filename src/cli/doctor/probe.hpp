@@ -1,4 +1,4 @@
-// The parts of kolo-doctor. Each prints lines "kolo-doctor: key=value" and returns an exit code.
+// The probes of kolo-doctor. Each prints lines "kolo-doctor: key=value" and returns an exit code.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace kolo::cli {
 
-int probe_library();  // which MPI it is; needs no launcher
+int probe_library();  // reports which MPI it is; needs no launcher
 int probe_cuda();
 int probe_torch();
-int probe_mpi();  // under mpirun, with two ranks
-// By all ranks of a job: rank 0 prints what each has and what is wrong, and writes it to the file
-// `json` ("": none). A rank that is not done in time ends, and says where it was.
+int probe_mpi();  // runs under mpirun, with two ranks
+// Runs on all ranks of a job. Rank 0 prints each rank's resources and the problems, and writes them
+// to the file `json` ("": no file). A rank that is not done in time reports where it was, and ends.
 int probe_job(double timeout_seconds, const std::string& json);
 
-// The names of the GPUs that this process sees, which differ within a node; from the variable alone
-// where there is no driver.
+// Returns the names of the GPUs that this process sees; they are unique within a node. Without a
+// driver, takes them from the variable.
 std::vector<std::string> visible_devices(const Lookup& environment);
 
 void report(const std::string& key, const std::string& value);

@@ -1,4 +1,4 @@
-// The CUDA driver, without CUDA's headers: its interface is stable and loaded by name.
+// Probes the CUDA driver without CUDA's headers: its interface is stable, and is loaded by name.
 #include <dlfcn.h>
 
 #include <array>
@@ -23,7 +23,8 @@ int refuse(const char* call, int code) {
   return 0;
 }
 
-// "GPU-1a2b3c4d at 0000:3b:00.0": the beginning of what nvidia-smi -L shows, and the PCI address.
+// Returns "GPU-1a2b3c4d at 0000:3b:00.0": the beginning of the name in nvidia-smi -L, and the PCI
+// address.
 std::string name_of(void* driver, int device) {
   const auto uuid =
       load<int (*)(std::array<unsigned char, 16>*, int)>(driver, "cuDeviceGetUuid_v2");

@@ -1,4 +1,4 @@
-// Every rank of a job tells where it is and what it has; rank 0 prints it.
+// Every rank of a job reports where it is and what it has; rank 0 prints the reports.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -32,7 +32,7 @@ constexpr int kRepeats = 4;
 std::atomic<const char*> stage{"MPI_Init_thread"};
 std::atomic<int> own_rank{-1};
 
-// Ends the process where ranks wait for each other in vain, and says what they waited for.
+// Ends the process if it is not done in time, and reports in which stage it was.
 void start_watchdog(double timeout_seconds) {
   std::thread([timeout_seconds] {
     std::this_thread::sleep_for(std::chrono::duration<double>(timeout_seconds));
@@ -50,10 +50,10 @@ struct World {
   int rank = 0;
   int size = 1;
   MPI_Comm node = MPI_COMM_NULL;
-  MPI_Comm leaders = MPI_COMM_NULL;  // the first rank of each node; of others none
+  MPI_Comm leaders = MPI_COMM_NULL;  // the first rank of each node; null on other ranks
 };
 
-// MPI ends the job at an error, and says what it was.
+// Splits the ranks by node. At an error, MPI reports it and ends the job.
 World find_world(RankReport& report) {
   World world;
   MPI_Comm_rank(MPI_COMM_WORLD, &world.rank);
@@ -92,12 +92,12 @@ double measure_copies(MPI_Comm world) {
     const Clock::time_point begin = Clock::now();
     std::memcpy(to.data(), from.data(), kCopyBytes);
     speeds.push_back(static_cast<double>(kCopyBytes) / to_seconds(Clock::now() - begin) / 1e9);
-    from[static_cast<std::size_t>(i)] = to[kCopyBytes - 1];  // so that the copy is needed
+    from[static_cast<std::size_t>(i)] = to[kCopyBytes - 1];  // so that the compiler keeps the copy
   }
   return *std::max_element(speeds.begin(), speeds.end());
 }
 
-// From the node before, while each node sends to the next.
+// Measures the speed of receiving from the previous node while each node sends to the next.
 double measure_network(MPI_Comm leaders) {
   int rank = 0;
   int size = 1;
@@ -108,7 +108,7 @@ double measure_network(MPI_Comm leaders) {
   std::vector<char> out(kNetworkBytes, 1);
   std::vector<char> in(kNetworkBytes);
   double best = 0;
-  for (int i = 0; i <= kRepeats; ++i) {  // the first makes the connection
+  for (int i = 0; i <= kRepeats; ++i) {  // the first round makes the connection
     MPI_Barrier(leaders);
     const Clock::time_point begin = Clock::now();
     std::array<MPI_Request, 2> requests{};
@@ -122,7 +122,7 @@ double measure_network(MPI_Comm leaders) {
   return best;
 }
 
-// On rank 0 all, in their order; elsewhere none.
+// Returns all reports in rank order on rank 0, and none elsewhere.
 std::vector<RankReport> gather(const RankReport& report, const World& world) {
   const std::string text = encode(report);
   const auto length = static_cast<int>(text.size());

@@ -1,5 +1,5 @@
-// kolo-doctor: what `kolo doctor` runs apart from itself, because it may crash, hang or not even
-// load.
+// kolo-doctor: the probes that `kolo doctor` runs in a separate process, because they may crash,
+// hang or not even load.
 #include <cstdlib>
 #include <iostream>
 

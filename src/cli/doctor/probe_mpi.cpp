@@ -28,7 +28,7 @@ std::string library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   if (MPI_Get_library_version(text.data(), &length) != MPI_SUCCESS) return "unknown";
-  // Open MPI tells who built it where after the first comma, MPICH on further lines.
+  // Open MPI adds who built it and where after the first comma, MPICH on further lines.
   const std::string whole(text.data(), static_cast<std::size_t>(length));
   return whole.substr(0, whole.find_first_of(",\n"));
 }
@@ -56,7 +56,8 @@ int probe_mpi() {
     report("mpi.ranks", std::to_string(size));
     report("mpi.allreduce",
            code == MPI_SUCCESS && sum == size * (size + 1) / 2 ? "right" : "wrong");
-    // Whether the library has the calls; a job must be started with --with-ft ulfm to use them.
+    // Reports whether the library has the calls; only a job started with --with-ft ulfm can use
+    // them.
     const bool has_ulfm = ::dlsym(RTLD_DEFAULT, "MPIX_Comm_shrink") != nullptr;
     report("mpi.ulfm", has_ulfm ? "there" : "not there");
     report("mpi.cuda_aware", mpi_is_cuda_aware() ? "yes" : "no");

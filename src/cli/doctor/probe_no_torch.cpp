@@ -1,4 +1,4 @@
-// A build without LibTorch.
+// The probe in a build without LibTorch.
 #include "cli/doctor/probe.hpp"
 
 namespace kolo::cli {

@@ -1,4 +1,4 @@
-// `kolo help`, and all that it can be asked for.
+// `kolo help` and its topics.
 #include <functional>
 #include <iostream>
 #include <map>

@@ -23,7 +23,8 @@ std::string without_markup(std::string text) {
   return text;
 }
 
-// Lines of at most 80 characters, each indented; a longer word has a line of its own.
+// Wraps text into lines of at most 80 characters, each indented. A longer word gets a line of its
+// own.
 std::string wrapped(const std::string& text, std::size_t indent) {
   constexpr std::size_t kWidth = 80;
   std::string lines;
@@ -61,7 +62,8 @@ std::vector<std::string> cells_of(const std::string& row) {
   return cells;
 }
 
-// Horovod's names, and below them what kolo has, and the remark. Nothing for the head of a table.
+// Formats Horovod's names, and below them kolo's names and the remark. Returns nothing for the head
+// of a table.
 std::string table_row(const std::string& row) {
   const std::vector<std::string> cells = cells_of(row);
   if (cells.size() != 3 || begins_with(row, "| Horovod |") || begins_with(row, "|---")) return {};

@@ -4,7 +4,7 @@
 
 namespace kolo::cli {
 
-// docs/horovod.md, which is built into the program.
+// docs/horovod.md, as built into the program.
 extern const char* const kHorovodPage;
 
 // Returns the page for a terminal that is 80 columns wide.

@@ -17,8 +17,7 @@ std::string upper(const std::string& text) {
   return all;
 }
 
-// As troff wants text: with its backslashes and dashes escaped, and no line that looks like a
-// request.
+// Escapes text for troff: backslashes, dashes, and lines that would look like requests.
 std::string troff(const std::string& text) {
   std::string all;
   bool begins = true;
@@ -45,7 +44,7 @@ std::string as_it_stands(const std::string& text) {
   return ".nf\n" + troff(text) + ".fi\n";
 }
 
-// The first paragraph of an intro, without "Usage: " and its width; and the rest.
+// Returns the first paragraph of an intro, without "Usage: " and its indentation, and the rest.
 std::pair<std::string, std::string> split_intro(const std::string& intro) {
   const std::string usage = "Usage: ";
   const std::size_t end = std::min(intro.find("\n\n"), intro.size());
@@ -84,11 +83,11 @@ std::string pairs(const std::string& title,
 
 // --- completion ---
 
-// What a command line may have.
+// The words that a command line may contain.
 struct Shape {
   std::set<std::string> words;                              // after the command: merge, report, ...
-  std::vector<std::pair<std::string, bool>> options;        // as they are written; with a value
-  std::vector<std::pair<std::string, std::string>> values;  // of an option: its value's name
+  std::vector<std::pair<std::string, bool>> options;        // as written; whether it takes a value
+  std::vector<std::pair<std::string, std::string>> values;  // an option, and its value's name
   bool takes_files = false;
 };
 
@@ -107,7 +106,8 @@ void add_option(Shape& shape, const std::string& name, const std::string& value)
   if (!value.empty()) shape.values.emplace_back(name, value);
 }
 
-// "kolo trace report FOLDER [-o FILE]": a word, and an option with a file.
+// Takes words and options from the usage. "kolo trace report FOLDER [-o FILE]" has a word, and an
+// option with a file.
 void take_usage(Shape& shape, const Command& command) {
   std::istringstream lines(split_intro(command.intro()).first);
   for (std::string line; std::getline(lines, line);) {
@@ -130,7 +130,7 @@ void take_usage(Shape& shape, const Command& command) {
   }
 }
 
-// The lines "  allreduce   what it measures" of the rest of an intro.
+// Takes words from the lines "  allreduce   what it measures" in the rest of an intro.
 void take_list(Shape& shape, const Command& command) {
   std::istringstream lines(split_intro(command.intro()).second);
   for (std::string line; std::getline(lines, line);) {
@@ -161,7 +161,7 @@ Shape shape_of(const Command& command) {
   return shape;
 }
 
-// How bash completes a value with this name; empty: not at all.
+// Returns how bash completes a value with this name; empty: not at all.
 std::string completion_of_value(const std::string& name) {
   if (name == "FILE" || name == "PATH") return "-f";
   if (name == "DIR" || name == "FOLDER") return "-d";
@@ -177,7 +177,7 @@ std::string joined(const std::set<std::string>& words) {
   return text;
 }
 
-// The cases of a command: what it may have, and what its options' values may be.
+// Returns a command's cases: one for its words and options, one for the values of its options.
 std::pair<std::string, std::string> cases_of(const Command& command) {
   const Shape shape = shape_of(command);
   std::set<std::string> options;

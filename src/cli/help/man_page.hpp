@@ -1,4 +1,4 @@
-// Man pages and completion, from the table of commands: pure functions.
+// Man pages and completion, made from the table of commands: pure functions.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace kolo::cli {
 
-// kolo(1): what all commands are.
+// Returns kolo(1), which lists all commands.
 std::string man_page_of_kolo(const std::vector<Command>& commands, const std::string& version);
-// kolo-NAME(1)
+// Returns kolo-NAME(1).
 std::string man_page(const Command& command, const std::string& version);
 
-// For bash, and for zsh with its bashcompinit.
+// Returns the completion for bash, and for zsh with its bashcompinit.
 std::string bash_completion(const std::vector<Command>& commands);
 
 }  // namespace kolo::cli

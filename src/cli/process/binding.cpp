@@ -25,7 +25,7 @@ int package_of(int cpu) {
   return static_cast<int>(number.value_or(0));
 }
 
-// Its folder has an entry "node1", say.
+// Finds the NUMA node by an entry "node1", say, in the CPU's folder.
 int numa_node_of(int cpu) {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder_of(cpu), error)) {

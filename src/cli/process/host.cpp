@@ -1,4 +1,4 @@
-// What this machine is and has.
+// Describes this machine: files, addresses, cores, ports and processes.
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <netdb.h>
@@ -48,12 +48,12 @@ void add_address(const sockaddr* address, std::vector<std::string>& all) {
     all.emplace_back(text.data());
 }
 
-// The parent of a process, from /proc; nothing when it has gone.
+// Returns the parent of a process, from /proc, or nothing if the process is gone.
 std::optional<pid_t> parent_of(pid_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
   if (!std::getline(file, text)) return std::nullopt;
-  // The program's name stands in parentheses and may hold anything.
+  // The program's name is in parentheses and may hold any characters.
   const std::size_t close = text.rfind(')');
   if (close == std::string::npos) return std::nullopt;
   std::istringstream rest(text.substr(close + 1));
@@ -154,8 +154,8 @@ void kill_descendants() {
   while (Clock::now() < deadline) {
     const std::vector<pid_t> left = descendants();
     if (left.empty()) return;
-    for (const pid_t pid : left) ::kill(pid, SIGKILL);  // one that has just gone is no error
-    // The dead must be reaped, else they are found again; the rest dies within moments.
+    for (const pid_t pid : left) ::kill(pid, SIGKILL);  // fails for one that has just gone
+    // Reaps the dead, which would otherwise be found again. The rest dies within moments.
     while (::waitpid(-1, nullptr, WNOHANG) > 0) {
     }
     ::usleep(2000);

@@ -1,4 +1,4 @@
-// Cuts a stream of bytes into lines. A carriage return ends a line too, so that progress lines
+// Cuts a stream of bytes into lines. A carriage return also ends a line, so that progress lines
 // appear while they are made.
 #pragma once
 
@@ -12,8 +12,8 @@ namespace kolo::cli {
 enum class LineEnd : char {
   kNewline = 'n',
   kReturn = 'r',       // ended by '\r'; what follows overwrites it on a terminal
-  kBareNewline = 'b',  // the '\n' of "\r\n", after the line was handed out: no line of its own
-  kContinues = '-',    // longer than the piece limit: the next piece belongs to the same line
+  kBareNewline = 'b',  // the '\n' of "\r\n", after its line was handed out: no line of its own
+  kContinues = '-',    // longer than the piece limit: the next piece continues the line
   kEndOfStream = 'f',  // the stream ended without a newline
 };
 
@@ -26,7 +26,7 @@ class LineSplitter {
   explicit LineSplitter(std::size_t piece_bytes) : piece_bytes_(piece_bytes) {}
 
   void feed(std::string_view bytes, const Sink& sink);
-  // The stream has ended: hands out what is left of an unfinished line.
+  // At the end of the stream, hands out what is left of an unfinished line.
   void finish(const Sink& sink);
 
  private:

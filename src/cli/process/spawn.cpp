@@ -1,4 +1,4 @@
-// fork and exec, and what finds the program.
+// fork and exec, and the search for programs.
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -16,7 +16,7 @@
 namespace kolo::cli {
 namespace {
 
-// What execvpe needs, made before the fork: afterwards only simple system calls are safe.
+// The arguments of execvpe, made before the fork: afterwards only simple system calls are safe.
 struct Prepared {
   explicit Prepared(const ChildSpec& spec) : words(spec.command) {
     for (const auto& [name, value] : system_variables()) {
@@ -52,7 +52,7 @@ bool redirect(int from, int to) {
   return from < 0 || ::dup2(from, to) >= 0;
 }
 
-// In the child. Returns only if something failed, with errno set.
+// Runs in the child. Returns only if something failed, with errno set.
 void become_program(const ChildSpec& spec, const Prepared& prepared, pid_t parent) {
   if (!reset_signals()) return;
   if (spec.own_group && ::setpgid(0, 0) != 0) return;
@@ -76,7 +76,7 @@ void reap(pid_t pid) {
 
 pid_t spawn(const ChildSpec& spec) {
   const Prepared prepared(spec);
-  // Carries errno of a failed exec; a successful one closes it.
+  // Carries errno of a failed exec. A successful exec closes it.
   Pipe failure = make_pipe();
   const pid_t parent = ::getpid();
   const pid_t pid = check(::fork(), "fork");

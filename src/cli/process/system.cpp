@@ -65,7 +65,7 @@ std::optional<std::string> read_some(int fd) {
 
 namespace {
 
-// A terminal that was closed gives EIO for ever.
+// Whether this is a terminal, say, which returns EIO for ever once it is closed.
 bool is_character_device(int fd) {
   struct stat info {};
   return ::fstat(fd, &info) == 0 && S_ISCHR(info.st_mode);
@@ -82,7 +82,7 @@ void OutputQueue::push(std::string packet) {
 void OutputQueue::write_some() {
   if (packets_.empty()) return;
   std::string& packet = packets_.front();
-  // A pipe that poll() calls writable takes PIPE_BUF bytes without blocking.
+  // A pipe that poll() reports as writable takes PIPE_BUF bytes without blocking.
   const std::size_t part = std::min<std::size_t>(packet.size(), PIPE_BUF);
   const ssize_t count = ::write(fd_, packet.data(), part);
   if (count < 0) {

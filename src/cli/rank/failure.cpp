@@ -21,7 +21,7 @@ constexpr SignalName kSignals[] = {
     {SIGXFSZ, "SIGXFSZ"}, {SIGSYS, "SIGSYS"},
 };
 
-// On the host that was heard of first. Null of none.
+// Returns the earliest end on the host that reported first; null if there are no ends.
 const RankEnd* earliest(const std::vector<const RankEnd*>& ends) {
   const RankEnd* first = nullptr;
   for (const RankEnd* end : ends) {

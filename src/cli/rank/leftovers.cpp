@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::time_t kWeek = 7L * 24 * 3600;
-constexpr const char* kSessionName = "kolo-run-XXXXXX";  // as mkdtemp() fills it in
+constexpr const char* kSessionName = "kolo-run-XXXXXX";  // mkdtemp() fills in the Xs
 
 std::string owner_text() {
   return host_name() + " " + boot_id() + "\n";
@@ -35,7 +35,7 @@ std::optional<struct stat> info_of(const std::string& path) {
   return info;
 }
 
-// And no link to one.
+// Whether the path is a folder of this user, and not a link to one.
 bool is_own_folder(const std::string& path) {
   const auto info = info_of(path);
   return info && S_ISDIR(info->st_mode) && info->st_uid == ::geteuid();
@@ -70,7 +70,7 @@ bool is_dead_session(const std::string& folder) {
   return ::flock(owner.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
-// The text that begins behind `key` in a line of JSON and ends before one of `ends`.
+// Returns the text after `key` in a line of JSON, up to one of the characters in `ends`.
 std::string value_of(const std::string& line, const std::string& key, const char* ends) {
   const std::size_t begin = line.find(key);
   if (begin == std::string::npos) return {};
@@ -96,7 +96,7 @@ bool is_dead_record(const std::string& path) {
 }  // namespace
 
 Fd claim_folder(const std::string& folder) {
-  // Under another name until it is locked: nobody is to find it without its lock.
+  // The file has another name until it is locked, so that nobody finds it without its lock.
   const std::string unfinished = folder + "/owner.new";
   const std::string name = folder + "/owner";
   Fd owner(::open(unfinished.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
@@ -130,7 +130,7 @@ void remove_old_flight_records(const std::string& folder) {
       if (!starts_with(record.filename(), "flight-rank-") || !is_dead_record(record)) continue;
       is_touched = ::unlink(record.c_str()) == 0 || is_touched;
     }
-    if (is_touched) ::rmdir(job.c_str());  // fails while other records are there
+    if (is_touched) ::rmdir(job.c_str());  // fails while other records exist
   }
 }
 

@@ -1,4 +1,4 @@
-// kolo-loader: what kolo run starts for each loader process, around the user's program.
+// kolo-loader: the program that kolo run starts for each loader process, around the user's program.
 //
 //   kolo-loader [--one-host] --parent kolo-run|mpirun|srun --number I --count C --ranks G --units N
 //   --spool DIR -- PROGRAM ARGS...

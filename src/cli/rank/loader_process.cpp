@@ -28,17 +28,18 @@
 namespace kolo::cli {
 namespace {
 
-// A program that dies again and again is not started any more.
+// A program that dies this many times is not started again.
 constexpr int kMostStarts = 20;
 constexpr double kSecondsBetweenStarts = 0.5;
 constexpr std::uint64_t kLeastMemory = std::uint64_t{64} << 20U;
 
-// Half of what is left here, shared by the loader processes, which may all be on this host.
+// Returns this loader's share of half the free memory. All loader processes may be on this host.
 std::uint64_t memory_for_prepared(int loaders) {
   return std::max(kLeastMemory, available_memory() / 2 / static_cast<std::uint64_t>(loaders));
 }
 
-// A launcher's variables would make MPI_Init() look for ranks that there are not.
+// Returns the names of launchers' variables, which would make MPI_Init() look for ranks that do not
+// exist.
 std::vector<std::string> variables_of_launchers() {
   std::vector<std::string> names;
   for (const auto& [name, value] : system_variables()) {
@@ -88,8 +89,8 @@ class LoaderProcess {
   std::vector<Fd> listeners_;
   int port_ = 0;
   std::string name_;
-  // SIGUSR1 and SIGUSR2 are the ranks', which save their state; kolo run suspends ranks by a
-  // signal.
+  // SIGUSR1 and SIGUSR2 are meant for the ranks, which save their state. kolo run suspends ranks by
+  // kSuspendSignal.
   SignalQueue signals_{
       {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, kSuspendSignal, SIGCHLD}};
   Fd ready_;
@@ -100,11 +101,11 @@ class LoaderProcess {
   bool is_told_ = false;
   bool is_ready_ = false;
   std::optional<Clock::time_point> start_at_;
-  std::optional<int> code_;  // of this process: it is time to end
+  std::optional<int> code_;  // of this process, once it is to end
 };
 
 void LoaderProcess::report(const std::string& line) {
-  // Nobody reads it if kolo run has gone; then standard input ends, too.
+  // If kolo run has gone, nobody reads this, and standard input ends as well.
   (void)write_all(STDOUT_FILENO, "kolo-loader " + line + "\n");
 }
 
@@ -112,7 +113,7 @@ void LoaderProcess::show(std::string_view text) {
   (void)write_all(STDERR_FILENO, mark_ + std::string(text) + "\n");
 }
 
-// The program inherits the sockets and the pipe by which it says that it is ready.
+// Starts the program. It inherits the sockets, and the pipe by which it reports that it is ready.
 void LoaderProcess::start() {
   start_at_.reset();
   ++starts_;
@@ -121,7 +122,7 @@ void LoaderProcess::start() {
   Pipe ready = make_pipe();
   LoaderPlace place = options_.place;
   place.memory_bytes = memory_for_prepared(place.count);
-  // A program that is started again does not know where the ranks are, so it prepares nothing.
+  // A restarted program does not know where the ranks are, so it prepares nothing.
   if (starts_ > 1) place.units = 0;
   std::vector<Fd> inherited;
   const auto inherit = [&](int fd) {
@@ -133,9 +134,9 @@ void LoaderProcess::start() {
   const Fd nothing(check(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open(/dev/null)"));
   ChildSpec spec;
   spec.command = options_.program;
-  // Where mpirun has started this process, its variables are those of a job of one rank.
+  // If mpirun started this process, its variables describe a job of one rank.
   if (options_.parent != LoaderParent::kMpirun) spec.unset = variables_of_launchers();
-  spec.unset.insert(spec.unset.end(), {"KOLO_TIMELINE", "KOLO_METRICS_PORT"});  // the ranks' own
+  spec.unset.insert(spec.unset.end(), {"KOLO_TIMELINE", "KOLO_METRICS_PORT"});  // meant for ranks
   spec.set = {{kLoaderVariable, to_text(place)},
               {"RANK", std::to_string(place.ranks + place.number)},
               {"WORLD_SIZE", std::to_string(place.ranks)}};
@@ -165,7 +166,7 @@ void LoaderProcess::read(Stream& stream) {
   }
 }
 
-// The program has no state that would be lost.
+// Kills the program, which has no state to lose.
 void LoaderProcess::end_program() {
   is_told_ = true;
   start_at_.reset();
@@ -176,9 +177,10 @@ void LoaderProcess::end_program() {
   }
 }
 
-// A batch system signals all processes of a job so that the ranks save their state. The ranks need
-// data until then, so only a signal from the parent process ends the loader, and none that Slurm
-// sends by way of srun: its parent is then Slurm's daemon of the step.
+// Ends the program if the parent process asks for it. A batch system signals all processes of a job
+// so that the ranks save their state, and the ranks need data until then. So other senders are
+// ignored, and srun as well, because Slurm sends its signals through srun: the parent is then
+// Slurm's daemon of the step.
 void LoaderProcess::on_signal(const ReceivedSignal& signal) {
   const bool is_end = signal.number == SIGTERM || signal.number == SIGINT ||
                       signal.number == SIGHUP || signal.number == SIGQUIT;
@@ -199,7 +201,7 @@ void LoaderProcess::on_child(int status) {
       read(*stream);
     }
   }
-  ::kill(-pid_, SIGKILL);  // what it has left behind
+  ::kill(-pid_, SIGKILL);  // kills what the program has left behind
   const std::string who = options_.program.front() + " (pid " + std::to_string(pid_) + ") ";
   pid_ = -1;
   if (is_told_) {
@@ -251,7 +253,7 @@ void LoaderProcess::step() {
     while (const auto signal = signals_.next()) on_signal(*signal);
     reap();
   }
-  // kolo run holds the other end until the job has ended.
+  // kolo run holds the other end open until the job has ended.
   if (fds[1].revents != 0 && !read_some(STDIN_FILENO)) end_program();
   if (start_at_ && Clock::now() >= *start_at_) start();
 }

@@ -1,4 +1,4 @@
-// A loader process and what stands around it.
+// A loader process, around the user's program.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace kolo::cli {
 
 // The program that starts a kolo-loader: kolo run, or the launcher that reaches another host.
 enum class LoaderParent : std::uint8_t { kKoloRun, kMpirun, kSrun };
-// The word for it on kolo-loader's command line.
+// Returns the word for it on kolo-loader's command line.
 const char* name_of(LoaderParent parent);
 
 struct LoaderOptions {
@@ -21,10 +21,10 @@ struct LoaderOptions {
   std::vector<std::string> program;
 };
 
-// Starts the program, again if it dies, and returns when standard input ends or its parent sends
-// a signal that asks for it (not srun's, which passes on what Slurm sends to the ranks): 0, or 1 if
-// the program cannot serve. The sockets that training ranks connect to stay open all the while.
-// Writes to standard output:
+// Starts the program, and starts it again if it dies. Returns when standard input ends, or when the
+// parent sends a signal that asks for it (except srun, which passes on what Slurm sends to the
+// ranks). Returns 0, or 1 if the program cannot serve. The sockets to which training ranks connect
+// stay open throughout. Writes to standard output:
 //
 //   kolo-loader address PORT MACHINE NAME        at once; see delivery::Address
 //   kolo-loader ready                            when the program has prepared its samples

@@ -19,8 +19,8 @@ std::optional<int> first_of(std::optional<int> first, std::optional<int> second)
   return first ? first : second;
 }
 
-// Slurm's own numbers. SLURM_STEP_NUM_TASKS exists in a step of srun only: a program in a batch
-// script sees SLURM_PROCID=0 and SLURM_NTASKS too, and is nevertheless alone.
+// Slurm's own numbers. SLURM_STEP_NUM_TASKS exists only in a step of srun. A program in a batch
+// script sees SLURM_PROCID=0 and SLURM_NTASKS as well, although it runs alone.
 struct Slurm {
   std::optional<int> rank, size, local_rank, local_size;
 };
@@ -64,7 +64,7 @@ std::optional<Placement> placement_from(const Lookup& environment) {
       make(get("PMI_RANK"), get("PMI_SIZE"), first_of(get("MPI_LOCALRANKID"), slurm.local_rank),
            first_of(get("MPI_LOCALNRANKS"), slurm.local_size));
   if (mpich) return mpich;
-  // PMIx alone tells the rank; the sizes are its starter's.
+  // PMIx gives only the rank; the other numbers come from Slurm.
   return make(first_of(get("PMIX_RANK"), slurm.rank), slurm.size, slurm.local_rank,
               slurm.local_size);
 }
@@ -91,7 +91,7 @@ Variables exported_variables(const Placement& placement, const Rendezvous& rende
     all.emplace_back("MASTER_ADDR", rendezvous.address);
     all.emplace_back("MASTER_PORT", std::to_string(rendezvous.port));
   }
-  // MKL follows OMP_NUM_THREADS where it is not told anything else.
+  // MKL follows OMP_NUM_THREADS unless its own variable is set.
   if (environment("OMP_NUM_THREADS").value_or("").empty()) {
     all.emplace_back("OMP_NUM_THREADS", std::to_string(threads));
     if (!environment("MKL_NUM_THREADS"))

@@ -1,13 +1,13 @@
-// kolo-rank: what kolo run has the launcher start for each rank, around the user's program.
+// kolo-rank: the program that the launcher starts for each rank, around the user's program.
 //
 //   kolo-rank [--threads N] [--bind | --bound] [--cpus N] [--grace-ms MS] --master HOST:PORT --
 //   PROGRAM ARGS...
 //
 //   kolo-rank --shield PROGRAM ARGS...     becomes the program, which does not get SIGTERM
 //
-// The first exports RANK and its like, starts the program, passes signals on to it, sends its
+// The first form exports RANK and the like, starts the program, passes signals on to it, sends its
 // output line by line, and reports how it ended (packet.hpp). Then it ends in the same way, so that
-// the launcher ends the job. One thread, one poll loop.
+// the launcher ends the job. It has one thread and one poll loop.
 #include <unistd.h>
 
 #include <cerrno>

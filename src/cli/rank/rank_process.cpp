@@ -26,21 +26,21 @@
 namespace kolo::cli {
 namespace {
 
-// Output of a program that has ended is awaited until its streams close. Children that it left
-// behind may hold them open: then until nothing has come for the first time, and for the second at
-// most.
+// After the program has ended, its output is read until its streams close. Children that it left
+// behind may hold them open. Then reading stops when nothing has come for kQuietSeconds, and after
+// kDrainSeconds at the latest.
 constexpr double kQuietSeconds = 0.2;
 constexpr double kDrainSeconds = 10.0;
-// How long kolo-rank stays after its program was killed, crashed, or ended (with any exit code)
+// Seconds that kolo-rank stays after its program was killed, crashed, or ended (with any exit code)
 // after losing a peer. The launcher ends the job as soon as kolo-rank ends. Until then the other
 // ranks can notice the loss, which takes a waiting engine about a second, and report what they
-// waited for. And the end of the lost peer, which may still be leaving exit(), reaches kolo run
-// before that of this rank.
+// waited for. Also, the end of the lost peer, which may still be leaving exit(), reaches kolo run
+// before the end of this rank.
 constexpr double kStayLongSeconds = 3.0;
 // The same for a program that ended with an error of its own. Often another rank's failure is the
 // cause, and the other ranks are about to report it.
 constexpr double kStayFailedSeconds = 0.5;
-// A rank that was told to end does not wait longer for a launcher that takes no more bytes.
+// Seconds that a rank that was asked to end waits for a launcher that takes no more bytes.
 constexpr double kFlushSeconds = 0.1;
 
 std::int64_t microseconds_now() {
@@ -48,8 +48,8 @@ std::int64_t microseconds_now() {
   return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
 }
 
-// Makes each write() to the launcher's pipe one packet for its reader. Where the kernel cannot,
-// lines of two ranks may mix at the launcher's buffer ends; nothing else is lost.
+// Makes each write() to the launcher's pipe one packet for its reader. If the kernel cannot do
+// that, lines of two ranks may mix at the launcher's buffer ends; nothing else is lost.
 void use_packet_mode(int fd) {
   struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISFIFO(info.st_mode)) return;
@@ -64,7 +64,7 @@ class RankProcess {
     choose_cores();
   }
 
-  // How the program ended.
+  // Runs the program and returns how it ended.
   Ended run();
 
  private:
@@ -100,10 +100,10 @@ class RankProcess {
   OutputQueue out_{STDERR_FILENO};
   std::string batch_;  // packets that go out with one write()
   bool told_ = false;
-  bool lost_peer_ = false;  // the program has said so
+  bool lost_peer_ = false;  // as the program has reported
   bool is_suspended_ = false;
   bool has_ended_ = false;
-  bool ended_told_ = false;  // had been told when it ended
+  bool ended_told_ = false;  // had been asked to end before it ended
   int status_ = 0;
   std::int64_t ended_at_ = 0;
   std::optional<Clock::time_point> kill_at_;
@@ -111,17 +111,18 @@ class RankProcess {
   Clock::time_point drain_until_;
 };
 
-// The cores that the ranks of this node share, where the launcher has bound them. It binds several
-// to the same cores where it binds to more than one, a socket's, say. It itself may use all of
-// them, unless something has bound it, too.
+// Returns the number of cores that the ranks of this node share if the launcher has bound them. It
+// binds several ranks to the same cores if it binds to more than one core, such as a socket. The
+// launcher itself may use all of these cores, unless it is bound as well. Returns 0 if this rank
+// has cores that the launcher has not.
 int cores_of_launcher(const std::vector<int>& own) {
   const std::vector<int> all = usable_cores(::getppid());
   if (!std::includes(all.begin(), all.end(), own.begin(), own.end())) return 0;
   return static_cast<int>(cores_in_order(all).size());
 }
 
-// A batch system that has not confined its job to the CPUs that it gave it does not say which ones
-// they are.
+// Chooses the number of threads, and binds to cores if that is asked for. A batch system that has
+// not confined its job to the CPUs that it gave does not say which CPUs they are.
 void RankProcess::choose_cores() {
   const std::vector<Core> cores = usable_cores_in_order();
   long cpus = 0;
@@ -155,7 +156,8 @@ bool RankProcess::start(Ended& ended) {
   spec.command = options_.program;
   spec.set = exported_variables(placement_, options_.rendezvous, threads_, system_environment());
   spec.set.emplace_back(kRankProcessVariable, std::to_string(::getpid()));
-  // Standard input is rank 0's; some launchers leave the others' open, where reading never ends.
+  // Only rank 0 has standard input. Some launchers leave the other ranks' open, where reading never
+  // ends.
   const Fd nothing(check(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open(/dev/null)"));
   if (placement_.rank != 0) spec.standard_input = nothing.get();
   spec.standard_output = output.write.get();
@@ -204,11 +206,11 @@ void RankProcess::tell_to_end(int signal) {
   told_ = true;
   if (has_ended_) return;
   send(signal);
-  if (is_suspended_) send(SIGCONT);  // else it would come to know of the signal too late
+  if (is_suspended_) send(SIGCONT);  // otherwise it would notice the signal too late
   if (!kill_at_) kill_at_ = Clock::now() + seconds(options_.grace_seconds);
 }
 
-// To the whole group, which is there until the program has been reaped.
+// Signals the whole group, which exists until the program has been reaped.
 void RankProcess::send(int signal) {
   if (has_ended_) return;
   ::kill(-pid_, signal);
@@ -225,13 +227,13 @@ void RankProcess::on_child() {
   ended_told_ = told_;
   quiet_at_ = Clock::now() + seconds(kQuietSeconds);
   drain_until_ = Clock::now() + seconds(kDrainSeconds);
-  // What a failed or ended program leaves behind would hold its devices and files.
+  // Processes that remain after a failure or a request to end would hold devices and files.
   if (told_ || status != 0) ::kill(-pid_, SIGKILL);
 }
 
-// SIGTERM of the launcher means the end. Of a batch system, which tells all processes of a job that
-// it will be preempted, it means what it means to kolo run: programs that catch SIGUSR1 save their
-// state, others end by it.
+// SIGTERM from the launcher is a request to end. A batch system also sends it, to all processes of
+// a job that it will preempt. Then it means the same as to kolo run: programs that catch SIGUSR1
+// save their state, others end by it.
 void RankProcess::on_signal(const ReceivedSignal& signal) {
   int number = signal.number;
   if (number == SIGCHLD) {
@@ -260,7 +262,7 @@ int RankProcess::poll_timeout() const {
 }
 
 void RankProcess::step() {
-  // A negative descriptor is left out by poll(). While the launcher takes nothing, nothing is read.
+  // poll() skips a negative descriptor. While the launcher takes nothing, nothing is read.
   const auto reading = [&](const Stream& s) { return out_.is_full() ? -1 : s.fd.get(); };
   pollfd fds[] = {{signals_.fd(), POLLIN, 0},
                   {launcher_.get(), POLLIN, 0},
@@ -268,8 +270,8 @@ void RankProcess::step() {
                   {reading(streams_[1]), POLLIN, 0},
                   {out_.is_empty() ? -1 : out_.fd(), POLLOUT, 0}};
   if (::poll(fds, std::size(fds), poll_timeout()) == -1 && errno != EINTR) check(-1, "poll");
-  // First the program's end, then signals: a program that died by itself before its rank was told
-  // to end is the one to blame.
+  // Looks for the program's end before other signals: a program that died by itself before its rank
+  // was asked to end is the one to blame.
   if (fds[0].revents != 0) {
     on_child();
     while (const auto signal = signals_.next()) on_signal(*signal);

@@ -1,4 +1,4 @@
-// One rank's program and what stands around it.
+// Supervises one rank's program.
 #pragma once
 
 #include <string>
@@ -11,17 +11,17 @@ namespace kolo::cli {
 struct RankOptions {
   int threads = 0;     // 0: choose
   bool bind = false;   // to cores of its own, if this host has enough
-  bool bound = false;  // the launcher has given this rank cores of its own
-  int cpus = 0;        // of this host that the batch system has given to the job; 0: all in reach
-  // Time that the program gets to end after it was asked to. Shorter than the launcher's wait
+  bool bound = false;  // the launcher has bound this rank to cores of its own
+  int cpus = 0;        // of this host, given to the job by the batch system; 0: all in reach
+  // Time that the program has to end after it was asked to. It is shorter than the launcher's wait
   // before it kills kolo-rank, because nothing else would end the program's own children.
   double grace_seconds = 0.8;
   Rendezvous rendezvous;
   std::vector<std::string> program;
 };
 
-// Starts the program and returns its exit code; kills this process by the signal that killed the
-// program. Throws when this is no rank of a launcher, or when the system refuses something.
+// Starts the program and returns its exit code. If a signal killed the program, kills this process
+// by the same signal. Throws if this process is not a launcher's rank, or if a system call fails.
 int run_rank(const RankOptions& options);
 
 }  // namespace kolo::cli

@@ -14,12 +14,12 @@ namespace po = boost::program_options;
 namespace kolo::cli {
 namespace {
 
-// The words for kolo run, with the benchmark's own at their end.
+// Returns the words for kolo run, followed by the benchmark's own.
 Arguments run_arguments(const std::string& name, const Arguments& rest) {
   const po::options_description table = bench_option_table();
   Arguments words;
   for (const std::string& word : rest) words.push_back(word == "-np" ? "--np" : word);
-  // Short options of the benchmark must not be taken for ours: only long ones, and -n and -H.
+  // Leaves the benchmark's short options alone: kolo run's are only long ones, -n and -H.
   constexpr int kStyle =
       po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
   const auto parsed =

@@ -1,4 +1,4 @@
-// `kolo dump PID...`: asks ranks for what they did last.
+// `kolo dump PID...`: has ranks write down what they did last.
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ constexpr const char* kUsage =
 
 constexpr auto kPatience = std::chrono::seconds(10);
 
-// Of the kernel's folder for a process; 0 if it is gone.
+// Returns the parent of a process, from /proc; 0 if the process is gone.
 int parent_of(int process) {
   const std::string stat = first_line("/proc/" + std::to_string(process) + "/stat");
   const std::size_t name_end = stat.rfind(')');
@@ -55,7 +55,7 @@ std::optional<int> number(const std::string& text) {
   return value;
 }
 
-// It has the thread that the signal is for.
+// Whether a process is a rank: whether it has the thread that handles the signal.
 bool is_rank(int process) {
   std::error_code error;
   for (fs::directory_iterator task("/proc/" + std::to_string(process) + "/task", error), end;
@@ -65,7 +65,7 @@ bool is_rank(int process) {
   return false;
 }
 
-// The process itself and what it has started, as far as they are ranks.
+// Returns the ranks among a process and its descendants.
 std::set<int> ranks_below(int process) {
   std::multimap<int, int> children;
   std::error_code error;
@@ -94,7 +94,8 @@ std::string variable_of(int process, const std::string& name) {
   return "";
 }
 
-// As default_flight_folder() of the library has it, but for the job in it.
+// Returns the folder that default_flight_folder() of the library returns there, without the job's
+// part.
 fs::path folder_of(int process) {
   const std::string given = variable_of(process, "KOLO_FLIGHT_RECORDER_DIR");
   if (!given.empty())
@@ -107,7 +108,7 @@ fs::path folder_of(int process) {
          ("kolo-flight-" + std::to_string(owner.st_uid));
 }
 
-// What the process has written since then.
+// Returns the flight record that the process has written since then.
 std::optional<fs::path> written_by(int process, const fs::path& folder, fs::file_time_type since) {
   std::error_code error;
   const std::string mark = ",\"process\":" + std::to_string(process) + ",";
@@ -123,7 +124,7 @@ std::optional<fs::path> written_by(int process, const fs::path& folder, fs::file
 }
 
 int dump(const std::set<int>& ranks) {
-  // File systems' clocks tick in steps.
+  // Allows for file systems whose clocks tick in steps.
   const auto since = fs::file_time_type::clock::now() - std::chrono::milliseconds(20);
   for (const int rank : ranks) {
     if (::kill(rank, SIGUSR2) != 0) {

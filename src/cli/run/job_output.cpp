@@ -29,7 +29,7 @@ std::string JobOutput::tag(int rank, bool is_error) const {
   return text + "] ";
 }
 
-// Both queues may lead to one terminal.
+// Adds text around the progress line. Both queues may lead to one terminal.
 void JobOutput::push(OutputQueue& queue, const std::string& text) {
   if (::isatty(queue.fd()) != 1) return queue.push(text);
   queue.push(progress_line_.place(text, terminal_columns(queue.fd())));

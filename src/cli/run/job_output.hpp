@@ -1,5 +1,5 @@
 // Reads the launcher's streams while a job runs: packets of the ranks, and the launcher's own text.
-// Keeps the ranks' reports, and shows the rest.
+// Keeps the ranks' reports, and shows everything else.
 #pragma once
 
 #include <string>
@@ -18,21 +18,22 @@ struct OutputOptions {
   bool tag_output = false;  // and with its host and stream
   bool timestamp = false;
   bool verbose = false;
-  std::string folder;  // a file for each rank there, too; empty: none
+  std::string folder;  // also gets a file for each rank; empty: no files
 };
 
-// Used by one thread. Output that is not written yet is dropped by the destructor.
+// Used by one thread. The destructor drops output that is not written yet.
 class JobOutput {
  public:
-  // Throws UsageError where the folder cannot be written.
+  // Throws UsageError if the folder cannot be written.
   JobOutput(const OutputOptions& options, int size);
 
   void feed(const std::string& bytes);
-  // Shows the launcher's text that was held back long enough, or all of it.
+  // Shows the launcher's text that was held back long enough; with `everything`, all of it.
   void show_launcher_text(bool everything);
-  // No more will come: shows what is unfinished.
+  // At the end of all streams: shows what is unfinished.
   void finish();
-  // Shows the launcher's text about failed ranks, which is withheld if kolo run has a better one.
+  // Shows the launcher's text about failed ranks, which is withheld because kolo run may have a
+  // better one.
   void show_withheld() { push(err, std::exchange(withheld_, {})); }
   void say(const std::string& text) { push(err, "kolo run: " + text + "\n"); }
 
@@ -41,10 +42,10 @@ class JobOutput {
   bool has_failure() const { return first_failure(record_.ends) != nullptr; }
   const JobRecord& record() const { return record_; }
 
-  // Says it once when standard output cannot be written.
+  // Reports, once, that standard output cannot be written.
   void tell_of_lost_output();
-  // Where some of the output is missing, and why: "standard output: No space left on device".
-  // Empty: it is all there, or its reader has gone away.
+  // Returns where some of the output is missing, and why: "standard output: No space left on
+  // device". Returns "" if nothing is missing, or if the reader has gone away.
   std::string lost_output() const;
 
   OutputQueue out, err;  // the caller polls them

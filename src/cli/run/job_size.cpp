@@ -26,7 +26,7 @@ bool has_one_slot_each(const std::vector<Host>& hosts) {
   return std::all_of(hosts.begin(), hosts.end(), [](const Host& host) { return host.slots == 1; });
 }
 
-// With the names that the batch job has for them, and in its order.
+// Returns the chosen hosts in the batch job's order, with the names that they have there.
 std::vector<Host> chosen_from(const Allocation& allocation, const std::string& own_host,
                               const std::vector<Host>& hosts) {
   const auto is_named = [&](const Host& known, const std::string& name) {
@@ -42,7 +42,7 @@ std::vector<Host> chosen_from(const Allocation& allocation, const std::string& o
   }
   std::vector<Host> chosen;
   for (const Host& known : allocation.hosts) {
-    Host all{known.name, 0, false};  // it may be named in two ways
+    Host all{known.name, 0, false};  // the user may have named it in two ways
     for (const Host& host : hosts) {
       if (!is_named(known, host.name)) continue;
       all.slots += host.slots;
@@ -53,7 +53,8 @@ std::vector<Host> chosen_from(const Allocation& allocation, const std::string& o
   return chosen;
 }
 
-// The CPUs of a host's tasks, shared by its ranks, on the host where that is least.
+// Returns the threads per rank: the CPUs of a host's tasks, shared by its ranks, on the host where
+// that is least; 0 if unknown.
 int threads_on(const std::vector<Host>& hosts, const Allocation& allocation) {
   if (allocation.cpus_per_rank == 0) return 0;
   int least = 0;
@@ -119,7 +120,7 @@ JobSize choose_job_size(const SizeRequest& request, const Allocation& allocation
   if (is_of_batch_job && !allocation.others.empty() && !request.has_loaders)
     refuse_components(allocation);
   if (is_of_batch_job) {
-    for (Host& host : hosts) host.slots_given = false;  // they are of cores, say, and not of GPUs
+    for (Host& host : hosts) host.slots_given = false;  // they may count cores, and not GPUs
   } else if (allocation.system == BatchSystem::kSlurm) {
     hosts = chosen_from(allocation, request.own_host, hosts);
   }

@@ -1,4 +1,4 @@
-// The number of ranks of a job, and of each of its hosts.
+// Chooses the number of ranks of a job, and of each of its hosts.
 #pragma once
 
 #include <optional>
@@ -12,25 +12,25 @@ namespace kolo::cli {
 
 struct SizeRequest {
   std::optional<long> size;           // -np
-  std::optional<long> gpus;           // --gpus: a rank each
+  std::optional<long> gpus;           // --gpus: one rank each
   std::optional<long> gpus_per_host;  // --gpus-per-host
   std::vector<Host> hosts;  // -H or --hostfile; none: those of the batch job, or this host
   std::string own_host = {};
-  bool has_loaders = false;  // which run on the further components of a heterogeneous job
+  bool has_loaders = false;  // they run on the further components of a heterogeneous job
 };
 
 struct JobSize {
   int size = 1;
-  std::vector<Host> hosts;   // with the ranks that each can take; none: this host takes all
-  int threads_per_rank = 0;  // of --cpus-per-task, where ranks share the CPUs of tasks; 0: not told
+  std::vector<Host> hosts;   // their slots are ranks that they can take; none: this host takes all
+  int threads_per_rank = 0;  // from --cpus-per-task, if ranks share the CPUs of tasks; 0: unknown
 };
 
-// Hosts are filled in their order, those of a batch job in the order that it has. Those of a batch
-// job take the ranks that it has asked for; where that is one for each node, which is how a
-// launcher is started, they take a rank for each GPU, or equal shares of -np. With --gpus a host
-// takes --gpus-per-host ranks (else as many as the batch job has GPUs a node, else 8). Throws
-// UsageError when no number is known, hosts may have different numbers of GPUs, or there are too
-// few hosts, which it counts and names.
+// Chooses the ranks of each host. Hosts are filled in their order, those of a batch job in the
+// job's order. The hosts of a batch job take the ranks that it has asked for. If that is one for
+// each node, which is how a launcher is started, they take a rank for each GPU, or equal shares of
+// -np. With --gpus, a host takes --gpus-per-host ranks, otherwise as many as the batch job has GPUs
+// a node, otherwise 8. Throws UsageError if no number is known, if hosts may have different numbers
+// of GPUs, or if there are too few hosts, which it counts and names.
 JobSize choose_job_size(const SizeRequest& request, const Allocation& allocation);
 
 }  // namespace kolo::cli

@@ -18,10 +18,10 @@ void append(Words& words, const Words& more) {
 std::vector<std::string> forwarded_names(const LaunchRequest& request, bool is_local) {
   std::vector<std::string> names;
   for (const auto& [name, value] : request.extra) names.push_back(name);
-  if (is_local) return names;  // the launcher's own environment is what local ranks get
+  if (is_local) return names;  // local ranks get the launcher's own environment
   for (const auto& [name, value] : request.environment) {
     const bool already = std::find(names.begin(), names.end(), name) != names.end();
-    // Slurm tells each node its own devices.
+    // Slurm sets each node's own devices.
     const bool is_of_node =
         request.allocation.system == BatchSystem::kSlurm && name == "CUDA_VISIBLE_DEVICES";
     if (is_forwarded(name) && !already && !is_of_node) names.push_back(name);
@@ -29,8 +29,9 @@ std::vector<std::string> forwarded_names(const LaunchRequest& request, bool is_l
   return names;
 }
 
-// Within a step of Slurm the srun by which a launcher starts its daemons must share what the step
-// has; it would wait for ever. Newer Slurms tell launchers more by the variable.
+// Returns arguments for the srun by which a launcher starts its daemons. Inside a step of Slurm, it
+// must share what the step has, or it would wait for ever. Newer versions of Slurm pass launchers
+// more arguments in the variable.
 std::string shared_srun_arguments(const LaunchRequest& request, const std::string& variable) {
   for (const auto& [name, value] : request.environment) {
     if (name == variable) return "--overlap " + value;
@@ -38,34 +39,33 @@ std::string shared_srun_arguments(const LaunchRequest& request, const std::strin
   return "--overlap";
 }
 
-// Ranks are bound by kolo-rank, the same way under every launcher, unless the user wants the
+// kolo-rank binds the ranks, the same way under every launcher, unless the user asks for the
 // launcher's way.
 Words open_mpi_words(const LaunchRequest& request) {
   const bool is_local = is_local_job(request);
   Words words = {request.mpirun, "-np", std::to_string(request.size)};
   if (request.allow_root) words.emplace_back("--allow-run-as-root");
-  // Of a job of Slurm mpirun knows all hosts by itself.
+  // mpirun itself knows all hosts of a job of Slurm.
   const bool is_slurm = request.allocation.system == BatchSystem::kSlurm;
   const bool is_whole_job = is_slurm && request.hosts.size() == request.allocation.hosts.size();
   if (!request.hosts.empty() && !is_whole_job) append(words, {"--host", to_string(request.hosts)});
   append(words, {"--bind-to", request.bind_to.empty() ? "none" : request.bind_to});
   if (is_slurm && request.allocation.in_step) {
     const bool old = request.kind == LauncherKind::kOpenMpi4;
-    // Open MPI 5 takes this from the command line alone, and adds what a newer Slurm wants by
-    // itself.
+    // Open MPI 5 takes this only from the command line, and itself adds what a newer Slurm needs.
     append(words, {old ? "--mca" : "--prtemca", "plm_slurm_args",
                    old ? shared_srun_arguments(request, "OMPI_MCA_plm_slurm_args") : "--overlap"});
   }
-  // Slurm tells a job by SIGTERM that it will be preempted. The launcher's daemons would end at
-  // once, and the ranks with them, before they have saved anything; so the daemons do not get it.
-  // The launcher splits the words at blanks.
+  // Slurm sends SIGTERM to a job that it will preempt. The launcher's daemons would end at once,
+  // and the ranks with them before they have saved anything, so --shield keeps the signal from the
+  // daemons. The launcher splits these words at blanks.
   if (is_slurm && !is_local && request.rank_program.find(' ') == std::string::npos) {
     const std::string shield = request.rank_program + " --shield ";
     append(words, request.kind == LauncherKind::kOpenMpi4
                       ? Words{"--mca", "orte_launch_agent", shield + "orted"}
                       : Words{"--prtemca", "prte_launch_agent", shield + "prted"});
   }
-  // Also where --host gives slots enough: mpirun counts the cores again where it finds no ssh.
+  // Necessary even if --host gives enough slots: mpirun counts the cores again if it finds no ssh.
   if (is_local && request.size > request.own_cores) {
     const bool old = request.kind == LauncherKind::kOpenMpi4;
     append(words, old ? Words{"--oversubscribe"} : Words{"--map-by", "slot:OVERSUBSCRIBE"});
@@ -74,7 +74,7 @@ Words open_mpi_words(const LaunchRequest& request) {
   return words;
 }
 
-// Hydra hands the whole environment to all ranks, and never minds oversubscription.
+// Hydra passes the whole environment on to all ranks, and never objects to oversubscription.
 Words hydra_words(const LaunchRequest& request) {
   Words words = {request.mpirun, "-np", std::to_string(request.size)};
   if (!request.hosts.empty()) append(words, {"-hosts", to_string(request.hosts)});
@@ -91,7 +91,7 @@ Words rank_words(const LaunchRequest& request) {
   }
   if (request.allocation.cpus_per_host > 0)
     append(words, {"--cpus", std::to_string(request.allocation.cpus_per_host)});
-  // Open MPI 5 kills a quarter of a second after SIGTERM, Open MPI 4 a second after it.
+  // After SIGTERM, Open MPI 5 kills after a quarter of a second, Open MPI 4 after a second.
   if (request.kind == LauncherKind::kOpenMpi5) append(words, {"--grace-ms", "150"});
   append(words,
          {"--master", request.rendezvous.address + ":" + std::to_string(request.rendezvous.port)});
@@ -100,8 +100,8 @@ Words rank_words(const LaunchRequest& request) {
   return words;
 }
 
-// Open MPI takes the hosts of a job of Slurm and their slots from these variables, and takes no
-// more slots by --host.
+// Sets the variables from which Open MPI takes the hosts of a job of Slurm and their slots. It
+// takes no more slots by --host.
 void tell_slurm_hosts(const LaunchRequest& request, LaunchPlan& plan) {
   std::string names;
   std::string slots;
@@ -126,7 +126,8 @@ bool starts_with(const std::string& text, const std::string& start) {
   return text.compare(0, start.size(), start) == 0;
 }
 
-// Open MPI does, unless it is told which ones; a signal that it does not pass on would end it.
+// Whether the launcher passes on all signals. Open MPI does, unless it is given a list; a signal
+// that it does not pass on would end it.
 bool passes_all_signals(const LaunchRequest& request) {
   if (request.kind == LauncherKind::kHydra) return false;
   const auto names_signals = [](const std::string& text) {
@@ -211,7 +212,7 @@ void check_binding(LauncherKind kind, const std::string& bind_to) {
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const std::size_t colon = word.find(':');
   check_word("binding", word.substr(0, colon), bindings(kind), kind);
-  // Of hydra: a number of objects ("core:2"), or a list of the user's.
+  // Hydra takes a number of objects ("core:2"), or a list of the user's.
   if (colon != std::string::npos && kind != LauncherKind::kHydra)
     check_word("qualifier", word.substr(colon + 1), qualifiers(kind), kind);
 }
@@ -222,7 +223,7 @@ bool is_local_job(const LaunchRequest& request) {
 }
 
 bool is_forwarded(const std::string& name) {
-  // Open MPI hands its own variables (OMPI_*, PMIX_*, PRTE_*) on by itself.
+  // Open MPI itself passes its own variables (OMPI_*, PMIX_*, PRTE_*) on.
   for (const char* start : {"KOLO_", "HOROVOD_", "OMP_", "MKL_", "NCCL_", "TORCH_"}) {
     if (starts_with(name, start)) return true;
   }
@@ -235,14 +236,14 @@ bool is_forwarded(const std::string& name) {
 std::string rendezvous_address(const LaunchRequest& request) {
   if (is_local_job(request)) return "127.0.0.1";
   const std::string& first = request.hosts.front().name;
-  // "localhost" would send every host to itself.
+  // With "localhost", every host would connect to itself.
   return first == "localhost" || first == "127.0.0.1" ? request.own_host : first;
 }
 
 LaunchPlan plan_launcher(const LaunchRequest& request) {
   LaunchPlan plan;
   plan.set = request.extra;
-  // Launchers start their daemons by srun, which must not give them the CPUs of one task alone,
+  // Launchers start their daemons by srun. It must not give the daemons the CPUs of only one task,
   // nor, after sbatch --export, less than this process's environment.
   if (request.allocation.system == BatchSystem::kSlurm) {
     plan.unset = {"SRUN_CPUS_PER_TASK", "SLURM_EXACT", "SRUN_EXPORT_ENV"};

@@ -17,7 +17,7 @@
 namespace kolo::cli {
 namespace {
 
-// Reads until the command has closed its output, or the time has passed.
+// Reads until the command has closed its output. Returns false if the deadline passes first.
 bool read_all(int fd, Clock::time_point deadline, std::string& output) {
   for (;;) {
     const double left = to_seconds(deadline - Clock::now());
@@ -32,7 +32,8 @@ bool read_all(int fd, Clock::time_point deadline, std::string& output) {
   }
 }
 
-// Waits for the end of a process that has closed its output; kills it when it lingers.
+// Waits for the end of a process that has closed its output, and returns its status. Returns
+// nothing if the process is still there at the deadline.
 std::optional<int> wait_until(pid_t pid, Clock::time_point deadline) {
   const Fd watch = watch_process(pid);
   for (;;) {

@@ -1,4 +1,4 @@
-// Finding the MPI's launcher on this machine.
+// Finds the launcher of the MPI on this machine.
 #pragma once
 
 #include <string>
@@ -11,18 +11,20 @@ namespace kolo::cli {
 struct Launcher {
   std::string path;
   LauncherKind kind = LauncherKind::kUnknown;
-  std::string version;  // the first line it prints about itself
+  std::string version;  // first line that the launcher prints about itself
 };
 
-// The one given (empty: none), else KOLO_MPIRUN from the environment, else the one kolo was built
-// with, else mpirun on PATH. Throws UsageError that says where was looked.
+// Returns the given launcher (empty: none is given), otherwise KOLO_MPIRUN from the environment,
+// otherwise the one that kolo was built with, otherwise mpirun on PATH. Throws UsageError that
+// names the places searched.
 std::string find_launcher(const std::string& given, const Lookup& environment);
 
-// Asks it for its version; one that does not answer within 20 seconds is unknown.
+// Asks the launcher for its version. Without an answer within 20 seconds, its kind is unknown.
 Launcher identify_launcher(const std::string& path);
 
-// The output of a command on both streams and its exit code (128 + signal); -1: the time has passed
-// and it was killed with all it had started. Throws std::system_error when it cannot be started.
+// The output of a command on both streams, and its exit code (128 + signal). -1: the time has
+// passed, and the command was killed with all that it had started. run_captured() throws
+// std::system_error if the command cannot be started.
 struct CommandResult {
   int code = 0;
   std::string output;

@@ -9,7 +9,7 @@ namespace kolo::cli {
 namespace {
 
 constexpr double kHoldSeconds = 0.5;
-// A banner that was begun is closed within this time, or shown as it is.
+// A banner that is not closed within this time is shown as it is.
 constexpr double kOpenSeconds = 2.0;
 
 bool is_dashes(const std::string& line) {
@@ -17,7 +17,8 @@ bool is_dashes(const std::string& line) {
                               line.find_first_not_of('=') == std::string::npos);
 }
 
-// Banners wrap their lines differently in each version. No banner is long, and std::regex recurses.
+// Joins a banner's lines, which each version wraps differently. Cuts them, because no banner is
+// long and std::regex recurses.
 std::string on_one_line(const std::string& text) {
   std::string flat;
   for (const char c : text.substr(0, 4096)) {

@@ -10,8 +10,8 @@
 
 namespace kolo::cli {
 
-// A rank's end as the launcher reports it. There is no other report if the rank called MPI_Abort,
-// left without MPI_Finalize, or could not report by itself.
+// A rank's end as the launcher reports it. It is the only report if the rank called MPI_Abort, left
+// without MPI_Finalize, or could not report by itself.
 struct LauncherReport {
   int rank = 0;
   std::string what;       // "called MPI_Abort with code 7"
@@ -19,7 +19,7 @@ struct LauncherReport {
 };
 std::optional<LauncherReport> launcher_report(const std::string& text);
 
-// Whether a banner only says that some rank has failed or was ended. kolo run says that in one
+// Whether a banner only says that some rank has failed or was ended. kolo run reports that in one
 // line.
 bool is_failure_banner(const std::string& text);
 
@@ -30,10 +30,11 @@ class LauncherText {
  public:
   void add(const std::string& printed, Clock::time_point now);
 
-  // Takes the banners that were held back long enough; with `everything`, all that are left.
+  // Removes and returns the banners that were held back long enough; with `everything`, all of
+  // them.
   std::vector<std::string> take(Clock::time_point now, bool everything);
 
-  // When take() may have more; nothing while nothing is held back.
+  // Returns when take() may return more; nothing while nothing is held back.
   std::optional<Clock::time_point> next() const;
 
   // The launcher's report of a failed rank, from all text so far.

@@ -24,7 +24,7 @@ constexpr double kReportSeconds = 60.0;
 constexpr int kPollMilliseconds = 500;  // so that deadlines are noticed
 constexpr double kEndSeconds = 3.0;     // until a loader that should end is forced to
 
-// 128 bits that nobody can guess.
+// Returns 128 random bits that nobody can guess.
 std::string make_token() {
   std::random_device random;
   std::ostringstream text;
@@ -39,7 +39,7 @@ LoaderParent parent_on(const LoaderHost& host, const LaunchRequest& launch) {
   return is_own ? LoaderParent::kKoloRun : LoaderParent::kMpirun;
 }
 
-// A launcher for one process on another host.
+// Plans a launcher for one process on another host.
 LaunchPlan plan_mpirun(const std::string& host, LaunchRequest launch) {
   launch.size = 1;
   launch.bind_to = "none";
@@ -193,14 +193,14 @@ LoaderTeam::~LoaderTeam() {
   for (Loader& loader : loaders_) {
     loader.input.reset();
     loader.output.reset();
-    // Open MPI 5 does not hand the end of input on. srun does, and a signal makes it complain.
+    // Open MPI 5 does not pass on the end of input. srun does, and a signal makes it complain.
     if (loader.parent != LoaderParent::kSrun && !has_ended(loader.pid)) ::kill(loader.pid, SIGTERM);
   }
   wait_for_ends();
   bool waits_for_srun = false;
   for (const Loader& loader : loaders_) {
     if (has_ended(loader.pid)) continue;
-    // srun ends its step; without srun the step would go on.
+    // srun ends its step, which would otherwise go on.
     const bool is_srun = loader.parent == LoaderParent::kSrun;
     ::kill(loader.pid, is_srun ? SIGTERM : SIGKILL);
     waits_for_srun = waits_for_srun || is_srun;
@@ -221,10 +221,11 @@ void LoaderTeam::wait_for_ends() const {
   }
 }
 
-// "kolo-loader address PORT MACHINE NAME" or "kolo-loader ready"; other lines are a launcher's.
+// Handles "kolo-loader address PORT MACHINE NAME" and "kolo-loader ready". Other lines are a
+// launcher's.
 void LoaderTeam::on_line(Loader& loader, const std::string& line) {
   const std::string mark = "kolo-loader ";
-  const std::size_t begin = line.find(mark);  // launchers may put their own before it
+  const std::size_t begin = line.find(mark);  // launchers may print text before it
   if (begin == std::string::npos) return;
   std::istringstream words(line.substr(begin + mark.size()));
   std::string what;
@@ -265,7 +266,7 @@ std::string LoaderTeam::missing() const {
 std::optional<int> LoaderTeam::stopped_by(SignalQueue& signals,
                                           std::optional<Clock::time_point> deadline) const {
   const std::optional<ReceivedSignal> signal = signals.next();
-  if (signal && signal->number != SIGUSR2) {  // which asks the ranks for a dump
+  if (signal && signal->number != SIGUSR2) {  // SIGUSR2 asks the ranks for a dump
     std::cerr << "kolo run: received " << signal_name(signal->number)
               << " before the ranks were started; the job was ended\n";
     return 128 + signal->number;

@@ -29,35 +29,35 @@ struct LoaderRequest {
 
 struct LoaderWait {
   std::optional<Clock::time_point> deadline;
-  StepLeader* leader = nullptr;  // of the other tasks of a step of Slurm, if there are any
+  StepLeader* leader = nullptr;  // of the other tasks of a step of Slurm; null: no others
 };
 
-// Where a loader process runs.
+// The place of a loader process.
 struct LoaderHost {
   std::string name;
-  int component = 0;  // of a heterogeneous job of Slurm, whose component 0 has the ranks
+  int component = 0;  // of a heterogeneous job of Slurm; component 0 has the ranks
 };
 
-// Returns the host of each loader process. In a heterogeneous job of Slurm they fill the tasks of
-// the further components, and begin again. Otherwise they take the hosts without a rank in turn,
-// or, if every host has one, the ranks' hosts in turn; ranks fill the slots of `hosts` in order.
+// Returns the host of each loader process. In a heterogeneous job of Slurm, they fill the tasks of
+// the further components, and then begin again. Otherwise they take turns on the hosts without a
+// rank, or, if every host has one, on the ranks' hosts; ranks fill the slots of `hosts` in order.
 // Without hosts, all loader processes run on "localhost".
 std::vector<LoaderHost> loader_hosts(const std::vector<Host>& hosts,
                                      const std::vector<Component>& components, int ranks,
                                      int count);
 
 // Returns the command that starts a process on that host, without the process's own words. In
-// another component, which mpirun does not reach, it is a step of one task. All steps of a node
-// share the component's CPUs and memory there: steps with CPUs of their own would wait for ever if
-// there were more loader processes than tasks, or if a core had several threads.
+// another component, which mpirun does not reach, the command is a step of one task. All steps of a
+// node share the component's CPUs and memory there. Steps with CPUs of their own would wait for
+// ever if there were more loader processes than tasks, or if a core had several threads.
 LaunchPlan plan_loader(const LoaderHost& host, const LaunchRequest& launch);
 
-// The hosts that the ranks fill. A launcher that knows only these goes on when it loses another
-// one.
+// Returns the hosts that the ranks fill. A launcher that knows only these hosts survives the loss
+// of another one.
 std::vector<Host> hosts_of_ranks(const std::vector<Host>& hosts, int ranks);
 
-// A loader process on another host, or in another component of the job, that its launcher could not
-// start.
+// The launcher could not start a loader process on another host, or in another component of the
+// job.
 class LoaderNotStarted : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -66,20 +66,20 @@ class LoaderNotStarted : public std::runtime_error {
 // Owns the loader processes. Used by one thread.
 class LoaderTeam {
  public:
-  // Starts them, on other hosts by the launcher, for the ranks that `launch` describes. Throws
-  // std::system_error.
+  // Starts the loader processes, on other hosts by the launcher, for the ranks that `launch`
+  // describes. Throws std::system_error.
   LoaderTeam(const LoaderRequest& request, const LaunchRequest& launch);
-  // Ends them.
+  // Ends the loader processes.
   ~LoaderTeam();
   LoaderTeam(const LoaderTeam&) = delete;
   LoaderTeam& operator=(const LoaderTeam&) = delete;
 
-  // Waits until all have prepared their samples; reports which have not every minute. Otherwise
-  // returns kolo run's exit code, because a signal or the deadline ended the job, which is
-  // reported. Throws LoaderNotStarted, and std::runtime_error if a loader process cannot prepare.
+  // Waits until all have prepared their samples, and reports every minute which have not. Returns
+  // nothing, or kolo run's exit code if a signal or the deadline ended the job, which is reported.
+  // Throws LoaderNotStarted, and std::runtime_error if a loader process cannot prepare.
   std::optional<int> wait_until_ready(const LoaderWait& wait);
 
-  // Environment variables for the ranks.
+  // Returns environment variables for the ranks.
   Variables variables() const;
 
  private:
@@ -87,7 +87,7 @@ class LoaderTeam {
     std::string host;
     LoaderParent parent = LoaderParent::kKoloRun;
     pid_t pid = -1;
-    Fd input;  // closed: it ends
+    Fd input;  // the process ends when this is closed
     Fd output;
     LineSplitter lines{4096};
     std::string address;
@@ -95,7 +95,7 @@ class LoaderTeam {
   };
 
   void start(const LoaderRequest& request, const LaunchRequest& launch, const LoaderHost& host);
-  // Waits until all have ended, or for some seconds.
+  // Waits until all have ended, but not longer than some seconds.
   void wait_for_ends() const;
   void read(Loader& loader);
   std::string missing() const;

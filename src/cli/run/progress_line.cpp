@@ -8,7 +8,7 @@ namespace kolo::cli {
 namespace {
 
 constexpr std::string_view kErase = "\033[K";
-// How a progress line ends.
+// The end of a progress line.
 constexpr std::string_view kEnd = "\033[K\r";
 
 }  // namespace
@@ -22,7 +22,7 @@ std::string ProgressLine::place(const std::string& text, std::size_t columns) {
   if (text.ends_with(kEnd)) {
     drawn_ = true;
     if (columns == 0) return text;
-    // Behind the last column some terminals erase what was written there.
+    // With the cursor behind the last column, some terminals erase the character in that column.
     const std::string line = text.substr(0, text.size() - kEnd.size());
     return first_columns(line, columns - 1).append(kEnd);
   }

@@ -12,13 +12,14 @@
 namespace kolo::cli {
 namespace {
 
-// A file for each rank may be more than a process may open by default. Not before they are needed:
-// the launcher and its ranks are to have the user's limit.
+// Raises the limit of open files, because there may be more ranks than files that a process may
+// open by default. Called only when necessary: the launcher and its ranks should have the user's
+// limit.
 void allow_many_files() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
-  (void)::setrlimit(RLIMIT_NOFILE, &limit);  // if it fails, so does the next opening, which is told
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);  // if this fails, opening fails, and is reported
 }
 
 void open_to_append(std::ofstream& file, const std::string& name) {

@@ -10,18 +10,18 @@ namespace kolo::cli {
 // Used by one thread.
 class RankFiles {
  public:
-  // Makes the folder; existing files of ranks are continued. Throws UsageError where nothing can be
+  // Makes the folder. Existing files of ranks are continued. Throws UsageError if nothing can be
   // written there.
   RankFiles(std::string folder, int size);
 
-  // Appends to the rank's file. Returns what is wrong, the first time that a file cannot be
-  // written; else "".
+  // Appends to the rank's file. The first time that a file cannot be written, returns the fault;
+  // otherwise "".
   std::string write(int rank, const std::string& text);
 
-  // "DIR/rank-03.log": as many digits as the last rank has.
+  // Returns "DIR/rank-03.log", with as many digits as the last rank has.
   std::string name_of(int rank) const;
 
-  bool has_failed() const { return has_failed_; }  // something is missing in a file
+  bool has_failed() const { return has_failed_; }  // some output is missing in a file
 
  private:
   const std::string folder_;

@@ -7,14 +7,14 @@
 namespace kolo::cli {
 namespace {
 
-// A line longer than this is broken: it must not fill the memory of the machine that shows it.
+// A longer line is broken, so that it cannot fill the memory of the machine that shows it.
 constexpr std::size_t kLongestLine = std::size_t{64} << 20;
 
 }  // namespace
 
 std::string Renderer::line(int rank, bool is_error, const std::string& text, LineEnd end) const {
   if (end == LineEnd::kBareNewline) return "\n";
-  // It takes a line away; a prefix would be another.
+  // This erases a line, so it gets no prefix, which would be text again.
   if (end == LineEnd::kReturn && text == "\033[K") return text + "\r";
   std::string all;
   if (options_.tag) all += options_.tag(rank, is_error);

@@ -1,4 +1,4 @@
-// Shows the ranks' output to the user: whole lines, each with its rank in front.
+// Formats the ranks' output for the user: whole lines, each with its rank in front.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ struct Rendered {
 };
 
 struct RenderOptions {
-  // In front of each line, "[3] ", say; empty functions: nothing.
+  // Text in front of each line, such as "[3] "; empty functions: none.
   std::function<std::string(int rank, bool is_error)> tag;
   std::function<std::string()> timestamp;
 };
@@ -28,9 +28,9 @@ class Renderer {
  public:
   explicit Renderer(RenderOptions options) : options_(std::move(options)) {}
 
-  // Takes an output or error packet. The text is empty while a long line is not complete yet.
+  // Takes an output or error packet. The text is empty until a long line is complete.
   Rendered add(const Packet& packet);
-  // Lines that were never completed, because their rank was killed.
+  // Returns the lines that were never completed because their rank was killed.
   std::vector<Rendered> finish();
 
  private:
@@ -40,7 +40,7 @@ class Renderer {
   std::map<std::pair<int, PacketKind>, std::string> unfinished_;
 };
 
-// "2025-01-31 12:00:00.123 ", local time.
+// Returns the local time, "2025-01-31 12:00:00.123 ".
 std::string current_timestamp();
 
 }  // namespace kolo::cli

@@ -1,4 +1,4 @@
-// `kolo run`: from options to a launch plan, and on to supervise().
+// `kolo run`: turns options into a launch plan, and runs it by supervise().
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,8 +55,8 @@ Variables extra_variables(const std::vector<std::string>& words, const Lookup& e
   return all;
 }
 
-// Where a batch system has a program of its own that starts others on the hosts of a job, ssh may
-// be forbidden.
+// Finds the batch system's own program for starting others on the hosts of a job, because ssh may
+// be forbidden there.
 std::string find_agent(BatchSystem system, const Lookup& environment) {
   for (const char* name : {"PRTE_MCA_plm_ssh_agent", "OMPI_MCA_plm_rsh_agent"}) {
     if (environment(name)) return {};
@@ -86,7 +86,8 @@ Rendezvous choose_rendezvous(const LaunchRequest& request, const Lookup& environ
   return chosen;
 }
 
-// Exit codes as a shell's: 127 not found, 126 found but not executable.
+// Reports why a program cannot be started. The exit codes are a shell's: 127 not found, 126 found
+// but not executable.
 int refuse_program(const std::string& name, const FoundProgram& found) {
   std::cerr << "kolo run: cannot start '" << name
             << "': " << std::generic_category().message(found.error);
@@ -108,7 +109,8 @@ bool may_run(const RunOptions& options, const Lookup& environment) {
          environment("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM") == "1";
 }
 
-// OpenMP would complain on every rank, and each would take all cores. Empty means unset.
+// Refuses a text that OpenMP would not accept: OpenMP would complain on every rank, and each rank
+// would take all cores. Empty means unset.
 void check_threads(const LaunchRequest& request) {
   Variables all = request.environment;
   all.insert(all.end(), request.extra.begin(), request.extra.end());
@@ -137,7 +139,8 @@ LaunchRequest make_request(const RunOptions& options, const Lookup& environment)
   request.environment = system_variables();
   request.extra = extra_variables(options.variables, environment);
   check_threads(request);
-  // Ranks see a pipe; where it ends a progress line can be drawn anew.
+  // Ranks see a pipe. This tells them that it ends at a terminal, where they can redraw a progress
+  // line.
   if (::isatty(STDERR_FILENO) == 1) request.extra.emplace_back("KOLO_TERMINAL", "1");
   request.allocation = std::move(allocation);
   request.mpi_args = split_words(options.mpi_args);
@@ -157,7 +160,7 @@ void choose_launcher(const RunOptions& options, const Lookup& environment, Launc
   check_binding(request.kind, request.bind_to);
 }
 
-// Sites may have told Open MPI to compare whole names.
+// Sites may have configured Open MPI to compare whole names.
 void check_hosts(const RunOptions& options, const Lookup& environment,
                  const LaunchRequest& request) {
   const bool whole_names = request.kind == LauncherKind::kHydra ||
@@ -181,7 +184,8 @@ void tell_plan(const LaunchRequest& request, const LaunchPlan& plan) {
   }
 }
 
-// Every start has a port of its own, and knows how often the job was started before.
+// Plans one start of the job. Every start has its own port, and knows the number of restarts before
+// it.
 LaunchPlan plan_start(const RunOptions& options, const Lookup& environment, LaunchRequest request,
                       long restarts) {
   request.rendezvous = choose_rendezvous(request, environment);
@@ -190,14 +194,15 @@ LaunchPlan plan_start(const RunOptions& options, const Lookup& environment, Laun
   return plan_launch(request);
 }
 
-// A program that cannot be started would not start the next time either. One that has saved its
-// state asks whoever started kolo run, for its time is over.
+// Whether another start makes sense. A program that could not be started would fail again. A
+// program that has saved its state ends kolo run, because its time is over: whoever started kolo
+// run may start it again.
 bool can_be_restarted(const JobEnd& end) {
   const bool has_failed = end.code != 0 && end.code != kRequeueExitCode;
   return has_failed && end.code != 126 && end.code != 127 && !end.was_stopped;
 }
 
-// Output that is missing makes a failure of a job that has succeeded.
+// Returns the exit code. A job that has succeeded fails if some of its output is missing.
 int code_after(const JobEnd& end, const std::string& lost_output) {
   if (lost_output.empty()) return end.code;
   std::cerr << "kolo run: some of the output is lost, since it could not be written to "
@@ -236,7 +241,7 @@ int run_job(const RunOptions& options, const Lookup& environment, StepLeader* le
   const OutputOptions output = {!options.no_prefix, options.tag_output, options.timestamp,
                                 options.verbose, options.output_dir};
   const Clock::time_point begin = Clock::now();
-  std::string lost_output;  // of all starts, the first
+  std::string lost_output;  // the first of all starts
   for (long restarts = 0;; ++restarts) {
     LaunchRequest with_loaders = request;
     std::optional<LoaderTeam> loaders;  // outlives supervise()
@@ -258,7 +263,7 @@ int run_job(const RunOptions& options, const Lookup& environment, StepLeader* le
     if (options.verbose) tell_plan(request, plan);
     std::optional<SessionFolder> session;
     if (request.kind == LauncherKind::kOpenMpi5) session.emplace().tell(plan);
-    double timeout = options.timeout_seconds;  // of all starts together
+    double timeout = options.timeout_seconds;  // for all starts together
     if (timeout > 0) timeout = std::max(0.001, timeout - to_seconds(Clock::now() - begin));
     const JobEnd end = supervise(plan, {output, timeout, options.stop_seconds, leader});
     if (lost_output.empty()) lost_output = end.lost_output;

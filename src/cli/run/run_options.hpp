@@ -37,14 +37,14 @@ struct RunOptions {
 };
 
 boost::program_options::options_description run_option_table();
-std::string run_intro();  // what its help says before the options
+std::string run_intro();  // the text of the help before the options
 
-// A configuration file named by --config-file fills in what the command line leaves open. Throws
-// UsageError.
+// Parses the command line. A configuration file named by --config-file fills in what the command
+// line leaves open. Throws UsageError.
 RunOptions parse_run(const std::vector<std::string>& arguments);
 
-// Splits as a shell does: blanks separate, quotes and backslashes keep them. Throws UsageError when
-// a quote is not closed.
+// Splits like a shell: blanks separate words, quotes and backslashes keep blanks. Throws UsageError
+// if a quote is not closed.
 std::vector<std::string> split_words(const std::string& text);
 
 }  // namespace kolo::cli

@@ -16,8 +16,8 @@
 namespace kolo::cli {
 
 std::string fault_of_folder(const std::string& path) {
-  constexpr std::size_t kNames = 256;  // what the launcher's files are called
-  constexpr std::size_t kEnoughBytes = std::size_t{1} << 20;  // several times what they hold
+  constexpr std::size_t kNames = 256;  // room for the names of the launcher's files
+  constexpr std::size_t kEnoughBytes = std::size_t{1} << 20;  // several times their size
   if (path.size() + kNames > PATH_MAX) {
     return "its path has " + std::to_string(path.size()) +
            " characters, which leaves too few for the names of files";
@@ -33,7 +33,7 @@ std::string fault_of_folder(const std::string& path) {
 
 SessionFolder::SessionFolder() {
   std::string faults;
-  // A batch job may have the TMPDIR of the host where it was submitted.
+  // A batch job may have inherited the TMPDIR of the host where it was submitted.
   for (const std::string& parent :
        {system_environment()("TMPDIR").value_or(""), std::string("/tmp")}) {
     if (parent.empty()) continue;
@@ -56,7 +56,7 @@ SessionFolder::SessionFolder() {
 }
 
 SessionFolder::~SessionFolder() {
-  std::error_code ignored;  // what is left of it is in nobody's way
+  std::error_code ignored;  // files that are left over do no harm
   std::filesystem::remove_all(path_, ignored);
 }
 

@@ -1,4 +1,4 @@
-// Where the launcher keeps its files while a job runs.
+// The folder in which the launcher keeps its files while a job runs.
 #pragma once
 
 #include <string>
@@ -8,21 +8,21 @@
 
 namespace kolo::cli {
 
-// Why a launcher cannot keep its files in a folder: it is full, say. "" if it can.
+// Returns why a launcher cannot keep its files in a folder (it is full, say), or "" if it can.
 std::string fault_of_folder(const std::string& path);
 
-// Open MPI 5 names its folder by its process id, and does not start where a launcher that was
-// killed has left one of that name. So each job gets an empty folder, which the destructor removes
-// with all that is in it. A folder whose kolo run was killed is removed by the next one.
+// An empty folder for a job, which the destructor removes with its contents. Open MPI 5 names its
+// own folder by its process ID, and does not start if a killed launcher has left a folder of that
+// name. If kolo run is killed, the next kolo run removes the folder.
 class SessionFolder {
  public:
-  // In TMPDIR, or where that cannot be used in /tmp. Throws std::runtime_error.
+  // Creates the folder in TMPDIR, or in /tmp if TMPDIR cannot be used. Throws std::runtime_error.
   SessionFolder();
   ~SessionFolder();
   SessionFolder(const SessionFolder&) = delete;
   SessionFolder& operator=(const SessionFolder&) = delete;
 
-  // Has the launcher of a plan use it on this host.
+  // Has the launcher of a plan use the folder on this host.
   void tell(LaunchPlan& plan) const;
   const std::string& path() const { return path_; }
 

@@ -18,17 +18,17 @@ namespace kolo::cli {
 namespace {
 
 constexpr double kEndSeconds = 8.0;    // from the first signal until everything is killed
-constexpr double kDrainSeconds = 0.5;  // what is awaited from a launcher that has ended
-// How long the launcher may take to end the job by itself after a rank has failed. MPICH's lets the
-// other ranks go on.
+constexpr double kDrainSeconds = 0.5;  // for the output of a launcher that has ended
+// Seconds that the launcher has to end the job by itself after a rank has failed. MPICH's launcher
+// lets the other ranks go on.
 constexpr double kLauncherSeconds = 3.0;
-// How long Ctrl-Z waits for ranks that are being started.
+// Seconds that Ctrl-Z waits for ranks that are being started.
 constexpr double kStartSeconds = 5.0;
 
 std::vector<int> signals_to_take() {
   std::vector<int> all = {SIGTERM, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT, SIGCHLD};
-  if (!is_ignored(SIGHUP)) all.push_back(SIGHUP);    // nohup means what it says
-  if (!is_ignored(SIGTSTP)) all.push_back(SIGTSTP);  // as a shell without job control wants it
+  if (!is_ignored(SIGHUP)) all.push_back(SIGHUP);    // nohup keeps its effect
+  if (!is_ignored(SIGTSTP)) all.push_back(SIGTSTP);  // a shell without job control ignores it
   return all;
 }
 
@@ -76,15 +76,15 @@ class Supervisor {
   bool started_ = false;
   bool clean_end_ = false;
   std::optional<int> status_;   // of the launcher, once it has ended
-  int stopped_by_ = 0;          // the signal that kolo run got
-  bool failed_before_ = false;  // a rank had failed by itself when it came
+  int stopped_by_ = 0;          // the signal that kolo run has received; 0: none
+  bool failed_before_ = false;  // a rank had failed by itself before that signal
   bool timed_out_ = false;
   bool names_are_checked_ = false;
   std::string refusal_;         // why such a job cannot work; empty: it can
-  bool asked_to_save_ = false;  // by SIGUSR1: ranks that do not catch it yet end by it
-  bool ending_ = false;         // the launcher was told to end the job
+  bool asked_to_save_ = false;  // by SIGUSR1, which ends ranks that do not catch it yet
+  bool ending_ = false;         // the launcher was asked to end the job
   std::optional<Clock::time_point> suspend_by_;    // Ctrl-Z came while the ranks were being started
-  std::optional<Clock::time_point> suspended_at_;  // the ranks do nothing since then
+  std::optional<Clock::time_point> suspended_at_;  // the ranks have been stopped since then
   std::optional<Clock::time_point> failed_at_, timeout_at_, end_at_, stop_at_, kill_at_;
   Clock::time_point drain_until_;
 };
@@ -98,10 +98,11 @@ void Supervisor::start() {
   spec.set = plan_.set;
   spec.unset = plan_.unset;
   spec.standard_error = error.write.get();
-  // Ranks write to standard error alone, so this is the launcher's own: banners, for some.
+  // Ranks write only to standard error, so this is the launcher's own output: banners, for some.
   spec.standard_output = error.write.get();
-  // Ctrl-C must reach the launcher once and through kolo run, not by the terminal as well: a second
-  // SIGINT makes it leave its ranks behind. In a group of its own it cannot read the terminal.
+  // Ctrl-C must reach the launcher once, through kolo run, and not through the terminal as well:
+  // after a second SIGINT it leaves its ranks behind. In a group of its own it cannot read the
+  // terminal.
   spec.own_group = true;
   spec.death_signal = SIGTERM;
   if (::isatty(STDIN_FILENO) == 1) {
@@ -140,14 +141,15 @@ void Supervisor::read_launcher() {
   if (status_) drain_until_ = Clock::now() + seconds(kDrainSeconds);
   output_.feed(*bytes);
   check_host_names();
-  // The launcher ends the job now. Should it not, it is told to, and killed in the end.
+  // The launcher should end the job now. If it does not, it is asked to, and finally killed.
   if (output_.has_failure() && !failed_at_) {
     failed_at_ = Clock::now();
     end_at_ = *failed_at_ + seconds(kLauncherSeconds);
   }
 }
 
-// As soon as all ranks have said where they are: in MPI_Init they would hang.
+// Refuses hosts of one name as soon as all ranks have reported their hosts: in MPI_Init they would
+// hang.
 void Supervisor::check_host_names() {
   if (names_are_checked_ || !all_have_started()) return;
   names_are_checked_ = true;
@@ -161,8 +163,8 @@ void Supervisor::end_job() {
   kill_at_ = Clock::now() + seconds(kEndSeconds);
 }
 
-// A launcher kills its ranks a moment after a SIGTERM. SIGUSR1 it passes on: programs that catch it
-// save their state and end, others end by it.
+// Asks the ranks to save and end. After SIGTERM, a launcher kills its ranks within a moment. It
+// passes SIGUSR1 on: programs that catch it save their state and end, others end by it.
 void Supervisor::ask_to_stop() {
   if (!status_) ::kill(launcher_, SIGUSR1);
   stop_at_ = Clock::now() + seconds(options_.stop_seconds);
@@ -172,8 +174,9 @@ bool Supervisor::all_have_started() const {
   return output_.record().started.size() >= static_cast<std::size_t>(plan_.size);
 }
 
-// The terminal's Ctrl-Z reaches this process alone: launcher and ranks are in groups of their own.
-// A job that is ended goes on ending. What is not ready for the signal yet would die by it.
+// Suspends the job and this process. The terminal's Ctrl-Z reaches only this process, because
+// launcher and ranks are in groups of their own. A job that is being ended goes on ending. Ranks
+// that are not ready for the signal yet would die by it.
 void Supervisor::suspend() {
   suspend_by_.reset();
   if (plan_.can_suspend && all_have_started() && !status_ && !ending_ && !suspended_at_) {
@@ -183,7 +186,7 @@ void Supervisor::suspend() {
   stop_this_process();
 }
 
-// Time in which the ranks could do nothing does not count.
+// Continues the job. The time during which the ranks were stopped does not count.
 void Supervisor::resume() {
   if (!suspended_at_) return;
   if (!status_) ::kill(launcher_, SIGCONT);
@@ -203,7 +206,7 @@ void Supervisor::on_signal(int number) {
   } else if (number == SIGTSTP) {
     suspend_by_ = Clock::now() + seconds(kStartSeconds);
   } else if (number == SIGCONT) {
-    resume();  // and wakes the loop: a terminal may be readable again
+    resume();  // also wakes the loop: a terminal may be readable again
   } else if (stopped_by_ == 0) {
     resume();  // so that the ranks can end
     stopped_by_ = number;
@@ -215,12 +218,12 @@ void Supervisor::on_signal(int number) {
       end_job();
     }
   } else {
-    kill_at_ = Clock::now();  // asked for twice
+    kill_at_ = Clock::now();  // second request
   }
 }
 
 void Supervisor::reap() {
-  // Orphans of the job come to this process, too.
+  // Orphans of the job are this process's children, too.
   for (;;) {
     int status = 0;
     const pid_t pid = ::waitpid(-1, &status, WNOHANG);
@@ -303,7 +306,7 @@ void Supervisor::step() {
   check_deadlines();
 }
 
-// Until all is shown, its reader has gone away, or another signal comes.
+// Waits until all is shown, its reader has gone away, or another signal comes.
 void Supervisor::finish_output() {
   for (OutputQueue* queue : {&output_.out, &output_.err}) {
     while (!queue->is_empty()) {
@@ -358,7 +361,7 @@ int Supervisor::conclude() {
   const std::vector<int> missing = ranks_unheard_of(output_.record(), plan_.size);
   clean_end_ = launcher_code == 0 && missing.empty();
   if (launcher_code != 0 || missing.empty()) return launcher_code;
-  // Open MPI 5 ends so when the daemon of another host was killed.
+  // Open MPI 5 ends like this if the daemon of another host was killed.
   output_.show_withheld();
   output_.say(plan_.command.front() + " ended with exit code 0, but " + rank_list(missing) +
               " did not report an end: a host, or the launcher's daemon there, was lost");
@@ -369,7 +372,7 @@ bool Supervisor::is_over() const {
   if (!status_) return false;
   if (!launcher_error_.is_open()) return true;
   if (stopped_by_ != 0 && Clock::now() >= drain_until_) return true;
-  // While nothing is read because nothing can be shown, what is left in the pipe is not lost.
+  // While nothing is read because nothing can be shown, the contents of the pipe are not lost.
   return Clock::now() >= drain_until_ && !output_.is_full();
 }
 

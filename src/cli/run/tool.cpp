@@ -1,4 +1,5 @@
-// `kolo checkpoint ...`, `kolo data ...` and `kolo trace ...`: become programs beside this one.
+// `kolo checkpoint ...`, `kolo data ...` and `kolo trace ...`: run programs that lie beside this
+// one.
 #include <unistd.h>
 
 #include <cerrno>

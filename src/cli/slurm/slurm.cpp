@@ -1,4 +1,5 @@
-// `kolo slurm script|submit`: a batch script for a program, checked against the cluster.
+// `kolo slurm script|submit`: makes a batch script for a program, and checks it against the
+// cluster.
 #include <unistd.h>
 
 #include <boost/program_options.hpp>
@@ -33,7 +34,7 @@ std::optional<long> number_of(const po::variables_map& values, const char* name)
   return values.count(name) != 0 ? std::optional(values[name].as<long>()) : std::nullopt;
 }
 
-// Those of kolo run are only known together with --cpus.
+// Reads the options for loader processes, which are accepted only with --cpus.
 std::optional<SlurmLoaders> loaders_from(const po::variables_map& values) {
   if (values.count("cpus") == 0) {
     for (const char* name : {"units", "spool", "loader-nodes", "loader-partition",
@@ -58,7 +59,7 @@ std::optional<SlurmLoaders> loaders_from(const po::variables_map& values) {
     loaders.options.insert(loaders.options.end(), {"--spool", text_of(values, "spool")});
   Arguments run = loaders.options;
   run.emplace_back("program");
-  (void)parse_run(run);  // now, and not when the job has waited for its nodes
+  (void)parse_run(run);  // checks them now, and not when the job has waited for its nodes
   return loaders;
 }
 
@@ -81,7 +82,7 @@ SlurmRequest request_from(const po::variables_map& values) {
   return request;
 }
 
-// Where the scripts' common part is: beside this program's folder, as installed, or as built.
+// Finds the scripts' common part, beside this program's folder, as installed, or as built.
 std::string scripts_folder(const Lookup& environment) {
   const std::string folder =
       environment("KOLO_SLURM").value_or(own_directory() + "/../share/kolo/slurm");
@@ -111,7 +112,7 @@ std::string output_of(const std::vector<std::string>& command,
 }
 
 std::vector<SlurmPartition> check_against_cluster(const SlurmRequest& request) {
-  // --all: hidden partitions can be used, too.
+  // --all: hidden partitions can be used as well.
   auto partitions =
       slurm_partitions(output_of({"scontrol", "show", "partition", "--all", "--oneliner"}));
   const auto nodes = slurm_nodes(output_of(
@@ -121,7 +122,7 @@ std::vector<SlurmPartition> check_against_cluster(const SlurmRequest& request) {
   return partitions;
 }
 
-// A file that is removed again.
+// A file that the destructor removes.
 class TemporaryScript {
  public:
   explicit TemporaryScript(const std::string& text) {

@@ -1,4 +1,4 @@
-// The options of `kolo slurm`, and what its help says before them.
+// The options of `kolo slurm`, and the text that its help shows before them.
 #pragma once
 
 #include <boost/program_options/options_description.hpp>

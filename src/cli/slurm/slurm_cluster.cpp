@@ -11,7 +11,7 @@ namespace {
 
 constexpr long kMost = 1'000'000'000;
 
-// A number without a sign.
+// Parses a number without a sign.
 std::optional<long> number_of(const std::string& text) {
   if (text.empty() || std::isdigit(static_cast<unsigned char>(text.front())) == 0) {
     return std::nullopt;
@@ -37,7 +37,7 @@ bool is_unlimited(const std::string& text) {
   return small == "unlimited" || small == "infinite" || small == "-1";
 }
 
-// "PartitionName=ml AllowGroups=ALL Default=YES ...": the first of each name.
+// Returns the fields of "PartitionName=ml AllowGroups=ALL Default=YES ...": the first of each name.
 std::map<std::string, std::string> fields_of(const std::string& line) {
   std::map<std::string, std::string> fields;
   std::istringstream words(line);
@@ -49,7 +49,7 @@ std::map<std::string, std::string> fields_of(const std::string& line) {
   return fields;
 }
 
-// A time as it is written: "0" is none.
+// Returns the seconds that a time says, "0" included. Returns nothing if the text is not a time.
 std::optional<std::int64_t> written_seconds(const std::string& text) {
   constexpr long kMinute = 60;
   constexpr long kHour = 60 * kMinute;
@@ -105,7 +105,7 @@ long slurm_gpus(const std::string& resources) {
     word = word.substr(0, word.find('('));
     if (word == "gpu") ++total;
     if (word.rfind("gpu:", 0) != 0) continue;
-    total += number_of(word.substr(word.rfind(':') + 1)).value_or(1);  // "gpu:h100" is one
+    total += number_of(word.substr(word.rfind(':') + 1)).value_or(1);  // "gpu:h100" counts as one
   }
   return total;
 }
@@ -142,7 +142,7 @@ std::vector<SlurmNode> slurm_nodes(const std::string& output) {
     std::string memory;
     std::string resources;
     if (!(words >> node.name >> node.partition >> cpus >> memory >> resources)) continue;
-    // "131072+": some have more.
+    // "131072+": some nodes have more.
     node.cpus = number_of(cpus.substr(0, cpus.find('+'))).value_or(0);
     node.memory_mebibytes = slurm_mebibytes(memory.substr(0, memory.find('+'))).value_or(0);
     node.gpus = slurm_gpus(resources);

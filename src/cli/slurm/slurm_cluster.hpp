@@ -12,11 +12,11 @@ struct SlurmPartition {
   std::string name;
   bool is_default = false;
   bool is_up = true;
-  std::optional<std::int64_t> most_seconds;   // of a job; nothing: no limit
-  std::optional<std::int64_t> usual_seconds;  // of a job that gives no --time; nothing: the most
-  std::optional<long> most_nodes;             // likewise
+  std::optional<std::int64_t> most_seconds;   // limit of a job; nothing: no limit
+  std::optional<std::int64_t> usual_seconds;  // of a job without --time; nothing: most_seconds
+  std::optional<long> most_nodes;             // limit of a job; nothing: no limit
   long least_nodes = 0;
-  std::optional<long> most_cpus_per_node;  // that jobs may have, whatever the nodes have
+  std::optional<long> most_cpus_per_node;  // limit of a job, whatever the nodes have
   std::optional<long> most_mebibytes_per_node;
 };
 
@@ -28,16 +28,15 @@ struct SlurmNode {
   long gpus = 0;
 };
 
-// "30", "90:00", "08:00:00", "7-00", "7-00:00:00": minutes, or what the colons and the dash say, as
-// sbatch(1) has it. Nothing if it is no time; kUnlimitedSeconds for "UNLIMITED", "infinite" and
-// "0".
+// Parses "30" (minutes), "90:00", "08:00:00", "7-00" or "7-00:00:00", as in sbatch(1). Returns
+// nothing if the text is not a time, and kUnlimitedSeconds for "UNLIMITED", "infinite" and "0".
 std::optional<std::int64_t> slurm_seconds(const std::string& text);
 inline constexpr std::int64_t kUnlimitedSeconds = INT64_MAX;
 
-// "250000", "16G": MiB, or what the letter says. Nothing if it is no size.
+// Parses "250000" (MiB) or "16G". Returns nothing if the text is not a size.
 std::optional<std::int64_t> slurm_mebibytes(const std::string& text);
 
-// The GPUs among a node's generic resources: "gpu:h100:4(S:0-1),nvme:1" has 4, "(null)" none.
+// Counts the GPUs in a node's generic resources: "gpu:h100:4(S:0-1),nvme:1" has 4, "(null)" none.
 long slurm_gpus(const std::string& resources);
 
 // Reads the output of `scontrol show partition --oneliner`.

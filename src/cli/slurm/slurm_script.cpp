@@ -36,8 +36,8 @@ std::int64_t mebibytes_of(const SlurmRequest& request) {
   return slurm_mebibytes(request.memory_per_cpu).value_or(0) * cpus_of(request);
 }
 
-// One quantity of a node: what is asked for, what the best node of a partition has, and what the
-// partition gives to jobs.
+// Compares one quantity of a node: the request, the most that a node of the partition has, and the
+// most that the partition gives to jobs.
 void compare(const char* what, std::int64_t wanted, std::int64_t most,
              const std::optional<long>& given, const std::string& partition, Texts& refusals) {
   if (given && *given < most && wanted > *given) {
@@ -104,7 +104,7 @@ Texts refusals_of_partition(const SlurmRequest& request, const SlurmPartition& p
   return refusals;
 }
 
-// The component of the loader processes, as a request of its own.
+// Returns the component of the loader processes as a request of its own.
 SlurmRequest request_of(const SlurmLoaders& loaders, const SlurmRequest& ranks) {
   SlurmRequest request;
   request.partition = loaders.partition.empty() ? ranks.partition : loaders.partition;
@@ -112,8 +112,8 @@ SlurmRequest request_of(const SlurmLoaders& loaders, const SlurmRequest& ranks) 
   request.tasks_per_node = (loaders.count + loaders.nodes - 1) / std::max(1L, loaders.nodes);
   request.cpus_per_task = loaders.cpus_per_task;
   request.time = ranks.time;
-  // sbatch carries --mem over to the next component, where it excludes --mem-per-cpu. So the
-  // loaders' memory is then given for each node, too.
+  // sbatch carries --mem over to the next component, where it excludes --mem-per-cpu. So with
+  // --mem, the loaders' memory is given for each node as well.
   const std::string per_cpu =
       loaders.memory_per_cpu.empty() ? ranks.memory_per_cpu : loaders.memory_per_cpu;
   if (ranks.memory.empty()) {
@@ -132,7 +132,7 @@ Texts partitions_of(const SlurmRequest& request) {
   return names;
 }
 
-// "": the cluster's default.
+// Returns null for an unknown name. "": the cluster's default.
 const SlurmPartition* find_partition(const std::vector<SlurmPartition>& partitions,
                                      const std::string& name) {
   const auto is_it = [&](const SlurmPartition& partition) {
@@ -142,7 +142,8 @@ const SlurmPartition* find_partition(const std::vector<SlurmPartition>& partitio
   return found == partitions.end() ? nullptr : &*found;
 }
 
-// What the job may run; of several partitions the least. Nothing where that is not known.
+// Returns how long the job may run; of several partitions, the shortest. Returns nothing if that is
+// unknown.
 std::optional<std::int64_t> seconds_of(const SlurmRequest& request,
                                        const std::vector<SlurmPartition>& partitions) {
   if (!request.time.empty()) return slurm_seconds(request.time);
@@ -157,13 +158,14 @@ std::optional<std::int64_t> seconds_of(const SlurmRequest& request,
   return least;
 }
 
-// A job of four hours has five minutes to save its state, one of ten minutes two.
+// Returns the seconds of notice: a job of four hours has five minutes to save its state, a job of
+// ten minutes has two.
 std::int64_t notice_of(const SlurmRequest& request, const std::vector<SlurmPartition>& partitions) {
   const std::optional<std::int64_t> seconds = seconds_of(request, partitions);
   return seconds ? std::min(kUsualNotice, *seconds / 5) : kUsualNotice;
 }
 
-// Why no nodes of a cluster can run a component.
+// Returns why no nodes of a cluster can run a component.
 Texts refusals_of_component(const SlurmRequest& request,
                             const std::vector<SlurmPartition>& partitions,
                             const std::vector<SlurmNode>& nodes) {
@@ -183,7 +185,7 @@ Texts refusals_of_component(const SlurmRequest& request,
   return all;
 }
 
-// A word of a line of #SBATCH, where a # would begin a comment.
+// Quotes a word for a line of #SBATCH, where a # would begin a comment.
 std::string sbatch_quoted(const std::string& word) {
   if (!word.empty() && shell_quoted(word) == word) return word;
   std::string quoted = "\"";
@@ -198,7 +200,7 @@ void add_range_fault(const char* option, std::optional<long> value, long least, 
                    std::to_string(least) + " to 1000000");
 }
 
-// Whether --sbatch gives an option that begins so.
+// Whether --sbatch gives an option that begins with this text.
 bool is_given(const SlurmRequest& request, const std::string& option) {
   return std::any_of(request.more.begin(), request.more.end(),
                      [&](const std::string& more) { return more.rfind(option, 0) == 0; });
@@ -274,7 +276,7 @@ Texts faults_of(const SlurmRequest& request) {
   lines.insert(lines.end(), {request.partition, request.job_name, request.output});
   if (request.loaders) lines.push_back(request.loaders->partition);
   if (!request.program.empty())
-    lines.push_back(request.program.front());  // the job's name, perhaps
+    lines.push_back(request.program.front());  // may become the job's name
   if (std::any_of(lines.begin(), lines.end(), has_line_end)) {
     faults.emplace_back("an option has a line's end in it");
   }

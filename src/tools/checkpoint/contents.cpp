@@ -17,7 +17,7 @@ using namespace checkpoint;
 
 namespace {
 
-// As a value or, if it is long, as a dataset.
+// Reads a text that is stored as a value or, if it is long, as a dataset.
 std::string text_of(Reader& reader, const std::string& name) {
   const Table& table = reader.table();
   const auto value = table.values.find(name);

@@ -1,4 +1,4 @@
-// What is in a file of tensors, whatever its format, in memory.
+// The contents of a file of tensors, in memory, whatever the file's format.
 #pragma once
 
 #include <cstdint>
@@ -17,26 +17,27 @@ struct NamedTensor {
   std::vector<unsigned char> bytes;  // row-major, little endian
 };
 
-// The note that lists submodules without tensors, a line each, which LibTorch's archives have, too.
+// The note that lists submodules without tensors, one a line. LibTorch's archives have such
+// modules.
 inline constexpr const char* kModulesNote = "kolo.modules";
 
 struct Contents {
   std::vector<NamedTensor> tensors;
   std::map<std::string, std::string> notes;  // texts beside the tensors
-  std::vector<std::string> left_out;         // names of what else there was
+  std::vector<std::string> left_out;         // names of everything else in the file
 };
 
-// The tensors of one component ("model") of a checkpoint. Throws FileError, DataError, and
+// Returns the tensors of one component ("model") of a checkpoint. Throws FileError, DataError, and
 // InvalidArgumentError if the checkpoint has no tensors under that name.
 Contents read_checkpoint(const std::string& path, const std::string& component);
 
-// A checkpoint of step 0 with this component alone. Throws FileError, InvalidArgumentError.
+// Writes a checkpoint of step 0 with only this component. Throws FileError, InvalidArgumentError.
 void write_checkpoint(const std::string& path, const std::string& component,
                       const Contents& contents);
 
-// All of a file. Throws FileError.
+// Returns all of a file. Throws FileError.
 std::vector<unsigned char> read_file(const std::string& path);
-// Under another name first, so that there is never half a file. Throws FileError.
+// Writes under another name first, so that there is never an incomplete file. Throws FileError.
 void write_file(const std::string& path, const std::vector<std::vector<unsigned char>>& parts);
 
 }  // namespace kolo::tools

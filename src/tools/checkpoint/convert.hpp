@@ -1,4 +1,4 @@
-// Which format a file has, by its name.
+// Finds the format of a file by its name.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@ namespace kolo::tools {
 
 enum class Format { kCheckpoint, kSafetensors, kTorch };
 
-// ".h5", ".safetensors", ".pt" or ".pth"; throws InvalidArgumentError for another one.
+// Knows ".h5", ".safetensors", ".pt" and ".pth". Throws InvalidArgumentError for other names.
 Format format_of(const std::string& path);
 
-// Says what was converted, and to the standard error what was left out.
+// Reports what was converted, and on standard error what was left out.
 void report(const Contents& contents, const std::string& from, const std::string& to);
 
 }  // namespace kolo::tools

@@ -1,5 +1,5 @@
-// kolo-convert FROM TO COMPONENT state_dict|module, which kolo-checkpoint starts: conversions that
-// need LibTorch. The last word says what a .pt file becomes.
+// kolo-convert FROM TO COMPONENT state_dict|module: conversions that need LibTorch. kolo-checkpoint
+// starts this program. The last word says what a .pt file becomes.
 #include <exception>
 #include <iostream>
 #include <string>

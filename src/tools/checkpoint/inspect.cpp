@@ -85,7 +85,7 @@ bool verify_file(const std::string& path, std::ostream& out) {
 
 // --- diff ---
 
-// As a float64; nothing for types that are only compared bit by bit.
+// Converts an element to float64. Returns nothing for types that are only compared bit by bit.
 std::optional<double> number(ElementType type, const unsigned char* at) {
   const auto as = [&](auto zero) {
     std::memcpy(&zero, at, sizeof zero);
@@ -235,7 +235,7 @@ int verify(const std::string& path, std::ostream& out) {
   try {
     is_folder = system_files().has_folder(path);
   } catch (const FileError&) {
-    is_folder = false;  // a file, which is looked at below
+    is_folder = false;  // a file, which is verified below
   }
   if (!is_folder) return verify_file(path, out) ? 0 : 1;
   const std::vector<std::string> paths = files_in(path);
@@ -244,7 +244,7 @@ int verify(const std::string& path, std::ostream& out) {
   for (const std::string& one : paths) {
     try {
       if (!verify_file(one, out)) code = std::max(code, 1);
-    } catch (const FileError& error) {  // the others are looked at, too
+    } catch (const FileError& error) {  // the other files are verified nevertheless
       out << "unread   " << printable(error.what()) << "\n";
       code = kCannotRead;
     }

@@ -1,5 +1,5 @@
 // `kolo checkpoint ls`, `info`, `verify` and `diff`. Each writes to `out` and returns an exit code.
-// All throw FileError where there is nothing to look at.
+// All throw FileError if there is nothing to inspect.
 #pragma once
 
 #include <ostream>
@@ -7,15 +7,15 @@
 
 namespace kolo::tools {
 
-// A line for each checkpoint in a folder, of any name.
+// Prints a line for each checkpoint in a folder, whatever its name.
 int list(const std::string& folder, std::ostream& out);
-// What a file says of itself, its values and its tensors.
+// Prints what a file says about itself, its values and its tensors.
 int info(const std::string& path, std::ostream& out);
-// Reads everything of a file, or of all in a folder. 1 if something is damaged or of a newer
-// version, 2 if one of a folder cannot be read; it is named.
+// Reads all of a file, or of every file in a folder. Returns 1 if something is damaged or of a
+// newer version, and 2 if a file in a folder cannot be read; that file is named.
 int verify(const std::string& path, std::ostream& out);
-// 0: the same tensors and values; 1: not, and what differs. What files say of themselves (step,
-// time, ranks) does not count.
+// Returns 0 if the tensors and values are the same. Otherwise prints what differs and returns 1.
+// Ignores what files say about themselves (step, time, ranks).
 int diff(const std::string& left, const std::string& right, std::ostream& out);
 
 }  // namespace kolo::tools

@@ -1,5 +1,5 @@
-// kolo-checkpoint, which `kolo checkpoint` runs. It needs no LibTorch; for files of LibTorch's it
-// starts kolo-convert, which does.
+// kolo-checkpoint: the program that `kolo checkpoint` runs. It needs no LibTorch. For LibTorch's
+// files it starts kolo-convert, which does.
 #include <unistd.h>
 
 #include <boost/program_options.hpp>
@@ -61,7 +61,7 @@ Words parse(int argc, char** argv) {
   return words;
 }
 
-// Does not return.
+// Becomes kolo-convert. Does not return; throws if kolo-convert cannot be started.
 void start_converter(const Words& words) {
   const std::string program =
       (std::filesystem::read_symlink("/proc/self/exe").parent_path() / "kolo-convert").string();

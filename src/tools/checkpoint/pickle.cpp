@@ -9,7 +9,7 @@ namespace kolo::tools {
 
 using Kind = Pickled::Kind;
 
-// The stack machine that a pickle is a program for.
+// The stack machine that runs a pickle, which is a program for it.
 class Pickle::Machine {
  public:
   Machine(std::string_view bytes, std::deque<Pickled>& values) : bytes_(bytes), values_(values) {}
@@ -37,7 +37,7 @@ class Pickle::Machine {
     return taken;
   }
 
-  // Little endian.
+  // Takes a little-endian number.
   std::uint64_t take_unsigned(std::size_t count) {
     std::uint64_t value = 0;
     const std::string_view taken = take(count);
@@ -79,7 +79,7 @@ class Pickle::Machine {
     stack_.pop_back();
     return value;
   }
-  // What is below belongs to what was begun before the last mark.
+  // Values below this belong to something that was begun before the last mark.
   std::size_t bottom() const { return marks_.empty() ? 0 : marks_.back(); }
 
   std::vector<const Pickled*> pop(std::size_t count) {
@@ -98,8 +98,8 @@ class Pickle::Machine {
 
   void make(Kind kind, std::vector<const Pickled*> items) { push(kind)->items = std::move(items); }
 
-  // Items for what is on top then. Of objects that are neither list nor dictionary they are of no
-  // use to us.
+  // Adds items to the value on top of the stack. Items of objects that are neither list nor
+  // dictionary are not needed, and dropped.
   void add(Kind kind, const std::vector<const Pickled*>& items) {
     Pickled* const to = top();
     if (kind == Kind::kDict && items.size() % 2 != 0) fail("has a key without a value");
@@ -116,14 +116,14 @@ class Pickle::Machine {
     }
   }
 
-  // What is on the stack's top are attributes of what is below it: of others than objects (a
-  // state_dict's versions, say) they are of no use to us.
+  // Pops attributes and sets them in the object below. Attributes of other values (a state_dict's
+  // versions, say) are not needed, and dropped.
   void set_attributes() {
     const Pickled* const attributes = pop();
     Pickled* const object = top();
     if (object->kind != Kind::kObject) return;
     object->items = {attributes};
-    if (attributes->kind != Kind::kDict) object->kind = Kind::kOther;  // code makes something of it
+    if (attributes->kind != Kind::kDict) object->kind = Kind::kOther;  // only code could make it
   }
 
   void remember(std::uint64_t number) { memo_[number] = top(); }

@@ -1,5 +1,5 @@
-// Reads Python's pickles of protocol 2, which torch.save writes, as data: nothing is imported or
-// called, whatever the pickle asks for. The format: Python's Lib/pickletools.py.
+// Reads Python's pickles of protocol 2, which torch.save writes, as data: imports and calls
+// nothing, whatever the pickle asks for. The format: Python's Lib/pickletools.py.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ struct Pickled {
     kText,        // text
     kTuple,       // items
     kList,        // items
-    kDict,        // items: key, value, key, value ... A collections.OrderedDict, too
+    kDict,        // items: key, value, key, value ... Also a collections.OrderedDict
     kGlobal,      // text: "module.name"
     kCall,        // items: what would be called, its arguments
     kObject,      // text: its class, as "module.name"; items: a kDict of its attributes, or none
     kPersistent,  // items: the id of something outside the pickle
-    kOther,       // a number of more than 64 bits; an object that code makes
+    kOther,       // a number of more than 64 bits; an object that only code could make
   };
   Kind kind = Kind::kNone;
   std::int64_t integer = 0;
@@ -40,8 +40,8 @@ class Pickle {
   // Throws DataError.
   explicit Pickle(std::string_view bytes);
 
-  // Lives as long as the pickle. Values may be shared, and contain themselves. Whoever follows
-  // items needs a limit of steps and of depth.
+  // Lives as long as the pickle. Values may be shared, and may contain themselves, so a caller that
+  // follows items must limit steps and depth.
   const Pickled& root() const { return *root_; }
 
  private:

@@ -12,7 +12,7 @@
 namespace kolo::tools {
 namespace {
 
-// torch's class of storages of a type; null if it has none, and the tensor says its type itself.
+// Returns torch's storage class for a type; null if there is none, and the tensor states its type.
 const char* storage_class(ElementType type) {
   switch (type) {
     case ElementType::kBool:
@@ -44,7 +44,7 @@ const char* storage_class(ElementType type) {
   }
 }
 
-// The operations of protocol 2, by the names that Python's pickletools gives them.
+// Writes the operations of protocol 2, under the names in Python's pickletools.
 class Writer {
  public:
   std::string state_dict(const Contents& contents) {
@@ -59,8 +59,8 @@ class Writer {
   }
 
  private:
-  // torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks), or _v3,
-  // which has a dtype behind them.
+  // Writes torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks), or
+  // _v3, which has a dtype after them.
   void tensor(const NamedTensor& tensor, const std::string& key) {
     const char* const storage = storage_class(tensor.type);
     global("torch._utils", storage != nullptr ? "_rebuild_tensor_v2" : "_rebuild_tensor_v3");
@@ -83,10 +83,10 @@ class Writer {
     bytes_ += "tR";  // TUPLE, REDUCE
   }
 
-  // Row-major. An extent of 0 counts as 1, as in torch.
+  // Returns row-major strides. An extent of 0 counts as 1, as in torch.
   static std::vector<std::int64_t> strides_of(const std::vector<std::int64_t>& shape) {
     std::vector<std::int64_t> strides(shape.size());
-    std::uint64_t stride = 1;  // of a tensor without elements it may overflow, and is of no use
+    std::uint64_t stride = 1;  // may overflow for a tensor without elements, which needs no strides
     for (std::size_t d = shape.size(); d-- > 0;) {
       strides[d] = static_cast<std::int64_t>(stride & std::numeric_limits<std::int64_t>::max());
       stride *= static_cast<std::uint64_t>(std::max<std::int64_t>(shape[d], 1));

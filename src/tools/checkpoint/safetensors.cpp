@@ -141,7 +141,7 @@ class Parser {
 
   const std::vector<unsigned char>& bytes_;
   const std::string& path_;
-  std::uint64_t data_ = 0;  // where they begin
+  std::uint64_t data_ = 0;  // where the data begin
   std::vector<std::pair<std::uint64_t, std::uint64_t>> places_;
 };
 
@@ -177,7 +177,7 @@ std::vector<std::vector<unsigned char>> make_safetensors(const Contents& content
     parts.push_back(tensor.bytes);
   }
   std::string header = json.dump();
-  header.append((8 - header.size() % 8) % 8, ' ');  // so that data are aligned
+  header.append((8 - header.size() % 8) % 8, ' ');  // aligns the data
   const std::uint64_t length = header.size();
   parts[0].resize(sizeof length);
   std::memcpy(parts[0].data(), &length, sizeof length);

@@ -15,16 +15,16 @@ namespace {
 using Kind = Pickled::Kind;
 using Items = std::vector<const Pickled*>;
 
-// More than programs have. A value may be shared and contain itself, so that a short pickle may
-// have endless names.
+// Limits that programs do not reach. A value may be shared and contain itself, so a short pickle
+// may have endless names.
 constexpr int kDeepest = 64;
 constexpr std::size_t kMostDimensions = 64;
 constexpr std::size_t kMostValues = 2'000'000;
-constexpr std::size_t kListedAsOne = 64;  // numbers that are passed over
+constexpr std::size_t kListedAsOne = 64;  // skipped numbers that count as one value
 constexpr std::size_t kMostNoteBytes = std::size_t{64} << 20;
 constexpr std::size_t kLongestName = 1024;
 
-// The types that torch.save gives storages.
+// Returns element types by the storage classes that torch.save writes.
 const std::map<std::string, ElementType>& storage_types() {
   static const std::map<std::string, ElementType> types = {
       {"torch.BoolStorage", ElementType::kBool},
@@ -124,8 +124,8 @@ class Taker {
     }
   }
 
-  // A path is the keys on the way to a value, each with a dot before it, so that the root has
-  // another one than what is under the key "".
+  // A path consists of the keys on the way to a value, each after a dot, so that the root differs
+  // from the value of the key "".
   static std::string joined(const std::string& path, const std::string& key) {
     return path + "." + key;
   }
@@ -147,7 +147,7 @@ class Taker {
     contents_.left_out.push_back(name_of(path));
   }
 
-  // Of a long one (a history of losses, say) no number becomes a note.
+  // Single values of a long list (a history of losses, say) do not become notes.
   void take_list(const std::string& path, const Items& items, int depth) {
     values_ += items.size() / kListedAsOne;
     bool is_left_out = false;
@@ -164,7 +164,7 @@ class Taker {
     if (is_left_out) leave_out(path);
   }
 
-  // Of TorchScript, in which LibTorch saves modules.
+  // Takes an object of TorchScript, in which LibTorch saves modules. Leaves out other objects.
   void take_object(const std::string& path, const Pickled& object, int depth) {
     if (!object.text.starts_with("__torch__.")) return leave_out(path);
     const bool is_empty = object.items.empty() || object.items[0]->items.empty();
@@ -190,18 +190,19 @@ class Taker {
       return take_tensor(path, arguments, nullptr, 6);
     if (what.is_global("torch._utils._rebuild_tensor_v3") && arguments.size() >= 7)
       return take_tensor(path, arguments, arguments[6], 7);
-    // What wraps its first argument: a parameter, a list of one type.
+    // Wrappers of their first argument: a parameter, a list of one type.
     const bool is_wrapped = what.text.starts_with("torch._utils._rebuild_parameter") ||
                             what.text.starts_with("torch.jit._pickle.");
     if (is_wrapped && !arguments.empty()) return take(path, *arguments[0], depth + 1);
-    // What a subclass or a tensor with attributes was made by: function, type, arguments, state.
+    // A subclass, or a tensor with attributes. Arguments: function, type, arguments, state.
     if (what.is_global("torch._tensor._rebuild_from_type_v2") && arguments.size() >= 3)
       return take_call(path, *arguments[0], arguments[2]->items, depth + 1);
     leave_out(path);
   }
 
-  // Arguments: storage, offset, size, stride, and more; the one at `metadata` says whether it is a
-  // view of what its storage holds with another sign. `dtype`: if the storage does not say it.
+  // Arguments: storage, offset, size, stride, and more. The one at `metadata` says whether the
+  // tensor is a conjugated or negated view of its storage. `dtype`: if the storage does not state
+  // it.
   void take_tensor(const std::string& path, const Items& arguments, const Pickled* dtype,
                    std::size_t metadata) {
     const std::string name = name_of(path);

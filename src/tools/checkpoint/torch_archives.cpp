@@ -25,16 +25,16 @@ namespace {
 
 using torch::serialize::OutputArchive;
 
-// How often tensors may share their storages, on the average.
+// Limit on the tensors' bytes, as a multiple of the file's: tensors may share their storages.
 constexpr std::uint64_t kMostShared = 16;
 
-// Names as a tree: "conv1.weight" is "weight" in "conv1".
+// Names as a tree: "conv1.weight" is the node "weight" in "conv1".
 struct Node {
   std::map<std::string, Node> inner;
   at::Tensor tensor;
 };
 
-// The node of a name; nothing if that is within a tensor.
+// Returns the node of a name, or null if the name lies within a tensor.
 Node* find(Node& root, const std::string& name) {
   Node* node = &root;
   for (std::size_t at = 0; at != std::string::npos;) {
@@ -73,14 +73,14 @@ std::function<std::size_t(const void*, std::size_t)> collector(std::vector<unsig
                              "name; without --module any name can be written");
 }
 
-// Python reads such a name without its dots.
+// Whether a name has an empty part. Python reads such a name without its dots.
 bool has_empty_part(const std::string& name) {
   return name.empty() || name.front() == '.' || name.back() == '.' ||
          name.find("..") != std::string::npos;
 }
 
-// Throws unless LibTorch reads from the archive what was written into it: of some names it writes
-// what it cannot read, or other ones.
+// Throws unless LibTorch reads back what was written into the archive: for some names it writes
+// what it cannot read, or other names.
 void check_module(const std::vector<unsigned char>& bytes, const Contents& contents) {
   std::set<std::string> names;
   try {
@@ -102,7 +102,8 @@ std::vector<unsigned char> record(caffe2::serialize::PyTorchStreamReader& archiv
   return {from, from + size};
 }
 
-// Of LibTorch and of Python. LibTorch's own loader would run code that is in a TorchScript archive.
+// Reads archives of LibTorch and of Python. LibTorch's own loader would run code from a TorchScript
+// archive.
 Contents read_archive(const std::string& path) {
   const std::uint64_t bytes = checkpoint::system_files().open_to_read(path)->size();
   caffe2::serialize::PyTorchStreamReader archive(path);

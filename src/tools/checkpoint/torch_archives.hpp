@@ -7,17 +7,18 @@
 
 namespace kolo::tools {
 
-// An archive of torch::save, or what Python's torch.save wrote (a state_dict, say); nested names
-// are joined with dots. Numbers and texts beside the tensors become notes; other objects are left
-// out. Nothing in the file is executed. Throws DataError, FileError.
+// Reads an archive of torch::save or of Python's torch.save (a state_dict, say). Nested names are
+// joined with dots. Numbers and texts beside the tensors become notes; other objects are left out.
+// Nothing in the file is executed. Throws DataError, FileError.
 Contents read_torch(const std::string& path);
 
-// What Python's torch.save writes of a state_dict. Throws FileError, and InvalidArgumentError for
+// Writes a state_dict as Python's torch.save does. Throws FileError, and InvalidArgumentError for
 // names that are not UTF-8.
 void write_state_dict(const std::string& path, const Contents& contents);
 
-// An archive that torch::load() reads into a module with these names, and Python's torch.jit.load.
-// Throws FileError, and InvalidArgumentError for names that TorchScript cannot have.
+// Writes an archive that torch::load() reads into a module with these names, as does Python's
+// torch.jit.load. Throws FileError, and InvalidArgumentError for names that TorchScript cannot
+// have.
 void write_module(const std::string& path, const Contents& contents);
 
 }  // namespace kolo::tools

@@ -1,4 +1,4 @@
-// Formats whose texts are UTF-8. The names in a checkpoint may be any bytes.
+// Checks for formats whose texts are UTF-8. The names in a checkpoint may be any bytes.
 #pragma once
 
 #include <string>

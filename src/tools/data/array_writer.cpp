@@ -23,7 +23,7 @@ std::vector<hsize_t> extents_of(const data::ArrayForm& form) {
   return {form.shape().begin(), form.shape().end()};
 }
 
-// The properties of the array's dataset.
+// Returns the properties of the array's dataset.
 Id properties_of(const data::ArrayForm& form, const Storage& storage) {
   Id properties(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate");
   const bool has_elements = form.rows() > 0 && form.row_bytes() > 0;
@@ -62,7 +62,7 @@ void write_attribute(hid_t object, const char* name, hid_t type, const void* val
   checked(H5Awrite(attribute.get(), type, value), "H5Awrite");
 }
 
-// Returns the system's reason out of HDF5's long text, if it has one.
+// Returns the system's reason within HDF5's long text; without one, the whole text.
 std::string reason_in(const std::string& text) {
   const std::string begin = "error message = '";
   const std::size_t found = text.find(begin);
@@ -91,7 +91,7 @@ auto ArrayWriter::write(Function&& function) {
 
 ArrayWriter::ArrayWriter(std::string path)
     : path_(std::move(path)), partial_(checkpoint::partial_path(path_)) {
-  // Creates the file with the system first, whose errors say more than HDF5's.
+  // Creates the file without HDF5 first, because the system's errors say more than HDF5's.
   checkpoint::system_files().create(partial_)->close();
   try {
     file_ = write([&] {
@@ -122,7 +122,7 @@ void ArrayWriter::add(const std::string& name, const data::Array& array, const S
                                " samples have 4 GiB or more, which HDF5 does not store; choose a "
                                "smaller --chunk");
   }
-  // Closed under the lock by write(), also if reading the array fails.
+  // The lock is held while it is closed, also if reading the array fails.
   struct Open {
     ~Open() {
       const LibraryGuard guard;

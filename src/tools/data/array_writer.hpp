@@ -19,9 +19,9 @@ struct Storage {
 // whole chunk for each row, and smaller chunks compress badly.
 std::size_t default_chunk_rows(const data::ArrayForm& form);
 
-// The file gets its name in finish(), when all of it is on the disk; until then it is
-// PATH.partial, which the destructor removes. Throws FileError if the system fails, with a full
-// disk for example.
+// Writes a new file, which is called PATH.partial until finish() has put all of it on the disk and
+// gives it its name. The destructor removes PATH.partial. Throws FileError if the system fails,
+// with a full disk for example.
 class ArrayWriter {
  public:
   explicit ArrayWriter(std::string path);
@@ -30,14 +30,14 @@ class ArrayWriter {
   ArrayWriter& operator=(const ArrayWriter&) = delete;
 
   // Copies all of an array, 8 MiB or a chunk at a time, and stores its checksum beside it
-  // (data::kChecksumAttribute). Throws DataError, too, if the array cannot be read.
+  // (data::kChecksumAttribute). Also throws DataError, if the array cannot be read.
   void add(const std::string& name, const data::Array& array, const Storage& storage);
-  // Stores a text as an attribute of the file; as a dataset, if it is too long for one.
+  // Stores a text as an attribute of the file, or as a dataset if it is too long for an attribute.
   void note(const std::string& name, const std::string& text);
   void finish();
 
  private:
-  // Calls a function under HDF5's lock; an error of HDF5's becomes a FileError.
+  // Calls a function under HDF5's lock, and turns HDF5's errors into FileError.
   template <class Function>
   auto write(Function&& function);
 

@@ -27,7 +27,7 @@ using data::ArrayForm;
 
 constexpr std::size_t kCacheBytes = std::size_t{32} << 20U;
 
-// The first bytes of a file, of its content if it is gzip; zeros follow the end.
+// The first bytes of a file, or of its content if it is gzip. Zeros follow the end.
 struct Start {
   std::array<std::uint8_t, 8> bytes{};
   bool is_packed = false;
@@ -153,7 +153,7 @@ class Images : public data::Array {
              static_cast<std::int64_t>(first.height), static_cast<std::int64_t>(first.width)},
             paths.front()};
   }
-  // Returns what follows the copy.
+  // Returns the position after the copy.
   static std::uint8_t* copy_planes(const data::Image& image, std::uint8_t* to) {
     for (std::size_t channel = 0; channel < kChannels; ++channel) {
       for (std::size_t i = channel; i < image.pixels.size(); i += kChannels)
@@ -203,7 +203,7 @@ Samples open_npz(const std::string& path, const Choice& choice) {
 }  // namespace
 
 DataFormat data_format_of(const std::string& path) {
-  std::error_code unreadable;  // then opening it says why
+  std::error_code unreadable;  // opening the file then says why
   if (std::filesystem::is_directory(path, unreadable)) return DataFormat::kImages;
   const Start start = start_of(path);
   const DataFormat format = format_of(start.bytes);

@@ -1,4 +1,4 @@
-// kolo-data, which `kolo data` runs. It needs no LibTorch.
+// kolo-data: the program that `kolo data` runs. It needs no LibTorch.
 #include <boost/program_options.hpp>
 #include <filesystem>
 #include <iostream>
@@ -46,7 +46,7 @@ struct Words {
   int gzip = 0;
   std::int64_t chunk = 0;
   bool help = false;
-  bool has_options = false;  // that only convert takes
+  bool has_options = false;  // options that only convert takes
 };
 
 Words parse(int argc, char** argv) {
@@ -81,9 +81,10 @@ Words parse(int argc, char** argv) {
   return words;
 }
 
-// A forgotten last path must not cost the file with the targets.
+// Refuses to replace other files: if the last path is forgotten, the file with the targets would be
+// lost.
 void require_replaceable(const std::string& path) {
-  std::error_code unreadable;  // then writing says why
+  std::error_code unreadable;  // writing then says why
   if (!std::filesystem::exists(path, unreadable)) return;
   if (!std::filesystem::is_directory(path, unreadable) &&
       kolo::tools::data_format_of(path) == kolo::tools::DataFormat::kHdf5) {
@@ -144,7 +145,7 @@ int run(const Words& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // At exit HDF5 1.10 would crash over a file that it could not write, which is an error already.
+  // At exit, HDF5 1.10 would crash over a file that it could not write, which was reported already.
   H5dont_atexit();
   return kolo::tools::run_command("kolo data", kUsage, [&] {
     const Words words = parse(argc, argv);

@@ -43,7 +43,7 @@ class Archive {
     return all;
   }
 
-  // Memory grows with what is really read.
+  // Memory grows only with the bytes that are really read.
   std::vector<std::uint8_t> read(const std::string& name) const {
     const std::unique_ptr<zip_file_t, Discard> file(zip_fopen(archive_.get(), name.c_str(), 0));
     if (file == nullptr) fail(name, zip_strerror(archive_.get()));

@@ -1,4 +1,4 @@
-// In place of npz.cpp where libzip is missing.
+// Replaces npz.cpp in a build without libzip.
 #include "data/data_error.hpp"
 #include "tools/data/npz.hpp"
 

@@ -1,4 +1,4 @@
-// Goes through an array piece by piece.
+// Reads an array piece by piece.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct RowPiece {
   const std::vector<std::uint8_t>& bytes;
 };
 
-// Reads all rows in order and passes them on in pieces of about 8 MiB, each (but the last) of a
-// multiple of `unit` rows. Returns the XXH3 (64 bits) of all bytes.
+// Reads all rows in order, and passes them on in pieces of about 8 MiB. Each piece but the last has
+// a multiple of `unit` rows. Returns the XXH3 (64 bits) of all bytes.
 std::uint64_t for_each_piece(const data::Array& array, std::size_t unit,
                              const std::function<void(const RowPiece&)>& use);
 

@@ -12,8 +12,8 @@ namespace {
 
 using nlohmann::json;
 
-// Puts one rank's events together. The spans of an operation follow each other in a file, those of
-// other rows in between or not.
+// Puts one rank's events together. The spans of an operation follow each other in a file, with or
+// without spans of other rows in between.
 class Reader {
  public:
   Reader(NameTable& names, Activity& activity)
@@ -66,7 +66,7 @@ class Reader {
     submitted_[row] = span.begin;
     open_.erase(row);
     const json& args = event.at("args");
-    // Alone it is followed by an operation, which says all this, too.
+    // The submission of a single tensor is followed by an operation, which says all this as well.
     if (args.count("bucket") == 0 || args.count("sequence") == 0) return;
     const auto name = rows_.find(row);
     if (name == rows_.end()) return;
@@ -79,7 +79,7 @@ class Reader {
   void take_operation(const json& event, int row, const Span& span) {
     const auto name = rows_.find(row);
     const auto submitted = submitted_.find(row);
-    // The timeline's own readings of clocks are not the program's.
+    // The timeline's own readings of clocks do not belong to the program.
     if (event.at("name") == "CLOCK" || name == rows_.end() || submitted == submitted_.end()) return;
     const json& args = event.at("args");
     Collective collective;
@@ -123,7 +123,7 @@ class Reader {
 void read_events(NameTable& names, Activity& activity) {
   Reader reader(names, activity);
   for_each_event(activity.trace.path, [&](const std::string& line) {
-    // Counters and marks are most of what is not needed.
+    // Skips counters and marks, which are most of the events that are not needed.
     const bool is_needed = line.rfind(R"({"ph":"C")", 0) != 0 && line.rfind(R"({"ph":"i")", 0) != 0;
     if (is_needed) reader.take(json::parse(line));
   });

@@ -12,7 +12,7 @@
 
 namespace kolo::tools {
 
-// Names as numbers: a timeline has few, many times over.
+// Replaces names by numbers: a timeline has few names, many times over.
 class NameTable {
  public:
   int number(const std::string& name);
@@ -24,8 +24,8 @@ class NameTable {
   std::vector<std::string> names_;
 };
 
-// A decision of all ranks of a process set: to reduce a bucket, or a tensor alone. The same on all
-// of them.
+// A decision of all ranks of a process set to reduce a bucket or a single tensor. It is the same on
+// all of them.
 struct Decision {
   int process_set = 0;
   std::int64_t sequence = 0;
@@ -37,17 +37,17 @@ struct Decision {
 // Times are microseconds on rank 0's clock.
 struct Collective {
   Decision decision;
-  int name = 0;   // the row's: a tensor, or "bucket 3"
+  int name = 0;   // of the row: a tensor, or "bucket 3"
   int phase = 0;  // "SHM_ALLREDUCE"
   bool started = false;
-  bool between_two = false;  // a send: nobody else takes part
+  bool between_two = false;  // a send: no other rank takes part
   std::int64_t step = 0;
   std::int64_t bytes = 0;
-  std::int64_t members = 0;  // of a bucket; 0: a tensor alone
+  std::int64_t members = 0;  // of a bucket; 0: a single tensor
   double submitted = 0;
   double ended = 0;
-  Span moving;  // from its start to its end, with what is copied into and out of a bucket
-  Span inside;  // the collective alone
+  Span moving;  // from its start to its end, with copying into and out of a bucket
+  Span inside;  // without the copying
 };
 
 struct Submission {  // of a tensor
@@ -68,10 +68,10 @@ struct Activity {
   RankTrace trace;
   double clock_error = 0;  // microseconds
   std::map<std::int64_t, Span> steps;
-  int step_row = 0;  // of the thread that makes them
+  int step_row = 0;  // of the thread that makes the steps
   std::vector<Collective> collectives;
   std::vector<Submission> submissions;
-  std::vector<NamedSpan> waits;   // for whom
+  std::vector<NamedSpan> waits;   // their names: what is waited for
   std::vector<NamedSpan> scopes;  // the program's own
 };
 

@@ -1,4 +1,4 @@
-// Times in the timeline of a rank, on rank 0's clock.
+// Converts times in a rank's timeline to rank 0's clock.
 #pragma once
 
 #include "timeline/clock_fit.hpp"
@@ -10,7 +10,7 @@ class Aligner {
  public:
   explicit Aligner(const RankTrace& trace);
 
-  // Microseconds since rank 0's start, of what the file says; not below 0.
+  // Returns microseconds since rank 0's start, for a time in the file; not below 0.
   double aligned(double microseconds) const;
   const timeline::ClockFit& fit() const { return fit_; }
 

@@ -11,22 +11,23 @@
 namespace kolo::tools {
 namespace {
 
-// The first step allocates, and its buckets are made.
+// With more steps than this, leaves out the first one, which allocates and makes buckets.
 constexpr std::size_t kStepsToSpare = 3;
 
-// Beside training something else was done in a step that takes so many times the usual time.
+// A step that takes this many times the usual time did something else beside training.
 constexpr double kLong = 4;
 
-// A rank is late for so many steps, or it is chance.
+// Numbers of steps. A rank that is late for fewer than kShortest steps is late by chance.
 constexpr std::size_t kWindow = 9;
 constexpr std::size_t kShortest = 5;
-constexpr std::size_t kShortestPart = 20;  // of the steps that count; more pieces are no period
-constexpr double kMostlyLate = 0.75;       // of a period's steps; ranks that take turns have half
+constexpr std::size_t kShortestPart = 20;  // of the steps that count; a shorter period is chance
+constexpr double kMostlyLate = 0.75;       // of a period's steps; ranks that take turns reach half
 constexpr double kLatePart = 0.05;         // of a step
 
 constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
-// A rank that has far less than others (its data ended, it was killed) leaves the others theirs.
+// Leaves out ranks with far fewer steps than others (their data ended, they were killed), so that
+// they do not reduce the steps of the others.
 void choose_ranks(const RunActivity& run, Analysis& analysis) {
   std::vector<double> counts;
   for (const auto& [rank, activity] : run.ranks) {
@@ -56,7 +57,8 @@ void find_steps(const RunActivity& run, Analysis& analysis) {
   if (analysis.steps.empty()) throw DataError("no step is in the timelines of all ranks");
 }
 
-// Which steps are training: not the first one, and none in which the program evaluates or saves.
+// Chooses the steps that are training: not the first one, and none in which the program evaluates
+// or saves.
 void choose_steps(const RunActivity& run, Analysis& analysis) {
   std::vector<double> times;
   for (const std::int64_t step : analysis.steps) {
@@ -101,13 +103,13 @@ double last_arrival(const std::vector<std::pair<int, const Collective*>>& arriva
   return last;
 }
 
-// What a rank's own time is compared with.
+// The spans by which a rank's steps are divided.
 class RankTime {
  public:
   RankTime(const Activity& activity, const Arrivals& arrivals) {
     std::vector<Span> waits;
     for (const NamedSpan& wait : activity.waits) {
-      // Other threads wait beside the program, as one that saves does.
+      // Other threads, such as one that saves, wait beside the program.
       if (activity.step_row == 0 || wait.row == activity.step_row) waits.push_back(wait.span);
     }
     std::vector<Span> moving;
@@ -147,8 +149,8 @@ class RankTime {
   Spans communication_;
   Spans exposed_;             // waits while something moves
   Spans for_others_;          // waits before the last rank has come
-  Spans exposed_for_others_;  // of those, while something else moves
-  Spans small_waits_;         // waits for small collectives to which all have come
+  Spans exposed_for_others_;  // the part of these while something else moves
+  Spans small_waits_;         // waits for small collectives after all ranks have come
 };
 
 void divide_steps(const RunActivity& run, Analysis& analysis) {
@@ -174,7 +176,8 @@ void divide_steps(const RunActivity& run, Analysis& analysis) {
 
 // --- who is late ---
 
-// Of an even number the earlier one: of two ranks one can be late.
+// Returns the median; of an even number of arrivals the earlier one, so that one of two ranks can
+// be late.
 double middle(const std::vector<std::pair<int, const Collective*>>& arrivals) {
   std::vector<double> times;
   times.reserve(arrivals.size());
@@ -184,7 +187,7 @@ double middle(const std::vector<std::pair<int, const Collective*>>& arrivals) {
   return times[static_cast<std::size_t>(place)];
 }
 
-// Who receives from one other rank comes before or after it as it likes.
+// Ignores sends: a rank that receives from one other rank comes before or after it as it likes.
 void find_lateness(const RunActivity& run, Analysis& analysis) {
   for (const int rank : analysis.ranks)
     analysis.lateness[rank].assign(analysis.steps.size(), kNothing);
@@ -201,7 +204,7 @@ void find_lateness(const RunActivity& run, Analysis& analysis) {
   }
 }
 
-// Who has most of the lateness of the long steps.
+// Finds the rank that has most of the lateness of the long steps.
 void blame_long_steps(Analysis& analysis) {
   std::map<int, double> sums;
   double all = 0;
@@ -222,7 +225,7 @@ void blame_long_steps(Analysis& analysis) {
   }
 }
 
-// The median of each value's neighbourhood; what is NaN counts for nothing.
+// Returns the median of each value's neighbourhood. NaNs are ignored.
 std::vector<double> smoothed(const std::vector<double>& values) {
   std::vector<double> smooth(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -237,7 +240,8 @@ std::vector<double> smoothed(const std::vector<double>& values) {
   return smooth;
 }
 
-// Half-open places of values above the threshold; short gaps are bridged, short pieces left out.
+// Half-open ranges of places with values above the threshold. Short gaps are bridged, and short
+// pieces left out.
 using Pieces = std::vector<std::pair<std::size_t, std::size_t>>;
 Pieces pieces_above(const std::vector<double>& values, double threshold) {
   Pieces pieces;
@@ -296,7 +300,7 @@ class StragglerSearch {
   }
 
  private:
-  // Who is late and has not worked longer waits for somebody else.
+  // Adds a straggler, unless the rank has not worked longer: then it waits for another one.
   void look_at(int rank, const Pieces& pieces, const std::vector<double>& lateness) {
     Straggler one;
     one.rank = rank;
@@ -329,7 +333,7 @@ class StragglerSearch {
 
   Analysis& analysis_;
   std::vector<std::size_t> places_;          // of the steps that count
-  std::map<int, std::vector<double>> work_;  // by rank: of all such steps before
+  std::map<int, std::vector<double>> work_;  // by rank: sum over all such steps before
 };
 
 }  // namespace

@@ -96,7 +96,7 @@ std::string verb(const std::set<int>& ranks, const char* one, const char* many) 
 
 // --- what ranks have in common ---
 
-// What an operation is called on every rank.
+// The identity of an operation, the same on every rank.
 using Key = std::tuple<int, std::string, std::string>;  // process set, operation, name
 Key key_of(const FlightOperation& one) {
   return {one.process_set, one.operation, one.name};
@@ -112,7 +112,7 @@ class Diagnostician {
       for (const FlightOperation& one : flight.operations) {
         members_[one.process_set].insert(rank);
         if (one.members > 0) continue;
-        if (one.operation == "join") {  // gives nothing any more, and waits for all others
+        if (one.operation == "join") {  // it submits nothing any more, and waits for all others
           if (one.state == State::kSubmitted) joined_[one.process_set].insert(rank);
         } else if (one.state == State::kSubmitted) {
           pending_[key_of(one)].emplace(rank, &one);
@@ -155,7 +155,7 @@ class Diagnostician {
     return found != joined_.end() && found->second.count(rank) > 0;
   }
 
-  // Of all ranks, for who is in other process sets is not recorded.
+  // Looks at all ranks of the job, because the members of other process sets are not recorded.
   std::set<int> silent_ranks() const {
     std::set<int> silent;
     for (int rank = 0; rank < size(); ++rank) {
@@ -180,8 +180,8 @@ class Diagnostician {
          "that all nodes share.");
   }
 
-  // Whether the rank has done this one, which others have not seen agreed upon, when it wrote its
-  // record: then it wrote it later.
+  // Whether the rank, in its record, has already agreed upon an operation that is pending on
+  // others. Then it wrote its record later.
   bool is_further(int rank, const Key& key, const FlightOperation& pending) const {
     const auto known = last_.find(key);
     if (known == last_.end() || known->second.count(rank) == 0) return false;
@@ -197,7 +197,7 @@ class Diagnostician {
   std::set<int> missing_for(const Key& key,
                             const std::map<int, const FlightOperation*>& there) const {
     std::set<int> missing;
-    if (std::get<1>(key) == "send") return missing;  // the others are no part of it
+    if (std::get<1>(key) == "send") return missing;  // the other ranks take no part
     for (const int rank : members_.at(std::get<0>(key))) {
       if (there.count(rank) == 0 && !has_joined(std::get<0>(key), rank) &&
           !is_further(rank, key, *there.begin()->second))
@@ -206,7 +206,7 @@ class Diagnostician {
     return missing;
   }
 
-  // Two ranks that wait for each other.
+  // Reports two ranks that wait for each other.
   void tell_of_orders() {
     for (auto first = pending_.begin(); first != pending_.end(); ++first) {
       const std::set<int> missing = missing_for(first->first, first->second);
@@ -231,7 +231,7 @@ class Diagnostician {
   }
 
   void tell_of_missing() {
-    std::map<std::pair<std::set<int>, std::int64_t>, Absence> absences;  // by who, and the step
+    std::map<std::pair<std::set<int>, std::int64_t>, Absence> absences;  // by ranks and step
     for (const auto& [key, there] : pending_) {
       const std::set<int> missing = missing_for(key, there);
       if (missing.empty()) continue;
@@ -264,7 +264,7 @@ class Diagnostician {
     }
   }
 
-  // What all ranks that have left a record had submitted at last.
+  // Reports what all ranks that have left a record had submitted without agreeing upon it.
   void tell_of_undecided() {
     const std::set<int> silent = silent_ranks();
     std::size_t told = 0;
@@ -316,7 +316,8 @@ class Diagnostician {
     tell(text + ".");
   }
 
-  // What has begun and not ended: by process set and sequence, which all ranks share.
+  // Reports what has begun and not ended, by process set and sequence number, which all ranks
+  // share.
   void tell_of_unfinished() {
     struct Ranks {
       const FlightOperation* one = nullptr;
@@ -381,11 +382,11 @@ class Diagnostician {
   }
 
   const Flights& flights_;
-  // Ranks that have left a record: of each process set those that did something in it.
+  // Ranks that have left a record; in process sets other than 0, those that did something in it.
   std::map<int, std::set<int>> members_;
   std::map<int, std::set<int>> joined_;                           // by process set
   std::map<Key, std::map<int, const FlightOperation*>> pending_;  // not agreed upon; by rank
-  std::map<Key, std::map<int, const FlightOperation*>> last_;     // the last one that was
+  std::map<Key, std::map<int, const FlightOperation*>> last_;     // agreed upon: the last one
   std::vector<std::string> lines_;
   Diagnosis diagnosis_;
 };

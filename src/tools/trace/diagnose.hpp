@@ -1,4 +1,4 @@
-// Finds from the flight records of a job's ranks which ranks wait for which, and for what.
+// Finds out, from the flight records of a job's ranks, which ranks wait for which, and for what.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct FlightOperation {
   std::int64_t bucket = 0;
   std::int64_t members = 0;
   std::int64_t sequence = -1;  // -1: not agreed upon
-  // Nanoseconds of that rank's clock; 0: not yet.
+  // Nanoseconds on that rank's clock; 0: not yet.
   std::int64_t submitted = 0;
   std::int64_t started = 0;
   std::int64_t ended = 0;
@@ -37,7 +37,7 @@ struct Flight {
   std::int64_t step = 0;
   std::int64_t now = 0;  // its clock
   std::int64_t unix_time = 0;
-  std::int64_t frozen = 0;                  // for how long it had not run
+  std::int64_t frozen = 0;                  // time for which it had not run
   std::vector<FlightOperation> operations;  // the oldest first
 };
 

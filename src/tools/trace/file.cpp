@@ -47,8 +47,8 @@ RankTrace read_rank(const std::string& path) {
   RankTrace trace;
   trace.path = path;
   bool is_empty = true;
-  // Most lines are none of these, and reading them as JSON takes long. Elsewhere in a line these
-  // may be names that a program has given.
+  // Most lines are none of these, and parsing JSON takes long. Elsewhere in a line, these texts may
+  // be names that a program has given.
   trace.cut_off = for_each_event(path, [&](const std::string& line) {
     is_empty = false;
     const auto is = [&](const char* begin) { return line.rfind(begin, 0) == 0; };

@@ -13,15 +13,15 @@
 namespace kolo::tools {
 namespace {
 
-// Parts of a step. What costs less is not worth a change.
+// Fractions of a step. A smaller cost is not worth a change.
 constexpr double kLittle = 0.05;
 constexpr double kMuch = 0.10;
 
 constexpr std::size_t kMostStragglers = 5;
 constexpr std::size_t kLeastAlone = 8;
 constexpr double kNearSize = 1;     // octaves
-constexpr double kLateGap = 0.10;   // of a step, before what is ready late
-constexpr double kSlowSpeed = 0.5;  // of what was measured
+constexpr double kLateGap = 0.10;   // of a step, before the tensors that are ready late
+constexpr double kSlowSpeed = 0.5;  // of the measured speed
 constexpr double kManySmall = 8;    // collectives a step
 constexpr double kFewBuckets = 2;   // a step
 constexpr double kMebibyte = 1 << 20;
@@ -69,7 +69,7 @@ class Adviser {
  private:
   double lost() const { return analysis_.mean.exposed + analysis_.mean.waiting; }
   double part(double time) const { return step_ > 0 ? time / step_ : 0; }
-  // What costs little is not worth a change.
+  // A small cost is not worth a change.
   void tell(double cost, std::string title, std::string text) {
     if (part(cost) >= kLittle) findings_.push_back({cost, std::move(title), std::move(text)});
   }
@@ -120,7 +120,7 @@ class Adviser {
     return text;
   }
 
-  // What the rank costs, a step of the whole job.
+  // Returns the rank's cost, spread over all steps that count.
   double cost_of(const Straggler& one) const {
     return one.late * static_cast<double>(one.steps) / static_cast<double>(analysis_.counted);
   }
@@ -163,7 +163,7 @@ class Adviser {
             "samples cheaper to load (kolo data convert).");
   }
 
-  // They wait, and not for the same one.
+  // Reports ranks that wait, but not for the same rank.
   void tell_of_uneven_ranks() {
     double explained = 0;
     for (const Straggler& one : analysis_.stragglers) explained = std::max(explained, cost_of(one));
@@ -186,7 +186,7 @@ class Adviser {
         for (const int core : parse_core_list(header(rank).cores)) ++users[core];
       }
       std::vector<int> sharing;
-      std::set<int> cores;  // of those
+      std::set<int> cores;  // of the sharing ranks
       for (const int rank : ranks) {
         const std::vector<int> own = parse_core_list(header(rank).cores);
         const bool shares =
@@ -201,7 +201,7 @@ class Adviser {
 
   void tell_of_cores(const std::string& host, const std::vector<int>& ranks, std::size_t cores) {
     const std::string who = rank_list(ranks);
-    const double cost = kLittle * step_;  // not known: least of what is told
+    const double cost = kLittle * step_;  // unknown: the least that is reported
     if (cores < ranks.size()) {
       tell(lost() / 2, "There are more ranks than cores on " + host,
            "R" + who.substr(1) + " have " + std::to_string(cores) +
@@ -217,7 +217,7 @@ class Adviser {
     }
   }
 
-  // The largest gap between tensors' times, if few come behind it.
+  // Finds the largest gap between tensors' times, with only few tensors after it.
   void tell_of_late_tensors() {
     const std::vector<TensorTiming>& tensors = analysis_.tensors;
     if (part(analysis_.mean.exposed) < kLittle || tensors.size() < 2) return;
@@ -285,7 +285,7 @@ class Adviser {
              ") the first ones travel while the rest is computed.");
   }
 
-  // Where most of the time goes, is it as fast as the machine was by itself?
+  // Compares the collectives that take most of the time with the machine's measured speed.
   void tell_of_speed() {
     const Speed* longest = nullptr;
     for (const Speed& one : analysis_.speeds) {

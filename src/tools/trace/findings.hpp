@@ -1,4 +1,4 @@
-// Suggestions that could make a job faster, from its timelines.
+// Suggests changes that could make a job faster, from its timelines.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace kolo::tools {
 
 // A speed that `kolo bench allreduce` has measured on a machine.
 struct MeasuredSpeed {
-  std::string who;  // its contender and where tensors lay: "kolo, arena"
+  std::string who;  // contender and memory: "kolo, arena"
   double bytes = 0;
-  double gigabytes = 0;  // a second
+  double gigabytes = 0;  // per second
 };
 
 struct Measured {
@@ -24,22 +24,22 @@ struct Measured {
 };
 
 struct Finding {
-  double cost = 0;    // microseconds of a step, about; the largest comes first
+  double cost = 0;    // about, in microseconds per step; the largest comes first
   std::string title;  // a line
   std::string text;
 };
 
-// From the file that `kolo bench allreduce --json` wrote: kolo's, and what memory allows. Throws
-// FileError, DataError; also where nothing was measured with so many ranks.
+// Reads the file that `kolo bench allreduce --json` wrote: kolo's speeds, and those that memory
+// allows. Throws FileError and DataError, also if nothing was measured with this number of ranks.
 Measured read_measured(const std::string& path, int ranks);
 
 std::vector<Finding> find_causes(const RunActivity& run, const Analysis& analysis,
                                  const Measured& measured);
 
-// "0-3,8" as numbers; empty for what is none.
+// Parses "0-3,8". Returns no numbers for another text.
 std::vector<int> parse_core_list(const std::string& text);
 
-// For people: "1.5 ms", "12.0 MiB".
+// Formats for people: "1.5 ms", "12.0 MiB".
 std::string time_text(double microseconds);
 std::string bytes_text(double bytes);
 

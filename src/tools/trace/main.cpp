@@ -1,4 +1,4 @@
-// kolo-trace, which `kolo trace` runs.
+// kolo-trace: the program that `kolo trace` runs.
 #include <boost/program_options.hpp>
 #include <cerrno>
 #include <cstdio>
@@ -74,14 +74,14 @@ Words parse(int argc, char** argv) {
   throw kolo::FileError(path + ": cannot be written" + why + "; -o FILE writes elsewhere");
 }
 
-// Before anything is written into it.
+// Throws if the folder cannot be read, before anything is written into it.
 void require_folder(const std::string& folder) {
   std::error_code error;
   const std::filesystem::directory_iterator entries(folder, error);
   if (error) throw kolo::FileError(folder + ": cannot be read: " + error.message());
 }
 
-// Under another name until it is whole. Where it was written to.
+// Writes under another name until the file is whole. Returns the path.
 template <typename Write>
 std::string write_file(const std::string& path, const Write& write) {
   const std::string unfinished = path + ".tmp";

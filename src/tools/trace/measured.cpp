@@ -1,4 +1,4 @@
-// What `kolo bench allreduce --json` has written.
+// Reads what `kolo bench allreduce --json` has written.
 #include <cerrno>
 #include <fstream>
 #include <iterator>
@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-// Fewer say little.
+// Fewer samples say little.
 constexpr std::int64_t kLeastSamples = 8;
 
 // "allreduce/67108864/private/2"

@@ -17,7 +17,7 @@
 namespace kolo::tools {
 namespace {
 
-// A clock that is further off than this does not tell which of two ranks came first in a step.
+// A clock with a larger error does not tell which of two ranks came first in a step.
 constexpr Nanoseconds kFarOff = 1'000'000;
 
 std::string number(const char* form, double value) {
@@ -34,8 +34,8 @@ void replace_number(std::string& line, const char* key, std::int64_t nanoseconds
     line.replace(begin, end - begin, number("%.3f", static_cast<double>(nanoseconds) / 1000));
 }
 
-// Moves the event to where it was on rank 0's clock. Begin and end alike: viewers leave out a span
-// that overlaps the one before by the nanosecond that comes of rounding a length by itself.
+// Moves the event to its time on rank 0's clock. Converts begin and end alike: rounding a length by
+// itself could make a span overlap the previous one by a nanosecond, and viewers leave it out then.
 void align(std::string& line, const Aligner& aligner) {
   double begin = 0;
   double length = 0;
@@ -43,7 +43,7 @@ void align(std::string& line, const Aligner& aligner) {
   std::size_t last = 0;
   if (!find_number(line, "ts", begin, first, last)) return;
   const bool has_length = find_number(line, "dur", length, first, last);
-  constexpr double kMost = 9e15;  // what fits, in nanoseconds
+  constexpr double kMost = 9e15;  // fits in nanoseconds
   const auto aligned = [&](double microseconds) {
     return std::llround(std::min(aligner.aligned(microseconds), kMost) * 1000);
   };

@@ -1,4 +1,4 @@
-// Timelines of all ranks in one file, on rank 0's clock.
+// Merges the timelines of all ranks into one file, on rank 0's clock.
 #pragma once
 
 #include <iosfwd>
@@ -6,7 +6,7 @@
 
 namespace kolo::tools {
 
-// Writes the newest run in the folder as one Chrome trace, and says on `notes` what it is made of.
+// Writes the newest run in the folder as one Chrome trace, and describes its parts on `notes`.
 // Throws FileError and DataError.
 void merge_traces(const std::string& folder, std::ostream& merged, std::ostream& notes);
 

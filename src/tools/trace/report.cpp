@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-// So many values of each kind are drawn: more are put together, step by step.
+// Most values of each kind that are drawn. More values are put together, step by step.
 constexpr std::size_t kMostPoints = 200000;
 constexpr std::size_t kMostBins = 500;
 constexpr std::size_t kLeastBins = 50;
@@ -30,7 +30,7 @@ constexpr std::size_t kMostScopes = 10;
 constexpr std::size_t kMostHosts = 4;  // that are named
 constexpr double kFarOff = 1000;       // microseconds
 
-// Milliseconds with three decimals; nothing for what is not known.
+// Returns milliseconds with three decimals, or null if the time is unknown.
 json milliseconds(double microseconds) {
   if (std::isnan(microseconds)) return nullptr;
   return std::round(microseconds) / 1000;
@@ -56,7 +56,7 @@ Bins bins_of(const Analysis& analysis) {
   return bins;
 }
 
-// Of each bin's steps: those that count, or all where none does.
+// Returns a value for each bin, from its steps that count, or from all if none does.
 template <typename Value>
 json binned(const Analysis& analysis, const Bins& bins, const Value& value) {
   json values = json::array();
@@ -108,16 +108,16 @@ json lateness_over_steps(const Analysis& analysis, const Bins& bins, int rank) {
   });
 }
 
-// The job's own words for itself.
+// The job, as its timelines describe it.
 struct Job {
-  std::string program;             // empty: not known
-  std::int64_t started = 0;        // of day, ms; 0: not known
+  std::string program;             // empty: unknown
+  std::int64_t started = 0;        // Unix time, ms; 0: unknown
   std::vector<std::string> hosts;  // each once
 };
 
 Job job_of(const RunActivity& run) {
   constexpr std::int64_t kMillisecond = 1'000'000;  // ns
-  constexpr std::int64_t kFirst = 946'684'800'000;  // the year 2000; before it no clock was set
+  constexpr std::int64_t kFirst = 946'684'800'000;  // the year 2000: before it no clock was set
   Job job;
   for (const auto& [rank, activity] : run.ranks) {
     const TraceHeader& header = activity.trace.header;
@@ -138,7 +138,7 @@ std::string date_text(std::int64_t milliseconds) {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M UTC", &utc)};
 }
 
-// "mnist, started 2026-11-25 21:44 UTC, 4 ranks on node1, node2"
+// Returns "mnist, started 2026-11-25 21:44 UTC, 4 ranks on node1, node2".
 std::string title_of(const Job& job, int size) {
   std::string title = job.program.empty() ? "" : job.program + ", ";
   if (job.started > 0) title += "started " + date_text(job.started) + ", ";
@@ -198,7 +198,7 @@ json measured_json(const Measured& measured) {
   return {{"machine", measured.machine}, {"date", measured.date}, {"speeds", speeds}};
 }
 
-// What must be known to believe the rest.
+// Returns the flaws of the timelines, which limit what the report can say.
 std::vector<std::string> doubts(const RunActivity& run, const Analysis& analysis) {
   std::vector<std::string> doubts;
   if (!run.missing.empty())
@@ -266,7 +266,7 @@ json data_of(const RunActivity& run, const Analysis& analysis, const Measured& m
   return data;
 }
 
-// JSON that may stand within a script element of HTML.
+// Returns JSON that may stand within a script element of HTML.
 std::string script_text(const json& data) {
   const std::string plain = data.dump(-1, ' ', false, json::error_handler_t::replace);
   std::string text;

@@ -13,14 +13,14 @@ struct ReportOptions {
 
 struct ReportText {
   std::string data;   // JSON for the page's script
-  std::string words;  // lines that say the same, shortly
+  std::string words;  // the same, in short lines
 };
 
 // Throws FileError and DataError.
 ReportText report_text(const ReportOptions& options);
 
-// One HTML file that needs nothing else. Throws FileError where this program was built without the
-// script that draws.
+// Writes one HTML file that needs nothing else. Throws FileError if this program was built without
+// the script that draws.
 void write_report(const ReportText& text, std::ostream& page);
 
 }  // namespace kolo::tools

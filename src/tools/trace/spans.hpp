@@ -1,4 +1,4 @@
-// Pieces of time.
+// Spans of time.
 #pragma once
 
 #include <vector>
@@ -11,17 +11,17 @@ struct Span {
   double end = 0;
 };
 
-// Sorted and disjoint; all below take and give such ones.
+// Sorted and disjoint. The functions below take and return such spans; only united() takes any.
 using Spans = std::vector<Span>;
 
 Spans united(std::vector<Span> any);
 Spans intersection(const Spans& a, const Spans& b);
-// The part of the window that they cover.
+// Returns the part of the window that the spans cover.
 double covered(const Spans& spans, const Span& window);
 
-// 0 without values.
+// Returns 0 without values.
 double median(std::vector<double> values);
-// The value below which the fraction (0 to 1) of them lies.
+// Returns the value below which the fraction (0 to 1) of the values lies.
 double quantile(std::vector<double> values, double fraction);
 
 }  // namespace kolo::tools

@@ -11,7 +11,7 @@
 namespace kolo::tools {
 namespace {
 
-// So many sizes of a kind are told apart; more are put together.
+// Most sizes of a kind that are kept apart. More are put together.
 constexpr std::size_t kMostSizes = 40;
 
 using StepsOf = std::map<std::int64_t, Span>;
@@ -52,10 +52,10 @@ class TensorTimes {
   }
 
  private:
-  // What comes now and then is no part of a step.
+  // Something that comes only now and then is not part of a step.
   bool is_frequent(std::size_t steps) const { return 2 * steps >= analysis_.counted; }
 
-  // Who waits does not say in which process set: "set 2: w".
+  // The waits do not include the process set, so this removes it: "set 2: w".
   static std::string plain(const std::string& row) {
     const std::size_t colon = row.find(": ");
     return row.rfind("set ", 0) == 0 && colon != std::string::npos ? row.substr(colon + 2) : row;
@@ -146,7 +146,7 @@ Sizes put_together(Sizes sizes) {
   return fewer;
 }
 
-// Of which no other's time is a part. By the rank's collectives' places.
+// Returns, by the place of each collective, whether no other overlaps it in time.
 std::vector<bool> which_ran_alone(const std::vector<Collective>& collectives) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < collectives.size(); ++i) {

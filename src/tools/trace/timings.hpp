@@ -1,4 +1,4 @@
-// How long tensors, collectives and the program's scopes take, in the steps that count.
+// Computes how long tensors, collectives and the program's scopes take, in the steps that count.
 #pragma once
 
 #include <vector>

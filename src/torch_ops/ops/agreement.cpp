@@ -17,8 +17,8 @@ AllreduceOptions reduced_by(ReduceOp op, const OperationOptions& options) {
   return AllreduceOptions(op).name(options.name()).process_set(options.process_set());
 }
 
-// The weighted value, and two numbers: the weight, and whether it is wrong. A value without weight
-// may be anything.
+// Returns the weighted value, and two numbers: the weight, and whether it is invalid. A value with
+// weight 0 is ignored, whatever it is.
 std::vector<at::Tensor> weighted(const at::Tensor& value, double weight) {
   const bool allowed = std::isfinite(weight) && weight >= 0;
   const double given = allowed ? weight : 0.0;
@@ -65,7 +65,7 @@ void detail::average_buffers(const NamedTensors& buffers, const ProcessSet& proc
   std::vector<at::Tensor> others;
   for (const auto& [name, buffer] : buffers) {
     if (!buffer.defined()) continue;
-    // One that is not contiguous may lie in memory in another order on another rank.
+    // Tensors that are not contiguous may have another memory order on another rank.
     if (buffer.is_floating_point()) {
       averaged.push_back(buffer);
       works.push_back(buffer.contiguous());

@@ -22,7 +22,7 @@ Result run(const Call& call, std::shared_ptr<Operation> operation, Result result
   return submit(call.session, std::move(operation), std::move(result)).wait();
 }
 
-// Data of the call that backward() needs, in a capsule beside the graph.
+// Data of the call that backward() needs, kept in a capsule beside the graph.
 template <typename Saved>
 struct Capsule : torch::CustomClassHolder {
   explicit Capsule(Saved value) : saved(std::move(value)) {}
@@ -42,7 +42,7 @@ bool may_have_gradient(const at::Tensor& tensor) {
   return at::isFloatingType(tensor.scalar_type()) || tensor.is_complex();
 }
 
-// A group may have members that no gradient goes through.
+// Marks outputs as non-differentiable if their dtype has no gradients.
 variable_list mark(AutogradContext* ctx, variable_list outputs) {
   variable_list others;
   for (const at::Tensor& output : outputs) {
@@ -52,8 +52,8 @@ variable_list mark(AutogradContext* ctx, variable_list outputs) {
   return outputs;
 }
 
-// Returns the results of run() for the gradients that exist, each in its place. run() is
-// collective, so the choice must not depend on what a rank uses: unused members have zeros.
+// Calls run() with the gradients that exist, and returns each result in its place. run() is
+// collective, so the selection must not depend on what a rank uses: unused members have zeros.
 template <typename Run>
 variable_list for_each_gradient(const variable_list& gradients, const Run& run) {
   std::vector<at::Tensor> some;
@@ -69,7 +69,7 @@ variable_list for_each_gradient(const variable_list& gradients, const Run& run) 
   return results;
 }
 
-// Gradients for the tensors, and nothing for the `others` that follow them in apply().
+// Appends an undefined gradient for each of the `others` that follow the tensors in apply().
 variable_list and_nothing_for(std::size_t others, variable_list gradients) {
   gradients.resize(gradients.size() + others);
   return gradients;
@@ -86,7 +86,7 @@ struct SavedReduction {
   AllreduceOptions options;
 };
 
-// y = sum of all x on every rank, so that x has a part in every rank's loss.
+// y is the sum of all ranks' x on every rank, so x contributes to every rank's loss.
 struct Allreduce : Function<Allreduce> {
   static variable_list forward(AutogradContext* ctx, at::TensorList tensors, const Call& call,
                                const AllreduceOptions& options) {
@@ -180,7 +180,7 @@ struct Alltoall : Function<Alltoall> {
   }
 };
 
-// A rank's share of the result is in that rank's loss alone.
+// A rank's share of the result only contributes to that rank's loss.
 struct Reducescatter : Function<Reducescatter> {
   static variable_list forward(AutogradContext* ctx, at::TensorList tensors, const Call& call,
                                const ReducescatterOptions& options) {

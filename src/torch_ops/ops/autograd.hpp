@@ -1,18 +1,18 @@
-// Operations that autograd goes through: what a rank's loss is to the sum of all ranks' losses.
+// Operations that autograd differentiates. The gradient is that of the sum of all ranks' losses.
 #pragma once
 
 #include "torch_ops/ops/requests.hpp"
 
 namespace kolo {
 
-// Whether autograd wants to know about an operation on these tensors.
+// Whether autograd has to record an operation on these tensors.
 bool needs_gradient(const std::vector<at::Tensor>& tensors);
 
-// Autograd must notice that tensors it saved for backward() are changed.
+// Tells autograd that tensors, which it may have saved for backward(), have changed.
 void note_change(at::TensorList tensors);
 
-// Each runs the operation and waits, and its gradient's when backward() comes there. backward()
-// throws InvalidArgumentError for reduce operators that have no gradient.
+// Each runs the operation and waits; backward() later does the same with the gradient's operation.
+// backward() throws InvalidArgumentError for reduce operators without a gradient.
 std::vector<at::Tensor> differentiable_allreduce(const Call& call,
                                                  const std::vector<at::Tensor>& tensors,
                                                  const AllreduceOptions& options);

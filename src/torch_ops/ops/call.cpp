@@ -80,7 +80,7 @@ void give_up(const Call& call, Descriptor meant, const std::string& why) {
   meant.kind = call.kind;
   meant.refusal = why;
   refusal->descriptor = std::move(meant);
-  // Refused for a name in flight or after a failure; then no rank waits for this one.
+  // Submitting fails if the name is in flight, or after a failure. Then no rank waits for this one.
   static_cast<void>(call.session->engine().submit(refusal));
 }
 

@@ -1,4 +1,4 @@
-// A call of the API.
+// Calls of the API.
 #pragma once
 
 #include <exception>
@@ -12,51 +12,51 @@
 
 namespace kolo {
 
-// A call: its session, and the kind and name its operation goes by.
+// A call: its session, and its operation's kind and name.
 struct Call {
   std::shared_ptr<Session> session;
   ProcessSet set;
-  OpKind kind = OpKind::kAllreduce;  // of the first operation, if it makes several
+  OpKind kind = OpKind::kAllreduce;  // of the first operation, if there are several
   std::string name;
   bool transient = false;
-  // When its tensors, on a device, have their values; null: when the current stream comes to where
-  // the operation is made.
+  // The point at which its tensors, on a device, have their values. If null, the point that the
+  // current stream has reached when the operation is made.
   std::shared_ptr<DevicePoint> ready;
 
-  // `function` and `operation` are for messages, and literals: "allreduce_async" and "allreduce".
-  // Without a given name it gets one of unnamed_names(). Throws where this rank is no member of the
-  // set.
+  // `function` and `operation` appear in messages: "allreduce_async" and "allreduce". They must be
+  // literals. If `given` is empty, takes the next name of unnamed_names(). Throws if this rank is
+  // not a member of the set.
   Call(const char* function, const char* operation, OpKind kind, const std::string& given,
        const ProcessSet& process_set);
 
-  // The call that backward() makes, of an operation of that kind.
+  // Returns the call that backward() makes, for an operation of that kind.
   Call gradient(OpKind of_kind) const;
 
   std::string what() const;  // for messages: "allreduce of 'x' on rank 3"
 
   int rank() const { return set.rank(); }  // in the set
   int size() const { return set.size(); }
-  // The position in the set of a rank among all; throws if it is no member.
+  // Converts a rank of the job to its position in the set; throws if it is not a member.
   int root_in_set(int root_rank) const;
 
  private:
   const char* operation_;
 };
 
-// Throws InvalidArgumentError for a set (not that of all ranks) that is none of this session.
+// Throws InvalidArgumentError if a set (not that of all ranks) does not belong to this session.
 void check_alive(const Session& session, const ProcessSet& set, const char* function);
 
-// Those of the process set.
+// Returns the generator of names for the process set's unnamed operations.
 UnnamedNames& unnamed_names(Session& session, const ProcessSet& set);
 
-// The call's operation, with nothing to do yet.
+// Returns the call's operation, without any work yet.
 std::shared_ptr<Operation> operation_of(const Call& call);
 
-// Tells the other ranks of the set that this one cannot take part in the call, and why, instead of
-// letting them wait. `meant` says which two ranks a send is between. The call's name stays usable.
+// Tells the other ranks of the set that this one cannot take part in the call, and why, so that
+// they do not wait. For a send, `meant` holds the two ranks. The call's name stays usable.
 void give_up(const Call& call, Descriptor meant, const std::string& why);
 
-// Gives what make() gives, which checks arguments; gives the call up if it throws.
+// Returns the result of make(), which checks arguments. If make() throws, gives the call up.
 template <typename Make>
 auto make_or_give_up(const Call& call, const Make& make, const Descriptor& meant = {}) {
   try {

@@ -18,21 +18,21 @@
 
 namespace kolo::detail {
 
-// An operation that the engine has.
+// An operation that was submitted to the engine.
 struct Submission {
   std::shared_ptr<Session> session;  // its engine answers even after shutdown()
   std::shared_ptr<Operation> operation;
-  std::shared_ptr<Device> device;  // where its tensors are; null: on the host
+  std::shared_ptr<Device> device;  // of its tensors; null: on the host
 
-  // Waits for the end. Throws what went wrong.
+  // Waits for the end. Throws the operation's error.
   void wait(std::optional<Clock::duration> limit, WaitsOnDevice& results) const {
     throw_if_error(session->engine().wait(operation, limit));
     results.wait(device.get(), *operation);
   }
 };
 
-// Tensors that an operation works on in place, and that nothing else may change before it has
-// ended.
+// Tensors that an operation works on in place. Nothing else may change them before the operation
+// has ended.
 class Watched {
  public:
   Watched() = default;
@@ -41,15 +41,15 @@ class Watched {
     count_ = versions_.size();
   }
 
-  // The operation has ended. From now on changes of these tensors, which are those given to the
-  // constructor, do not matter.
+  // Called when the operation has ended, with the constructor's tensors. Later changes of them do
+  // not matter.
   void release(at::TensorList tensors);
-  // After release(): throws InvalidArgumentError, once, if one of them was changed before.
+  // After release(): throws InvalidArgumentError, once, if a tensor was changed too early.
   void check(const Submission& submission);
 
  private:
-  // Not watched: a view counts changes of all of its storage, and what is made in inference mode
-  // counts none.
+  // Marks tensors that are not watched: a view counts changes of its whole storage, and a tensor
+  // made in inference mode counts none.
   static constexpr std::int64_t kNone = -1;
   static std::int64_t version_of(const at::Tensor& tensor) {
     const bool is_view = !tensor.has_storage() || tensor.storage().nbytes() != tensor.nbytes();
@@ -57,14 +57,14 @@ class Watched {
   }
 
   c10::SmallVector<std::int64_t, 1> versions_;  // before release()
-  std::optional<std::size_t> changed_;          // the position of the first one
-  std::size_t count_ = 0;                       // of all
+  std::optional<std::size_t> changed_;          // position of the first one
+  std::size_t count_ = 0;                       // number of tensors
 };
 
 template <typename Result>
 struct HandleState : Submission {
-  // When the operation has ended well: a tensor that was given, or what the operation fills, or
-  // what is made then.
+  // The result after success: a given tensor, an object that the operation fills, or a function
+  // that makes it.
   std::variant<Result, std::shared_ptr<const Result>, std::function<Result()>> outcome;
   Watched watched = {};
 
@@ -79,8 +79,8 @@ struct HandleState : Submission {
 
 namespace kolo {
 
-// Any thread may drive the engine; what an operation does with tensors there must not depend on
-// that thread's mode, but on the mode of the thread that submits.
+// Keeps the submitting thread's inference mode for what the operation does with tensors later: any
+// thread may drive the engine, and its own mode must not matter.
 inline void keep_mode(Operation& operation) {
   const bool mode = c10::InferenceMode::is_enabled();
   if (operation.finish) {
@@ -98,7 +98,7 @@ inline void keep_mode(Operation& operation) {
   }
 }
 
-// Hands the operation to its session's engine; throws if it is refused.
+// Submits the operation to its session's engine. Throws if the engine refuses it.
 inline detail::Submission submit(std::shared_ptr<Session> session,
                                  std::shared_ptr<Operation> operation) {
   detail::Submission made{std::move(session), std::move(operation), nullptr};
@@ -111,21 +111,21 @@ inline detail::Submission submit(std::shared_ptr<Session> session,
   return made;
 }
 
-// Its handle, of a result as HandleState has it.
+// Returns the submission's handle. `outcome`: one of those in HandleState.
 template <typename Result, typename Outcome>
 BasicHandle<Result> handle_of(detail::Submission submission, Outcome outcome) {
   return BasicHandle<Result>(std::make_unique<detail::HandleState<Result>>(
       detail::HandleState<Result>{std::move(submission), std::move(outcome)}));
 }
 
-// The same for a result that is there already, as the tensor that is worked on in place.
+// Submits an operation whose result already exists, such as the tensor that it works on.
 template <typename Result>
 BasicHandle<Result> submit(const std::shared_ptr<Session>& session,
                            std::shared_ptr<Operation> operation, Result given) {
   return handle_of<Result>(submit(session, std::move(operation)), std::move(given));
 }
 
-// The same for a result that the operation fills.
+// Submits an operation that fills its result.
 template <typename Result>
 BasicHandle<Result> submit(const std::shared_ptr<Session>& session,
                            std::shared_ptr<Operation> operation,

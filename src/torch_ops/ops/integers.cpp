@@ -33,8 +33,8 @@ Range range_of(at::ScalarType dtype) {
   }
 }
 
-// A conversion of numbers beyond int64's range is undefined, and its largest value is not a
-// float64.
+// Scales without leaving the range of int64: converting larger numbers is undefined, and int64's
+// maximum is not a float64.
 at::Tensor scaled_int64(const at::Tensor& values, double factor) {
   const double beyond = 0x1p63;
   const at::Tensor scaled = values.to(at::kDouble).mul_(factor);
@@ -66,7 +66,7 @@ at::Tensor IntegerAverage::to_numbers(const at::Tensor& values) const {
 at::Tensor IntegerAverage::from_sums(const at::Tensor& sums, at::ScalarType dtype) const {
   const at::Tensor remainders = sums.select(-1, 1);
   at::Tensor averages = sums.select(-1, 0) + remainders.div(ranks, "floor");
-  // Those are rounded down; negative ones must be rounded up.
+  // These averages are rounded down, but negative ones must be rounded up, towards zero.
   averages += averages.lt(0).logical_and_(remainders.remainder(ranks).ne(0));
   return within_range(postscale == 1.0 ? averages : scaled_int64(averages, postscale), dtype);
 }

@@ -42,7 +42,7 @@ std::vector<std::string> gather(const Call& call, const std::string& bytes, int 
 
 namespace detail {
 
-// An allgather to which the root alone gives something: its size needs no message of its own.
+// Runs an allgather to which only the root contributes, so the size needs no separate message.
 std::string broadcast_bytes(const Encode& encode, int root_rank, const OperationOptions& options,
                             const std::string& agreed) {
   const Call call("broadcast_object", "broadcast_object", OpKind::kAllgather, options.name(),

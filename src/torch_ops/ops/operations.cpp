@@ -13,7 +13,7 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-// The result of a gather, which is made while the operation runs.
+// Refer to the results of a gather, which exist only when the operation has run.
 std::shared_ptr<const at::Tensor> first_of(const std::shared_ptr<Gathered>& gathered) {
   return {gathered, &gathered->tensors[0]};
 }
@@ -42,7 +42,7 @@ bool is_root(const Call& call, int root_rank) {
   return call.rank() == call.root_in_set(root_rank);
 }
 
-// Submits an operation on the program's own tensors, which it changes or only reads.
+// Submits an operation on the program's own tensors. `changes`: false if it only reads them.
 template <typename Result>
 BasicHandle<Result> submit_in_place(const Call& call, std::shared_ptr<Operation> operation,
                                     const Result& given, bool changes = true) {
@@ -76,7 +76,7 @@ Handle allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options
   return start_allreduce(call, working_copy(call, tensor), options);
 }
 
-// A const reference would hide that it is changed.
+// By value: a const reference would hide that the tensor is changed.
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 Handle allreduce_async_(at::Tensor tensor, const AllreduceOptions& options) {
   const Call call("allreduce_async_", "allreduce", OpKind::kAllreduce, options.name(),

@@ -19,11 +19,11 @@ namespace {
 
 using Named = std::vector<std::pair<std::string, at::Tensor>>;
 
-// In one group, so that it is not a message a tensor.
+// Broadcasts all tensors in one group, which avoids one message per tensor.
 void broadcast_all(const Named& named, int root_rank, const ProcessSet& set) {
   std::vector<at::Tensor> tensors;
   std::vector<std::string> names;
-  std::set<const at::TensorImpl*> known;  // one may be listed under two names
+  std::set<const at::TensorImpl*> known;  // a tensor may have two names
   for (const auto& [name, tensor] : named) {
     if (!tensor.defined() || !known.insert(tensor.unsafeGetTensorImpl()).second) continue;
     tensors.push_back(tensor);
@@ -84,7 +84,7 @@ void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root_rank
       root_rank, OperationOptions("kolo.broadcast_optimizer_state").process_set(process_set),
       describe(optimizer));
   if (rank() == root_rank) return;
-  // LibTorch would keep what the archive does not have: all of it, if its writer has made no step.
+  // LibTorch would keep what the archive lacks: everything, if the root has not stepped yet.
   optimizer.state().clear();
   detail::from_archive(state, [&](auto& archive) { optimizer.load(archive); });
 }

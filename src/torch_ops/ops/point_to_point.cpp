@@ -1,4 +1,4 @@
-// send and recv, and autograd through them.
+// send and recv, with autograd.
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -41,7 +41,7 @@ struct Message {
     return Message(function, options, source, world_rank(function));
   }
 
-  // Its gradient goes the other way.
+  // Returns the message of the gradient, which goes the opposite way.
   Message gradient() const {
     Message back = *this;
     back.call = call.gradient(OpKind::kSend);
@@ -56,7 +56,7 @@ struct Message {
     return descriptor;
   }
 
-  // Gives what make() gives; if it throws, the other rank is told.
+  // Returns the result of make(). If make() throws, informs the other rank.
   template <typename Make>
   auto make_or_give_up(const Make& make) const {
     return kolo::make_or_give_up(call, make, descriptor());
@@ -104,7 +104,7 @@ at::Tensor run_recv(const Message& message, const at::Tensor& like) {
 struct SavedMessage : torch::CustomClassHolder {
   SavedMessage(Message m, at::Tensor shape) : message(std::move(m)), like(std::move(shape)) {}
   Message message;
-  at::Tensor like;  // without memory: for shape and dtype
+  at::Tensor like;  // without memory; holds shape and dtype
 };
 
 void save(AutogradContext* ctx, const Message& message, const at::Tensor& tensor) {
@@ -167,7 +167,7 @@ Handle send_async(const at::Tensor& tensor, int destination, const OperationOpti
       message.make_or_give_up([&] { return working_copy(Argument{message.call}, tensor); }));
 }
 
-// A const reference would hide that it is changed.
+// By value: a const reference would hide that the tensor is changed.
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 Handle recv_async_(at::Tensor tensor, int source, const OperationOptions& options) {
   const Message message = Message::from("recv_async_", options, source);
@@ -179,7 +179,7 @@ Handle recv_async_(at::Tensor tensor, int source, const OperationOptions& option
 at::Tensor sendrecv(const at::Tensor& tensor, int destination, const at::Tensor& like, int source,
                     const OperationOptions& options) {
   const Message out = Message::to("sendrecv", options, destination);
-  // Both or neither: each peer is told if one of them cannot be.
+  // Starts both or neither. If one cannot start, informs both peers.
   const Message in =
       out.make_or_give_up([&] { return Message::from("sendrecv", options, source); });
   const auto [outgoing, incoming] = out.make_or_give_up([&] {

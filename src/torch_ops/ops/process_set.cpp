@@ -17,12 +17,12 @@
 namespace kolo {
 namespace {
 
-// A call that changes process sets, which are those of all ranks.
+// Returns a call that changes process sets. It concerns all ranks.
 Call change(const char* function, OpKind kind) {
   return Call(function, function, kind, std::string("kolo.") + function, ProcessSet());
 }
 
-// Runs it in the engine.
+// Runs the call in the engine.
 std::shared_ptr<Operation> run_change(const Call& call, std::vector<std::int64_t> numbers) {
   std::shared_ptr<Operation> operation = operation_of(call);
   operation->descriptor.tensors = {{DType::kInt64, std::move(numbers)}};
@@ -112,7 +112,7 @@ std::vector<ProcessSet> init(const std::vector<std::vector<int>>& process_sets) 
 
 namespace detail {
 
-// Ranks may come with different communicators, as MPI_Comm_split gives them; each becomes a set.
+// Ranks may pass different communicators, as MPI_Comm_split creates them; each becomes a set.
 ProcessSet add_process_set_from_comm(const void* mpi_comm) {
   const std::shared_ptr<Session> running = session("add_process_set");
   const int rank = running->topology().rank;

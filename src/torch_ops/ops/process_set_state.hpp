@@ -11,8 +11,8 @@
 namespace kolo::detail {
 
 struct ProcessSetState {
-  std::weak_ptr<Session> session;  // in which it was made
-  int id = -1;                     // -1: of a rank without a communicator
+  std::weak_ptr<Session> session;  // the one that made it
+  int id = -1;                     // -1: made on a rank without a communicator
   std::vector<int> ranks;
   mutable UnnamedNames unnamed;
 };

@@ -24,7 +24,7 @@ Descriptor describe_reduction(const Call& call, at::TensorList tensors,
                               const AllreduceOptions& options) {
   check_not_empty(call, tensors);
   for (const at::Tensor& tensor : tensors) {
-    if (!tensor.defined()) continue;  // said when the operation is made
+    if (!tensor.defined()) continue;  // reported when the operation is made
     if (tensor.scalar_type() == at::kBool && !reduction_supported(DType::kBool, options.op())) {
       refuse(call, std::string("a bool tensor has no ") + name_of(options.op()) +
                        "; use Max for \"on any rank\", Min for \"on every rank\", or an integer "
@@ -90,7 +90,7 @@ std::shared_ptr<Operation> make_allgather(const Call& call, const std::vector<at
 
 namespace {
 
-// As given, or the same for every rank; adding up to `rows`.
+// Returns the given splits or equal ones. They must add up to `rows`.
 std::vector<std::int64_t> checked_splits(const Call& call, std::vector<std::int64_t> splits,
                                          std::int64_t rows) {
   const std::int64_t size = call.size();
@@ -152,7 +152,7 @@ std::shared_ptr<Operation> checked_reducescatter(const Call& call,
   if (options.op() == ReduceOp::Adasum)
     refuse(call, "reducescatter has no Adasum, which needs whole tensors; use allreduce");
   const std::vector<at::Tensor> works = copies_of(call, tensors);
-  std::vector<std::pair<at::Tensor, at::Tensor>> shares;  // result, part of the work
+  std::vector<std::pair<at::Tensor, at::Tensor>> shares;  // result, its part of the work
   for (const at::Tensor& work : works) {
     if (work.dim() == 0) refuse(call, "a tensor without dimensions cannot be scattered");
     std::int64_t begin = 0;

@@ -1,4 +1,4 @@
-// From a call of the API and its tensors to the operation that the engine gets.
+// Builds the engine's operations from calls of the API and their tensors.
 #pragma once
 
 #include <cstdint>
@@ -11,27 +11,27 @@
 
 namespace kolo {
 
-// Refuses factors that the dtype cannot be scaled by.
+// Refuses factors by which tensors of the dtype cannot be scaled.
 void check_scales(const Call& call, at::ScalarType dtype, const AllreduceOptions& options);
 
-// Each checks its arguments and, if one is wrong, gives the call up and throws
-// InvalidArgumentError. Works on `results` in place.
+// These functions check their arguments. If one is invalid, they give the call up and throw
+// InvalidArgumentError. The operations work on `results` in place.
 std::shared_ptr<Operation> make_allreduce(const Call& call, at::TensorList results,
                                           const AllreduceOptions& options);
 std::shared_ptr<Operation> make_broadcast(const Call& call, at::TensorList results, int root_rank);
 std::shared_ptr<Operation> make_allgather(const Call& call, const std::vector<at::Tensor>& tensors,
                                           const std::shared_ptr<Gathered>& gathered);
-// Without splits every rank gets the same number of rows.
+// Without splits, every rank gets the same number of rows.
 std::shared_ptr<Operation> make_alltoall(const Call& call, const at::Tensor& tensor,
                                          std::vector<std::int64_t> splits,
                                          const std::shared_ptr<AlltoallResult>& result);
-// `results` are made, and filled when the operation ends.
+// Creates `results`, which are filled when the operation ends.
 std::shared_ptr<Operation> make_reducescatter(const Call& call,
                                               const std::vector<at::Tensor>& tensors,
                                               const ReducescatterOptions& options,
                                               std::vector<at::Tensor>& results);
 
-// Copies to work on. They, too, give the call up for tensors that kolo cannot take.
+// Return copies to work on. They, too, give the call up for tensors that kolo does not support.
 at::Tensor working_copy(const Call& call, const at::Tensor& tensor);
 std::vector<at::Tensor> working_copies(const Call& call, const std::vector<at::Tensor>& tensors);
 

@@ -24,7 +24,7 @@ void check_sparse(const Call& call, const at::Tensor& tensor, const AllreduceOpt
   check_scales(call, tensor.scalar_type(), options);
 }
 
-// Scales, adds up and divides the values of sparse tensors as a dense reduction does.
+// Scales, adds and divides the values of sparse tensors like a dense reduction.
 class SparseSum {
  public:
   SparseSum(const Call& call, const at::Tensor& tensor, const AllreduceOptions& options)
@@ -38,13 +38,13 @@ class SparseSum {
     return averages_ ? scales_.to_numbers(values) : scaled_integers(values, scales_.prescale);
   }
 
-  // Returns the received values in the dtype in which they are added: float32 for the 16-bit
-  // dtypes, so that the result is rounded once and no partial sum overflows.
+  // Returns the received values in the dtype for the sum: float32 for the 16-bit dtypes, so that
+  // the result is rounded once and no partial sum overflows.
   at::Tensor to_add(const at::Tensor& values) const {
     return at::isReducedFloatingType(dtype_) ? values.to(at::kFloat) : values;
   }
 
-  // Returns the result, from the sums of the values.
+  // Returns the result for the sums of the values.
   at::Tensor result(const at::Tensor& sums) const {
     if (is_integer(dtype_)) {
       return averages_ ? scales_.from_sums(sums, dtype_) : scaled_integers(sums, scales_.postscale);
@@ -59,7 +59,7 @@ class SparseSum {
   const IntegerAverage scales_;
 };
 
-// Returns the values of all ranks, added up where indices are equal.
+// Returns the values of all ranks, summed where indices are equal.
 at::Tensor combine(const Gathered& gathered, const std::vector<std::int64_t>& size,
                    const SparseSum& sum) {
   for (const at::Tensor& tensor : gathered.tensors) use_on_device(tensor);

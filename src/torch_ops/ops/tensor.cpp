@@ -30,7 +30,7 @@ DType checked_dtype(const Argument& argument, at::ScalarType type) {
              "integer dtype");
 }
 
-// Fills the spec, which may have been used before, with what the other ranks get to know.
+// Fills the spec, which may have been used before, with what the other ranks learn.
 void describe(const Argument& argument, const at::Tensor& tensor, at::IntArrayRef shape,
               TensorSpec& spec) {
   spec.dtype = checked_dtype(argument, tensor.scalar_type());
@@ -57,16 +57,16 @@ class TensorHolder final : public Holder {
 
   struct Copy {
     at::Tensor to;
-    at::Tensor from;  // of `average`: its sums
+    at::Tensor from;  // with `average`: the sums
     std::optional<IntegerAverage> average = std::nullopt;
   };
 
-  // The tensors themselves: whoever asks whether a gradient shares its storage finds no other.
+  // The tensors themselves: an alias would make a gradient's storage look shared.
   c10::SmallVector<at::Tensor, 1> works;
   std::vector<Copy> copy_back;
 };
 
-// Empty; that of the operation's last use, if it had one.
+// Returns the operation's empty holder, which may remain from its last use.
 TensorHolder& holder_of(Operation& operation) {
   if (auto* const holder = dynamic_cast<TensorHolder*>(operation.holder.get())) return *holder;
   auto made = std::make_unique<TensorHolder>();
@@ -75,7 +75,7 @@ TensorHolder& holder_of(Operation& operation) {
   return holder;
 }
 
-// Copies are without history, so that writing does not meet autograd's checks.
+// Returns a copy without autograd history, so that writing to it passes autograd's checks.
 at::Tensor contiguous_copy(const at::Tensor& tensor, TensorHolder& holder) {
   const at::Tensor target = tensor.detach();
   at::Tensor work = target.resolve_conj().resolve_neg().contiguous();
@@ -92,7 +92,7 @@ at::Tensor numbers_to_average(const Argument& argument, const at::Tensor& tensor
   return work;
 }
 
-// The memory that the operation works on: the tensor's own, or a copy's. Fills `spec`.
+// Returns what the operation works on: the tensor itself, or a copy. Fills `spec`.
 at::Tensor to_work_on(const Argument& argument, const at::Tensor& tensor,
                       const Descriptor& descriptor, TensorSpec& spec, TensorHolder& holder) {
   if (descriptor.op == ReduceOp::Average && is_integer(tensor.scalar_type())) {
@@ -109,8 +109,8 @@ at::Tensor to_work_on(const Argument& argument, const at::Tensor& tensor,
   return tensor;
 }
 
-// All are on one device, if any of them is on one. When all that prepares them has been put on this
-// thread's current stream.
+// Notes the device of the tensors, which are all on the same one, and the point at which they have
+// their values. Called when all work that prepares them is on this thread's current stream.
 void note_device(const Call& call, at::TensorList tensors, Operation& operation) {
   if (tensors[0].is_cpu()) return;
   std::shared_ptr<Device> device;
@@ -229,8 +229,8 @@ std::vector<std::int64_t> order_in_memory(const at::Tensor& tensor) {
   return order;
 }
 
-// A view that LibTorch negates or conjugates when it is read, such as imag(conj(z)), holds other
-// values than its memory.
+// A view that LibTorch negates or conjugates on reading, such as imag(conj(z)), has other values
+// than its memory.
 bool is_reduced_in_place(const at::Tensor& tensor) {
   return tensor.is_non_overlapping_and_dense() && !tensor.is_neg() && !tensor.is_conj();
 }
@@ -263,7 +263,7 @@ std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::T
   note_device(call, tensors, *operation);
   gathered->tensors.resize(tensors.size());
   gathered->rows.resize(tensors.size());
-  // This also keeps what is gathered.
+  // This function also keeps the results alive.
   operation->make_result = [&holder, gathered](std::size_t index,
                                                const std::vector<std::int64_t>& rows) -> void* {
     std::vector<std::int64_t> shape = holder.works[index].sizes().vec();

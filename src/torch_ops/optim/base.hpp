@@ -1,4 +1,4 @@
-// The functions of kolo::optim::detail::PerParameterOptimizer, for the sources that instantiate it.
+// Implements kolo::optim::detail::PerParameterOptimizer, for the sources that instantiate it.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -18,8 +18,8 @@
 
 namespace kolo::optim::detail {
 
-// Throws InvalidArgumentError unless the value of an option is right. `range` says what would be:
-// "0 or more".
+// Throws InvalidArgumentError unless an option's value is right. `range` describes the allowed
+// values: "0 or more".
 inline void require(bool right, const char* optimizer, const char* name, double value,
                     const char* range) {
   if (right) return;
@@ -27,22 +27,22 @@ inline void require(bool right, const char* optimizer, const char* name, double 
                              "; it must be " + range);
 }
 
-// 0 or more.
+// Requires 0 or more.
 inline void require_not_negative(const char* optimizer, const char* name, double value) {
   require(value >= 0, optimizer, name, value, "0 or more");
 }
 
-// From 0 to below 1: how much of a running average is kept in a step.
+// Requires a value from 0 to below 1: the part of a running average that a step keeps.
 inline void require_fraction(const char* optimizer, const char* name, double value) {
   require(value >= 0 && value < 1, optimizer, name, value, "0 or more and below 1");
 }
 
-// A view, of a complex tensor as pairs of real numbers; a copy of one that is a conjugate view.
+// Returns a view of a complex tensor as pairs of real numbers; of a conjugate view, a copy.
 inline torch::Tensor as_real(const torch::Tensor& tensor) {
   return tensor.is_complex() ? at::view_as_real(tensor.resolve_conj()) : tensor;
 }
 
-// The 2-norm, which may be beyond the largest number of a half type.
+// Returns the 2-norm, which may exceed the largest number of a half type.
 inline torch::Tensor norm_of(const torch::Tensor& tensor) {
   return at::linalg_vector_norm(tensor.to(at::promote_types(tensor.scalar_type(), at::kFloat)), 2);
 }
@@ -101,8 +101,8 @@ void PerParameterOptimizer<OptionsType, StateType>::add_param_group(
   }
 }
 
-// LibTorch from 2.15 on merges a group's options with the defaults, and takes the defaults alone
-// where it does not know the optimizer.
+// Sets the group's own options. Since 2.15 LibTorch merges them with the defaults, and takes only
+// the defaults for an optimizer that it does not know.
 template <class OptionsType, class StateType>
 void PerParameterOptimizer<OptionsType, StateType>::keep_options(
     std::size_t index, const torch::optim::OptimizerParamGroup& given) {
@@ -149,7 +149,7 @@ void PerParameterOptimizer<OptionsType, StateType>::save(
 
 template <class OptionsType, class StateType>
 void PerParameterOptimizer<OptionsType, StateType>::load(torch::serialize::InputArchive& archive) {
-  // LibTorch's serialize() leaves the state of parameters that the archive has none for.
+  // LibTorch's serialize() keeps the state of parameters that have none in the archive.
   auto previous = std::exchange(state_, {});
   std::vector<std::unique_ptr<torch::optim::OptimizerOptions>> options;
   options.reserve(param_groups_.size());
@@ -169,7 +169,7 @@ void PerParameterOptimizer<OptionsType, StateType>::load(torch::serialize::Input
           check_shapes(static_cast<const StateType&>(*found->second), parameter);
       }
     }
-  } catch (const std::logic_error&) {  // a key that is no number
+  } catch (const std::logic_error&) {  // a key that is not a number
     restore();
     TORCH_CHECK(false, OptionsType::kOptimizer, ": the archive is damaged");
   } catch (...) {

@@ -19,22 +19,22 @@ namespace {
 using torch::Tensor;
 using torch::optim::OptimizerParamGroup;
 
-// The parameters of one kernel call have the same dtype, device and number of steps.
+// The parameters of one kernel call share dtype, device and number of steps.
 using Key = std::tuple<c10::DeviceType, c10::DeviceIndex, c10::ScalarType, std::int64_t>;
 
-// A kernel goes through a parameter, its gradient and its state as through arrays, so they lie in
-// memory alike: as the parameter, or, where that has gaps, as a copy that has none.
+// A kernel treats a parameter, its gradient and its state as arrays, so all need the same memory
+// layout: that of the parameter or, if it has gaps, of a copy without gaps.
 class Batch {
  public:
-  // A parameter with a gradient, and elements.
+  // Adds a parameter, which must have a gradient and at least one element.
   void add(const Tensor& parameter) {
     const Tensor whole = detail::as_real(parameter);
     values.push_back(whole.is_non_overlapping_and_dense() ? whole : whole.contiguous());
     if (!values.back().is_same(whole)) copies_.emplace_back(whole, values.back());
     gradients.push_back(like_value(detail::as_real(parameter.grad())));
   }
-  // The state of the parameter that was added last, with the parameter's strides. A tensor that has
-  // others, as one from a checkpoint may, is replaced by a copy.
+  // Returns the state of the last added parameter, with the parameter's strides. If the state has
+  // other strides, as a checkpoint's may, replaces it by a copy.
   Tensor kept(Tensor& state, const Tensor& parameter) const {
     const Tensor real = detail::as_real(state);
     Tensor placed = like_value(real);
@@ -42,7 +42,7 @@ class Batch {
       state = parameter.is_complex() ? at::view_as_complex(placed) : placed;
     return placed;
   }
-  // To be called after the kernel, which does not raise the parameters' version counters.
+  // Called after the kernel, which does not raise the parameters' version counters.
   void finish() const {
     for (const auto& [whole, copy] : copies_) whole.copy_(copy);
     for (const Tensor& value : values)
@@ -51,9 +51,9 @@ class Batch {
 
   std::vector<Tensor> values;
   std::vector<Tensor> gradients;
-  std::vector<Tensor> first;    // of the state: SGD's momentum, or the first moment
+  std::vector<Tensor> first;    // part of the state: SGD's momentum, or the first moment
   std::vector<Tensor> second;   // the second moment
-  std::vector<Tensor> largest;  // the largest second moment so far
+  std::vector<Tensor> largest;  // the maximum of the second moment so far
 
  private:
   Tensor like_value(const Tensor& tensor) const {
@@ -87,7 +87,7 @@ State& state_of(States& states, const Tensor& parameter) {
   return static_cast<State&>(*state);
 }
 
-// Adam's and AdamW's step, which differ in the kernel alone.
+// Performs a step of Adam or AdamW, which differ only in the kernel.
 template <class Options, class State, class States, class Kernel>
 void step_adam(std::vector<OptimizerParamGroup>& groups, States& states, const Kernel& kernel) {
   for (OptimizerParamGroup& group : groups) {
@@ -135,7 +135,7 @@ Tensor FusedSGD::step(LossClosure closure) {
       Tensor* momentum = nullptr;
       if (has_momentum)
         momentum = &state_of<torch::optim::SGDParamState>(state_, parameter).momentum_buffer();
-      // The kernel wants to know only whether there were steps before.
+      // The kernel only needs to know whether there were steps before.
       const bool is_first_step = momentum == nullptr || !momentum->defined();
       if (momentum != nullptr) make_if_missing(*momentum, parameter);
       if (parameter.numel() == 0) continue;

@@ -5,7 +5,7 @@
 namespace kolo::optim {
 namespace {
 
-// For each part of a complex number, too.
+// Returns the initial step sizes, one for each part of a complex number.
 torch::Tensor first_sizes(const torch::Tensor& parameter, double size) {
   if (!parameter.is_complex()) return at::full_like(parameter, size);
   return at::view_as_complex(at::full_like(at::view_as_real(parameter), size));

@@ -57,7 +57,7 @@ bool visit_momentum_of(torch::optim::OptimizerOptions& options,
   return true;
 }
 
-// The momentum, or the first beta.
+// Visits the momentum, or the first beta.
 void visit_momentum(torch::optim::OptimizerOptions& options,
                     const std::function<void(double&)>& visit) {
   using namespace torch::optim;  // NOLINT(google-build-using-namespace): of both
@@ -80,7 +80,7 @@ std::vector<double> momenta_of(torch::optim::Optimizer& optimizer) {
   return momenta;
 }
 
-// Half a period of a cosine: from `from`, at 0, to `to`, at 1.
+// Follows half a period of a cosine: from `from`, at 0, to `to`, at 1.
 double along_cosine(double from, double to, double at) {
   return to + (from - to) * (1 + std::cos(kPi * at)) / 2;
 }
@@ -116,7 +116,7 @@ std::vector<double> Scheduler::rates(std::int64_t epoch) const {
   return all;
 }
 
-// LibTorch sets these, and counts the step.
+// Returns the rates that LibTorch sets; LibTorch also counts the step.
 std::vector<double> Scheduler::get_lrs() {
   set_momenta(epoch() + 1);
   return rates(epoch() + 1);
@@ -223,7 +223,7 @@ OneCycleLR::OneCycleLR(std::int64_t total_steps, const OneCycleOptions& options,
 double OneCycleLR::operator()(double /*base*/, std::int64_t epoch) const {
   require(epoch <= total_steps_, "OneCycleLR: step() was called " + std::to_string(epoch) +
                                      " times, but total_steps is " + std::to_string(total_steps_));
-  // Epoch total_steps is that after the last optimizer step.
+  // Epoch total_steps follows the last optimizer step.
   const auto now = static_cast<double>(std::min(epoch, total_steps_ - 1));
   double begin = 0;
   double from = first_rate_;

@@ -12,7 +12,7 @@
 namespace kolo {
 namespace {
 
-// Both live until the process ends: tensors refer to them.
+// Live until the process ends, because tensors refer to them.
 struct Process {
   Mutex mutex;
   std::shared_ptr<shm::Arena> arena KOLO_GUARDED_BY(mutex);
@@ -24,8 +24,8 @@ Process& process() {
   return *one;
 }
 
-// The allocator in the form that LibTorch requires: one deleter for everything it gives out. The
-// deleter's argument is the data's address, or null.
+// The allocator in the form that LibTorch requires: with one deleter for everything it returns. The
+// deleter's argument is the address of the data, or null.
 class TensorAllocator final : public c10::Allocator {
  public:
   TensorAllocator(shm::Arena& arena, c10::Allocator& other) : arena_(arena), other_(other) {
@@ -49,7 +49,7 @@ class TensorAllocator final : public c10::Allocator {
     the_one_->other_.raw_deallocate(data);
   }
 
-  // A deleter is a plain function. Set before the first tensor is allocated here.
+  // A deleter is a plain function. Set before the first allocation.
   static TensorAllocator* the_one_;
 
   shm::Arena& arena_;
@@ -83,7 +83,7 @@ void put_tensors_into_arena() {
   const MutexLock lock(here.mutex);
   if (here.before != nullptr || here.arena == nullptr) return;
   c10::Allocator* const before = c10::GetCPUAllocator();
-  if (before->raw_deleter() == nullptr) return;  // somebody's own, which gives no plain memory
+  if (before->raw_deleter() == nullptr) return;  // a custom one without plain memory
   static auto* const ours = new TensorAllocator(*here.arena, *before);
   here.before = before;
   c10::SetCPUAllocator(ours);

@@ -1,4 +1,4 @@
-// LibTorch's CPU tensors in memory that the ranks of a node share.
+// Places LibTorch's CPU tensors in memory that the ranks of a node share.
 #pragma once
 
 #include <cstddef>
@@ -9,16 +9,16 @@
 
 namespace kolo {
 
-// This process's arena, of at most `capacity` bytes if it is not there yet: tensors may outlive any
-// session, so there is one for the life of the process.
+// Returns this process's arena. Creates it with up to `capacity` bytes if it does not exist yet.
+// Tensors may outlive a session, so the arena lives as long as the process.
 Status process_arena(std::size_t capacity, std::shared_ptr<shm::Arena>& arena);
 
-// The arena if it was made.
+// Returns the arena, or null if it was not created.
 shm::Arena* existing_arena();
 
-// From now on CPU tensors of shm::Arena::kSmallest bytes and more are allocated in the process's
-// arena, as far as it has room; and again by the allocator that LibTorch had before. Tensors that
-// are there stay where they are and are freed as they were allocated.
+// Make LibTorch allocate CPU tensors of at least shm::Arena::kSmallest bytes in the process's arena
+// as long as it has room, or again with LibTorch's previous allocator. Existing tensors stay where
+// they are, and are freed by the allocator that they came from.
 void put_tensors_into_arena();
 void put_tensors_elsewhere();
 

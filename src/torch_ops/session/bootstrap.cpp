@@ -21,7 +21,8 @@
 namespace kolo {
 namespace {
 
-// Collective over `parent`. Ranks that are bound have cores of their own; others share theirs.
+// Determines this rank's cores. Collective over `parent`. Bound ranks have their own cores; other
+// ranks share theirs.
 Status find_cores(MpiParent parent, Topology& topology) {
   std::vector<std::string> texts;
   if (Status s = gather_on_node(parent, encode(cpu_access()), texts); !s.is_ok()) return s;
@@ -52,7 +53,8 @@ Status export_environment(MpiParent parent, const Topology& topology) {
   return Status::ok();
 }
 
-// Rank 0's time of day in nanoseconds, on all ranks: no two jobs of a user begin at the same one.
+// Sets `job` to rank 0's time of day in nanoseconds, on all ranks. No two jobs of a user begin at
+// the same time.
 Status share_job(MpiParent parent, std::int64_t& job) {
   std::string text = std::to_string(unix_nanoseconds());
   if (Status s = share_text(parent, text); !s.is_ok()) return s;
@@ -60,8 +62,8 @@ Status share_job(MpiParent parent, std::int64_t& job) {
   return Status::ok();
 }
 
-// Reads the settings, takes rank 0's where these hold on all ranks, and fails on all ranks where
-// one cannot read its own or where ranks differ that must not.
+// Reads the settings, and takes over those of rank 0 that hold for all ranks. Fails on all ranks if
+// a rank cannot read its own, or if settings differ that must be equal.
 Status agree_on_settings(MpiParent parent, Config& config) {
   Status read = Config::read_environment(config);
   if (read.is_ok()) read = check_thread_level();
@@ -75,8 +77,8 @@ Status agree_on_settings(MpiParent parent, Config& config) {
   return text.empty() ? Status::ok() : Status::invalid_argument(text);
 }
 
-// Returns as much as the machine has. With many ranks on a node it is a multiple of a rank's share,
-// because each rank maps the arenas of all.
+// Returns the configured capacity. By default it is the memory of the machine or, with more than 4
+// ranks on a node, 4 times a rank's share, because each rank maps the arenas of all ranks.
 std::size_t arena_capacity(const Config& config, const Topology& topology) {
   std::size_t bytes = static_cast<std::size_t>(config.arena_bytes);
   if (bytes == 0) {
@@ -101,7 +103,7 @@ Status share_memory(MpiParent parent, const Config& config, const Topology& topo
   return gather_number(parent, first, nodes);
 }
 
-// Once in a process, of names that can only be meant for kolo.
+// Warns once per process about variables whose names can only be meant for kolo.
 void warn_of_unknown_variables() {
   static const bool is_told = [] {
     for (const UnknownVariable& variable : unknown_variables(environment_names())) {

@@ -1,4 +1,4 @@
-// Makes a session from a communicator.
+// Creates a session from a communicator.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace kolo {
 
-// Reads the settings, agrees on them with the other ranks, connects the ranks and makes the
-// session. Collective over `parent`. An error of one rank is an error on all. Errors of MPI itself
+// Reads the settings, agrees on them with the other ranks, connects the ranks, and creates the
+// session. Collective over `parent`. An error on one rank is an error on all. Errors of MPI itself
 // have the code kInternal or kPeerLost; the ranks have agreed on all others.
 Status start_session(MpiParent parent, std::shared_ptr<Session>& made);
 

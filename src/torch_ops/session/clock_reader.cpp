@@ -7,7 +7,8 @@
 namespace kolo {
 namespace {
 
-// Often at first, so that what is left of a short job is aligned, too.
+// Limit of the pause between readings. Pauses are short at first, so that short jobs are aligned,
+// too.
 constexpr Clock::duration kMostPause = std::chrono::seconds(30);
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Measures this rank's clock against rank 0's now and then while a timeline is on.
+// Compares this rank's clock with rank 0's from time to time while a timeline is on.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,26 @@ namespace kolo {
 
 class ClockReader {
  public:
-  // The engine outlives this. `process_set`: of all ranks, for this alone.
+  // The engine must outlive this. `process_set`: contains all ranks, and serves only this object.
   ClockReader(Engine& engine, int process_set) : engine_(engine), process_set_(process_set) {}
 
-  // Collective. Waits for the result and adds it to the timeline. `run`: what all ranks get from
-  // rank 0.
+  // Takes a reading, waits for it, and adds it to the timeline. Collective. `run`: all ranks
+  // receive rank 0's value in the reading.
   Status read(std::int64_t run, ClockReading& reading);
 
-  // Begins a reading if it is time for one and the last one has ended. The others do the same; the
+  // Begins a reading if it is due and the last one has ended. The other ranks do the same. The
   // result goes to the timeline. Afterwards readings() may differ between ranks.
   void read_now_and_then();
 
-  // The number of readings that were begun.
+  // The number of readings begun.
   std::int64_t readings() const { return count_; }
-  // Collective, with the largest count of all ranks: waits for readings that some have begun.
+  // Waits for readings that some ranks have begun. Collective; `count` is the largest of all ranks.
   Status catch_up(std::int64_t count);
 
  private:
   struct Reading {
     std::shared_ptr<ClockReading> result;
-    std::shared_ptr<Operation> operation;  // null: not taken
+    std::shared_ptr<Operation> operation;  // null: not accepted
   };
   Reading begin(std::int64_t run);
 

@@ -11,10 +11,10 @@
 namespace kolo {
 namespace {
 
-// Prometheus asks four times a minute, by default.
+// By default, Prometheus scrapes four times a minute.
 constexpr Clock::duration kMetricsEvery = std::chrono::seconds(2);
 
-// As LibTorch chooses them, which knows nothing of quotas.
+// Returns the number of threads as LibTorch chooses it, which ignores quotas.
 int computing_threads() {
   const char* text = std::getenv("OMP_NUM_THREADS");  // NOLINT(concurrency-mt-unsafe): in init()
   const int threads = text == nullptr ? 0 : std::atoi(text);
@@ -33,7 +33,7 @@ Engine::Options engine_options(const Config& config, const Topology& topology,
   options.group.tuning.allreduce = std::move(allreduce);
   options.group.limits.bucket_bytes = static_cast<std::size_t>(config.fusion_threshold_bytes);
   options.group.limits.tensor_bytes = static_cast<std::size_t>(config.fusion_tensor_limit_bytes);
-  // A rank alone would pack for nothing.
+  // A single rank gains nothing from packing.
   options.group.limits.device_bucket_bytes =
       topology.size == 1 ? 0 : static_cast<std::size_t>(config.cuda_fusion_threshold_bytes);
   options.group.find_device = [&device](std::shared_ptr<Device>& found) {
@@ -46,7 +46,7 @@ Engine::Options engine_options(const Config& config, const Topology& topology,
   options.group.collective_timeout = seconds(config.collective_timeout_seconds);
   options.group.stall_check = seconds(config.stall_check_seconds);
   options.group.stall_shutdown = seconds(config.stall_shutdown_seconds);
-  // Which tensor of a bucket is missing is known when it has been given up.
+  // A missing tensor of a bucket is known only once the bucket has been given up.
   if (config.stall_check_seconds > 0)
     options.group.fusion_hold = std::min(options.group.fusion_hold, options.group.stall_check);
   if (config.metrics_port > 0) options.group.metrics_every = kMetricsEvery;

@@ -11,8 +11,8 @@
 
 namespace kolo {
 
-// Returns the engine's options that follow from the settings and from this rank's place. `nodes`:
-// see GroupOptions. The device must outlive the engine.
+// Returns the engine's options for these settings and this rank's place. `nodes`: see GroupOptions.
+// The device must outlive the engine.
 Engine::Options engine_options(const Config& config, const Topology& topology,
                                std::shared_ptr<const Lifelines> lifelines, std::vector<int> nodes,
                                AllreduceTable allreduce, ProcessDevice& device);

@@ -1,4 +1,4 @@
-// The current session: init(), shutdown(), and the ends of a process.
+// The current session: init(), shutdown(), and the exit paths of a process.
 #include "kolo/init.h"
 
 #include <pthread.h>
@@ -27,10 +27,10 @@ namespace {
 Mutex session_mutex;
 std::shared_ptr<Session> current KOLO_GUARDED_BY(session_mutex);
 bool one_has_failed KOLO_GUARDED_BY(session_mutex) = false;
-std::atomic<int> forked_from{-1};  // the rank, in a process that was forked from one
+std::atomic<int> forked_from{-1};  // the parent's rank, in a process forked from a rank
 
-// A forked child has no engine. It is left without a session, sees its parent's tensors, and
-// changes none of them; what it must not end, as MPI, it leaves alone.
+// A forked child has no engine. It gets no session, and sees its parent's tensors without changing
+// them. It leaves alone what it must not end, such as MPI.
 void before_fork() KOLO_NO_THREAD_SAFETY_ANALYSIS {
   session_mutex.lock();
   if (shm::Arena* arena = existing_arena()) arena->before_fork();
@@ -51,7 +51,7 @@ void after_fork_in_child() KOLO_NO_THREAD_SAFETY_ANALYSIS {
   if (current != nullptr) {
     forked_from = current->topology().rank;
     current->leave_to_parent();
-    // Its destructor would wait for a thread that is not here.
+    // The session's destructor would wait for a thread that does not exist here.
     new std::shared_ptr<Session>(std::move(current));
   }
   current = nullptr;
@@ -64,14 +64,14 @@ bool has_failed() {
   return one_has_failed;
 }
 
-// After a failure MPI_Finalize could wait for ever for a peer that is gone. Without it the launcher
-// takes the process for a failed one, which it is.
+// After a failure MPI_Finalize could wait forever for a lost peer, so it is not called. The
+// launcher then takes the process for a failed one, which it is.
 void at_exit() {
   shutdown();
   if (!has_failed()) finalize_mpi();
 }
 
-// The engine uses MPI, so it ends first.
+// Ends the engine first, because it uses MPI.
 void at_finalize() {
   if (!is_initialized()) return;
   log::warning(
@@ -80,7 +80,7 @@ void at_finalize() {
   shutdown();
 }
 
-// A timeline from the start. Without one that was asked for there is no session.
+// Starts a timeline if the settings ask for it. If that fails, there is no session either.
 void start_timeline_if_asked() {
   const std::string folder = session("init")->config().timeline;
   if (folder.empty()) return;
@@ -92,7 +92,7 @@ void start_timeline_if_asked() {
   }
 }
 
-// Whether there was none before.
+// Returns false if there was a session already.
 bool make_session(MpiParent parent) {
   MutexLock lock(session_mutex);
   if (current) return false;
@@ -161,7 +161,7 @@ void shutdown() {
     current = nullptr;
   }
   if (ending) put_tensors_elsewhere();
-  // Handles and calls under way in other threads may still refer to the session; they find the
+  // Handles and concurrent calls in other threads may still refer to the session; they find its
   // engine closed.
   if (!ending || ending->shut_down()) return;
   const MutexLock lock(session_mutex);

@@ -25,20 +25,20 @@ const c10::impl::DeviceGuardImplInterface& cuda() {
   return *c10::impl::getDeviceGuardImpl(c10::DeviceType::CUDA);
 }
 
-// This thread's.
+// Returns this thread's current stream.
 c10::Stream current_stream(const Device& device) {
   return cuda().getStream(torch_device(device));
 }
 
-// As c10::cuda::getStreamFromExternal(), which is in LibTorch's CUDA half: a stream that LibTorch
-// has not made is known by its address.
+// Does the same as c10::cuda::getStreamFromExternal(), which is in LibTorch's CUDA half: a stream
+// that LibTorch has not made is identified by its address.
 c10::Stream stream_of(const Device& device, void* queue) {
   return c10::Stream(c10::Stream::UNSAFE, torch_device(device),
                      static_cast<c10::StreamId>(reinterpret_cast<std::intptr_t>(queue)));
 }
 
-// LibTorch's CUDA half may not be among what the program links. Nothing if it is there, or else why
-// not.
+// Loads LibTorch's CUDA half if the program is not linked with it. Returns the reason if it is not
+// available; otherwise nothing.
 const std::optional<std::string>& lack_of_cuda_half() {
   static const std::optional<std::string> lack = []() -> std::optional<std::string> {
     const auto is_there = [] { return c10::impl::hasDeviceGuardImpl(c10::DeviceType::CUDA); };
@@ -53,13 +53,13 @@ const std::optional<std::string>& lack_of_cuda_half() {
   return lack;
 }
 
-// LibTorch keeps what tensors have given back.
+// Empties LibTorch's cache, which keeps the memory of freed tensors.
 void free_kept() {
   auto* const allocator =
       dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(c10::DeviceType::CUDA));
   try {
     if (allocator != nullptr) allocator->emptyCache();
-  } catch (const std::exception& error) {  // amid a capture, say
+  } catch (const std::exception& error) {  // during a capture, say
     log::debug(error.what());
   }
 }
@@ -81,8 +81,8 @@ ProcessDevice::ProcessDevice(const Config& config, const Topology& topology)
                config.cuda_in_stages,
                free_kept},
       topology_(topology) {
-  // LibTorch asks once whether there is CUDA, in a program's first backward(), say, and keeps the
-  // answer. So init() loads its CUDA half.
+  // LibTorch checks only once whether there is CUDA (in a program's first backward(), say), and
+  // keeps the answer. So init() loads its CUDA half.
   static_cast<void>(usable_cuda_devices());
 }
 
@@ -96,7 +96,7 @@ Status ProcessDevice::choose(int& index) const {
         (lack ? ", for LibTorch's CUDA half (libtorch_cuda.so) cannot be loaded: " + *lack : "") +
         "; look at CUDA_VISIBLE_DEVICES and `kolo doctor`, or use the CPU");
   }
-  // One alone may be the launcher's choice for this rank.
+  // The launcher may have made a single device visible to this rank.
   if (visible == 1 || topology_.local_rank < visible) {
     index = visible == 1 ? 0 : topology_.local_rank;
     return Status::ok();
@@ -130,7 +130,7 @@ Status ProcessDevice::find(std::optional<int> index, std::shared_ptr<Device>& de
     }
     Status status = nccl::make_device(chosen, options_, device_);
     if (!status.is_ok()) return status;
-    // CUDA ends at exit, too, and what is registered last is called first.
+    // CUDA, too, ends at exit. Handlers run in reverse order, so this one runs first.
     static const int registered = std::atexit(shutdown);
     if (registered != 0)
       log::warning("atexit failed: call kolo::shutdown() before the program ends");
@@ -158,7 +158,7 @@ void put_on_device(std::shared_ptr<DevicePoint> ready, Operation& operation) {
   operation.on_device->ready = std::move(ready);
 }
 
-// The operation owns these functions, and calls them while it lives.
+// The operation owns these functions, and calls them only while it lives.
 void finish_on_device(const std::shared_ptr<Device>& device, Operation& operation) {
   if (operation.finish) {
     operation.finish = [device, &operation, finish = std::move(operation.finish)] {
@@ -166,8 +166,8 @@ void finish_on_device(const std::shared_ptr<Device>& device, Operation& operatio
       finish();
     };
   }
-  // Memory of the queue, on which it is written: there it comes behind what has used it before. Who
-  // waits for it says so, see use_on_device().
+  // Allocates results on the queue that writes them, after all earlier uses of their memory. A
+  // stream that waits for them calls use_on_device().
   if (operation.make_result) {
     operation.make_result = [device, &operation, make = std::move(operation.make_result)](
                                 std::size_t index, const std::vector<std::int64_t>& rows) {

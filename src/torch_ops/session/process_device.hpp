@@ -1,6 +1,5 @@
-// The CUDA device of this process, between LibTorch, which has streams and memory there, and the
-// engine. Needs no CUDA header: LibTorch's CUDA half registers what is used of it when it is
-// loaded.
+// Connects LibTorch's streams and memory on this process's CUDA device with the engine. Needs no
+// CUDA header: LibTorch's CUDA half registers what is used here when it is loaded.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,25 +17,25 @@
 
 namespace kolo {
 
-// The number of CUDA devices that this process sees; 0 in a build without CUDA, or if LibTorch's
-// CUDA half, which it loads, cannot be loaded. Any thread.
+// Returns the number of CUDA devices that this process sees. Loads LibTorch's CUDA half; returns 0
+// if that fails, or in a build without CUDA. Any thread may call.
 int usable_cuda_devices();
 
-// The CUDA device that this process reduces on. Any thread may call it.
+// The CUDA device on which this process reduces. Any thread may call.
 class ProcessDevice {
  public:
   ProcessDevice(const Config& config, const Topology& topology);
 
-  // Its number by LibTorch's and CUDA's count: that of the local rank, or the only one that the
-  // process sees.
+  // Chooses the device's number, as LibTorch and CUDA count: the local rank, or the only visible
+  // device.
   Status choose(int& index) const;
 
-  // The one that the process reduces on, which is made if there is none yet: of the number that is
-  // given, which must be its number if there is one, or else that of choose().
+  // Returns the device on which the process reduces. If there is none yet, creates the one with the
+  // given number or, without it, that of choose(). Fails if there is one with another number.
   Status find(std::optional<int> index, std::shared_ptr<Device>& device) KOLO_EXCLUDES(mutex_);
 
-  // This thread's current stream on the device of that number, if a later call may submit what is
-  // put there: the process reduces on that device, and the stream is not captured.
+  // Returns this thread's current stream on the device with that number, if a later call may submit
+  // the work on it: the process reduces on that device, and the stream is not being captured.
   std::optional<c10::Stream> open_stream(int index) KOLO_EXCLUDES(mutex_);
 
  private:
@@ -47,26 +46,26 @@ class ProcessDevice {
 };
 
 // Returns the point that this thread's current stream has reached. Throws InvalidArgumentError
-// while the stream is captured into a graph.
+// while the stream is being captured into a graph.
 std::shared_ptr<DevicePoint> point_on_device(Device& device);
 
-// The operation's tensors are on the device, and have their values when that comes to the point.
+// Notes that the operation's tensors are on the device, and have their values at the point.
 void put_on_device(std::shared_ptr<DevicePoint> ready, Operation& operation);
 
-// Makes the operation's callbacks work on its queue, from which they take memory for results, too.
+// Makes the operation's callbacks work on its queue, and allocate memory for results there.
 void finish_on_device(const std::shared_ptr<Device>& device, Operation& operation);
 
-// This thread's current stream works with the tensor, which may have been made on another one:
-// LibTorch's allocator gives its memory to nobody else before that has gone on. Nothing on the
-// host.
+// Notes that this thread's current stream uses a tensor that another stream may have made:
+// LibTorch's allocator does not reuse its memory before this stream is done. Does nothing for
+// tensors on the host.
 void use_on_device(const at::Tensor& tensor);
 
-// This thread's current stream, which stays the same one, waits for the results of operations;
-// nobody else does. Those that one collective has brought are waited for once.
+// Makes this thread's current stream, which must stay the same, wait for results of operations.
+// Nothing else waits. Results of the same collective are waited for once.
 class WaitsOnDevice {
  public:
-  // For those of an operation on the host there is nothing to wait for. The operation lets go of
-  // what it was given, so that a host that runs ahead keeps no tensors of former steps.
+  // Does nothing for an operation on the host. Releases the operation's tensors, so that a host
+  // that runs ahead does not keep those of earlier steps.
   void wait(Device* device, Operation& operation);
 
  private:

@@ -37,7 +37,7 @@ Session::Session(const Config& config, const Topology& topology, std::int64_t jo
   if (config.metrics_port > 0 && topology.rank == 0) serve_metrics();
 }
 
-// A job goes on without.
+// A failure is only logged, because the job can run without the metrics.
 void Session::serve_metrics() {
   const Status status = MetricsServer::start(
       config_.metrics_address, static_cast<int>(config_.metrics_port),
@@ -54,7 +54,7 @@ Session::~Session() {
   shut_down();
 }
 
-// Until it has ended the engine adds to the timeline.
+// Ends the timeline last, because the engine adds to it until the engine has ended.
 bool Session::shut_down() {
   engine_.tracing().keep_quiet();
   const bool well = engine_.shut_down();

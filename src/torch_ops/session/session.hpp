@@ -1,4 +1,4 @@
-// The session that kolo::init() makes and kolo::shutdown() ends: the one mutable state at namespace
+// The session between kolo::init() and kolo::shutdown(). It is the only mutable state at namespace
 // scope.
 #pragma once
 
@@ -29,43 +29,44 @@ struct NodeConnection;
 
 class Session {
  public:
-  // `nodes`: see GroupOptions. `job`: a number that other jobs do not have.
+  // `nodes`: see GroupOptions. `job`: a number that no other job has.
   Session(const Config& config, const Topology& topology, std::int64_t job,
           std::unique_ptr<Transport> transport, const NodeConnection& node, std::vector<int> nodes,
           AllreduceTable allreduce);
 
-  // Without shutdown() before it: the timeline ends, too.
+  // Shuts down, which also ends the timeline, unless shut_down() was called.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   const Config& config() const { return config_; }
   const Topology& topology() const { return topology_; }
-  shm::Node* node() const { return node_.get(); }  // null where memory is not shared
+  shm::Node* node() const { return node_.get(); }  // null if memory is not shared
   Engine& engine() { return engine_; }
   ProcessDevice& device() { return device_; }
 
-  // The names of unnamed operations of all ranks. Other process sets have their own.
+  // Names for unnamed operations of all ranks. Other process sets have their own.
   UnnamedNames& unnamed() { return unnamed_; }
-  // Numbers DistributedOptimizers.
+  // Returns the next number for a DistributedOptimizer.
   std::uint64_t next_optimizer() { return optimizers_++; }
-  // Numbers checkpoints.
+  // Returns the next number for a Checkpoint.
   std::uint64_t next_checkpoint() { return checkpoints_++; }
-  // A process set of all ranks for operations of kolo's own threads. Collective in the first call.
+  // A process set of all ranks, for operations of kolo's own threads. The first call is collective.
   ProcessSet background_set();
 
-  // As Engine::shut_down(), and ends the timeline.
+  // Shuts down like Engine::shut_down(), and ends the timeline.
   bool shut_down();
-  // The timeline's clock, or null if there is no timeline. Used by the program's thread that starts
-  // and stops the timeline.
+  // The timeline's clock, or null without a timeline. Used by the program's thread that starts and
+  // stops the timeline.
   ClockReader* clock() const { return clock_.get(); }
   void set_clock(std::unique_ptr<ClockReader> clock) { clock_ = std::move(clock); }
   void end_timeline();
-  // This process's numbers for the program: in a loader process those that kolo run has given it.
+  // This process's numbers for the program. In a loader process kolo run has assigned them.
   int rank() const { return loader_ ? loader_->ranks + loader_->number : topology_.rank; }
   int size() const { return loader_ ? loader_->ranks : topology_.size; }
 
-  // State that a part of kolo above this folder keeps for the session. The first call makes it.
+  // Returns state that a part of kolo above this folder keeps for the session. The first call
+  // creates it.
   template <typename Part>
   std::shared_ptr<Part> part() KOLO_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
@@ -74,7 +75,7 @@ class Session {
     return std::static_pointer_cast<Part>(kept);
   }
 
-  // In a forked child, which has none of the threads.
+  // Releases what a forked child, which has none of the threads, must not keep.
   void leave_to_parent() {
     if (metrics_ != nullptr) metrics_->close_in_child();
     if (lifelines_ != nullptr) lifelines_->drop_own();
@@ -93,19 +94,19 @@ class Session {
   std::atomic<std::uint64_t> checkpoints_{0};
   ProcessDevice device_;
   Mutex mutex_;
-  ProcessSet background_ KOLO_GUARDED_BY(mutex_);  // all ranks' own until it is made
+  ProcessSet background_ KOLO_GUARDED_BY(mutex_);  // the default until background_set() is called
   std::map<std::type_index, std::shared_ptr<void>> parts_ KOLO_GUARDED_BY(mutex_);
   Engine engine_;
-  std::unique_ptr<ClockReader> clock_;  // null: no timeline
+  std::unique_ptr<ClockReader> clock_;  // null without a timeline
   std::optional<timeline::Watcher> watcher_;
-  std::unique_ptr<MetricsServer> metrics_;  // null: not served, or not here
+  std::unique_ptr<MetricsServer> metrics_;  // null: not served, or not by this rank
 };
 
-// The session of this process. Throws NotInitializedError, naming `call`.
+// Returns the session of this process. Throws NotInitializedError, which names `call`.
 std::shared_ptr<Session> session(const char* call);
-// Null before init() and after shutdown().
+// Returns null before init() and after shutdown().
 std::shared_ptr<Session> session_or_null();
-// Whether this process was forked from a rank, and has no session for that reason.
+// Whether this process was forked from a rank, and therefore has no session.
 bool is_fork_of_rank();
 
 }  // namespace kolo

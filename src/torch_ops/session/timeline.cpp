@@ -25,7 +25,7 @@ std::vector<std::string> gather(const ProcessSet& set, const std::string& text) 
 
 }  // namespace
 
-// All steps that the others wait for are done before anything is thrown.
+// Completes all collective steps before it throws, so that no rank waits.
 void start_timeline(const std::string& folder, const TimelineOptions& options) {
   const std::shared_ptr<Session> running = session("start_timeline");
   const ProcessSet set = running->background_set();
@@ -63,7 +63,7 @@ void start_timeline(const std::string& folder, const TimelineOptions& options) {
   tracing.start(std::move(file), origin, [&reader] { reader.read_now_and_then(); });
   tracing.add(timeline::ClockEvent{reading.at, reading.offset, reading.error});
   detail::timeline_is_on = true;
-  gather(set, "");  // what comes after this is in the timelines of all ranks
+  gather(set, "");  // what follows is in the timelines of all ranks
 }
 
 void stop_timeline() {
@@ -72,7 +72,7 @@ void stop_timeline() {
   if (clock == nullptr) return;
   timeline::Tracing& tracing = running->engine().tracing();
   tracing.keep_quiet();
-  // Some have begun a reading that others have not.
+  // Some ranks may have begun a reading that others have not.
   std::int64_t most = 0;
   for (const std::string& count :
        gather(running->background_set(), std::to_string(clock->readings())))
@@ -95,7 +95,7 @@ void TraceScope::begin(std::string_view name) {
 
 void TraceScope::end() noexcept {
   const std::shared_ptr<Session> running = session_or_null();
-  if (running == nullptr) return;  // it was shut down in between
+  if (running == nullptr) return;  // it was shut down meanwhile
   timeline::ScopeEvent event;
   event.begin = begin_;
   event.end = nanoseconds(Clock::now());

@@ -39,7 +39,7 @@ void end_with_message(const Error& error) {
 
 void report_uncaught_errors(bool with_backtrace) {
   backtrace = with_backtrace;
-  // Once: a handler that another library has set since may call this one.
+  // Installed only once: a handler that another library has set since may call this one.
   static std::once_flag installed;
   std::call_once(installed, [] { previous_handler = std::set_terminate(on_terminate); });
 }

@@ -1,4 +1,4 @@
-// Names for the operations of a process set that the program gives no name.
+// Names for those operations of a process set that the program does not name.
 #pragma once
 
 #include <cstdint>
@@ -10,30 +10,30 @@
 
 namespace kolo {
 
-// Counts calls of all kinds, so that the same call has the same name on every rank, and ranks that
-// make different calls meet under one name, which is an error. While a rank has joined, the
-// others count on without it; so all start over when the join ends. Any thread.
+// Counts calls of all kinds, so that the same call has the same name on every rank. Ranks that make
+// different calls meet under one name, which is an error. While a rank has joined, the others count
+// on without it, so all ranks start over when the join ends. Any thread may call.
 class UnnamedNames {
  public:
-  // "unnamed.3", or after two joins "unnamed.2.3".
+  // Returns "unnamed.3", or after two joins "unnamed.2.3".
   std::string next() KOLO_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return name(count_++);
   }
 
-  // Messages between two ranks are counted for each pair.
+  // Returns a name for a message. Messages are counted per pair of ranks.
   std::string next_between(int source, int destination) KOLO_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return name(between_[{source, destination}]++);
   }
 
-  // The number of calls of start_over(), the same on every rank.
+  // The number of start_over() calls, the same on every rank.
   std::uint64_t joins() KOLO_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     return joins_;
   }
 
-  // All ranks have joined.
+  // Restarts the counts when all ranks have joined.
   void start_over() KOLO_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
     ++joins_;

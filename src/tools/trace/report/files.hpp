@@ -1,4 +1,4 @@
-// Files that are part of the program.
+// Files that are built into the program.
 #pragma once
 
 #include <string_view>
