@@ -80,15 +80,16 @@ std::string metrics_text(const std::map<int, RankMeasures>& ranks, Clock::time_p
     text.add(name, "counter", help,
              [field](const RankMeasures& one) { return static_cast<double>(one.measures.*field); });
   };
-  text.add("kolo_age_seconds", "gauge", "How old what is told of the rank is.",
+  text.add("kolo_age_seconds", "gauge", "Age of the rank's counters in seconds.",
            [now](const RankMeasures& one) {
              return std::chrono::duration<double>(now - one.at).count();
            });
-  text.add("kolo_step", "gauge", "Step of training that the rank is in, from 1 on.",
+  text.add("kolo_step", "gauge", "The rank's current training step, from 1 on.",
            [](const RankMeasures& one) { return static_cast<double>(one.measures.step); });
-  text.add_kinds("kolo_operations_total", "Operations that ended well, tensor by tensor.",
+  text.add_kinds("kolo_operations_total", "Tensors whose operations succeeded.",
                  &Measures::operations);
-  text.add_kinds("kolo_bytes_total", "Bytes of this rank's values in those.", &Measures::bytes);
+  text.add_kinds("kolo_bytes_total", "Bytes of this rank's values in these operations.",
+                 &Measures::bytes);
   count("kolo_failed_operations_total", "Operations that failed.", &Measures::failed);
   count("kolo_collectives_total", "Collectives that ran; a bucket is one.", &Measures::collectives);
   count("kolo_buckets_total", "Buckets that ran.", &Measures::buckets);
@@ -96,17 +97,20 @@ std::string metrics_text(const std::map<int, RankMeasures>& ranks, Clock::time_p
         &Measures::known);
   count("kolo_announced_names_total", "Submissions under a name that has none (cache misses).",
         &Measures::announced);
-  count("kolo_stalls_total", "Stalls that were told.", &Measures::stalls);
+  count("kolo_stalls_total", "Stalls that were reported.", &Measures::stalls);
   text.add_times("kolo_negotiation_seconds",
-                 "From the submission of a bucket's last tensor, or of a tensor that travels "
-                 "alone, until all ranks have agreed on it.",
+                 "Time from the submission of a bucket's last tensor, or of a tensor that is "
+                 "reduced alone, until all ranks have agreed on it.",
                  &Measures::negotiation);
-  text.add_times("kolo_collective_seconds",
-                 "From the start of the collective of a bucket, or of a tensor alone, to its end.",
-                 &Measures::collective);
-  text.add_times("kolo_wait_seconds", "That the program's threads waited for an operation.",
+  text.add_times(
+      "kolo_collective_seconds",
+      "Time from the start to the end of the collective of a bucket or of a tensor alone.",
+      &Measures::collective);
+  text.add_times("kolo_wait_seconds",
+                 "Time for which a thread of the program waited for an operation.",
                  &Measures::wait);
-  text.add_times("kolo_data_wait_seconds", "That the program waited for a batch of a DataLoader.",
+  text.add_times("kolo_data_wait_seconds",
+                 "Time for which the program waited for a batch of a DataLoader.",
                  &Measures::data_wait);
   return text.take();
 }
