@@ -11,11 +11,11 @@
 
 namespace kolo {
 
-// result = op over all of (value * prescale), / divisor, * postscale. Average adds; the division is
-// divisor's. Integers are not divided: their divisor is 1.
+// result = op over all of (value * prescale), / divisor, * postscale. Average only adds: `divisor`
+// does the division. Integers are not divided: their divisor is 1.
 struct Reduction {
   DType dtype = DType::kFloat32;
-  ReduceOp op = ReduceOp::Sum;  // combine() knows all but Adasum
+  ReduceOp op = ReduceOp::Sum;  // combine() supports all but Adasum
   std::int64_t divisor = 1;
   double postscale = 1.0;
   double prescale = 1.0;
@@ -27,13 +27,14 @@ struct AlltoallSide {
   std::vector<std::size_t> boundaries;
 };
 
-// How a rank's clock stands to rank 0's. All but `run` are nanoseconds of Clock, since its epoch.
+// A rank's clock compared with rank 0's. All fields but `run` are nanoseconds of Clock; times count
+// from its epoch.
 struct ClockReading {
-  std::int64_t at = 0;      // here, when it was read
+  std::int64_t at = 0;      // this rank's clock at the reading
   std::int64_t offset = 0;  // rank 0's clock at that moment, less `at`
-  std::int64_t error = 0;   // the offset is this far off at most, while both clocks run alike
+  std::int64_t error = 0;   // most that the offset is off by, while both clocks run alike
   std::int64_t start = 0;   // rank 0's clock when it began to measure
-  std::int64_t run = 0;     // what rank 0 gave there
+  std::int64_t run = 0;     // rank 0's own value
 };
 
 // The work made from a collective owns its data until the work is done.
@@ -47,7 +48,7 @@ struct Allreduce {
   Reduction reduction;
 };
 
-// `bytes` bytes, from the root's data to everyone else's.
+// Copies `bytes` bytes from the root's data to that of every other rank.
 struct Broadcast {
   static constexpr OpKind kKind = OpKind::kBroadcast;
   void* data = nullptr;
@@ -56,7 +57,7 @@ struct Broadcast {
 };
 
 // `boundaries` (one per rank and one more, in bytes, from 0) cut `data` into a segment for each
-// rank. A rank's own segment is filled before, all of them are afterwards.
+// rank. A rank's own segment is filled before, and all segments are filled afterwards.
 struct Allgather {
   static constexpr OpKind kKind = OpKind::kAllgather;
   void* data = nullptr;
@@ -80,7 +81,7 @@ struct Reducescatter {
   Reduction reduction;
 };
 
-// From one rank to another. The other ranks do not take part.
+// Copies data from one rank to another. The other ranks do not take part.
 struct Transfer {
   static constexpr OpKind kKind = OpKind::kSend;
   void* data = nullptr;
@@ -89,7 +90,7 @@ struct Transfer {
   int destination = 0;
 };
 
-// Fills `reading` with how this rank's clock stands to that of the group's rank 0.
+// Fills `reading` with this rank's clock compared with that of the group's rank 0.
 struct ReadClock {
   static constexpr OpKind kKind = OpKind::kClock;
   ClockReading* reading = nullptr;

@@ -27,13 +27,14 @@ class ControlChannel {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // From rank 0 to every other rank, else to rank 0. All are tried; then the first error is given.
+  // Sends from rank 0 to every other rank, or from another rank to rank 0. Tries all of them, then
+  // returns the first error.
   virtual Status send(const Bytes& message) = 0;
 
-  // The next message that has come.
+  // Sets `message` to the next message that has arrived, if any.
   virtual Status receive(std::optional<Message>& message) = 0;
 
-  // Goes on with what could not be sent at once. `moved` is set if something was.
+  // Continues what could not be sent at once. Sets `moved` if something was sent.
   virtual Status advance(bool& moved) = 0;
   // Whether something is still to be sent.
   virtual bool sending() const = 0;

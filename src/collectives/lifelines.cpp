@@ -17,8 +17,8 @@ bool contains(const std::vector<int>& ranks, int rank) {
   return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
 }
 
-// The state of the process as proc(5) has it, or 0. It follows the program's name, which may itself
-// contain parentheses.
+// Returns the state of the process as in proc(5), or 0. The state follows the program's name, which
+// may itself contain parentheses.
 char state_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string line;
@@ -53,7 +53,7 @@ void Lifelines::drop_own() {
 std::optional<int> Lifelines::lost_rank(const std::vector<int>& ranks) const {
   for (const Peer& peer : peers_) {
     if (!contains(ranks, peer.rank)) continue;
-    pollfd looked{peer.reading, 0, 0};  // poll() passes over a negative one
+    pollfd looked{peer.reading, 0, 0};  // poll() ignores a negative one
     if (poll(&looked, 1, 0) > 0 && (looked.revents & (POLLHUP | POLLERR)) != 0) return peer.rank;
   }
   return std::nullopt;

@@ -24,14 +24,16 @@ class Lifelines {
   Lifelines(const Lifelines&) = delete;
   Lifelines& operator=(const Lifelines&) = delete;
 
-  // One of these ranks of the world whose process has ended. Ranks of other nodes count as alive.
+  // Returns one of these ranks of the world whose process has ended, if any. Ranks of other nodes
+  // count as alive.
   std::optional<int> lost_rank(const std::vector<int>& ranks) const;
 
-  // Those of these ranks whose processes a signal or a debugger has stopped. Ranks of other nodes
-  // count as running.
+  // Returns those of these ranks whose processes a signal or a debugger has stopped. Ranks of other
+  // nodes count as running.
   std::vector<int> stopped_ranks(const std::vector<int>& ranks) const;
 
-  // For a child after fork(): it must not keep the parent's lifeline up.
+  // Closes the end that this process keeps. For a child after fork(), which must not keep the
+  // parent's lifeline up.
   void drop_own();
 
  private:

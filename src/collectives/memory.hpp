@@ -1,5 +1,6 @@
 // Packing and unpacking of a program's tensors before and after a collective, in the memory where
-// they lie. On the host a call does all of it; a device does it later, in the order of the calls.
+// they lie. On the host a call does all the work; a device does it later, in the order of the
+// calls.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +18,8 @@ struct Piece {
   const std::byte* from = nullptr;  // its values; `at` if they are in place; null: it has none
   std::byte* to = nullptr;          // destination of the result; `at` if it stays; null: none
   std::size_t bytes = 0;            // of the place
-  // The dtype of `from` and `to` if it is not that of the place: float32 or float64 for a place in
-  // float16 or bfloat16. Only on a device.
+  // The dtype of `from` and `to` if it differs from that of the place: float32 or float64 for a
+  // place in float16 or bfloat16. Only on a device.
   std::optional<DType> outside = std::nullopt;
 };
 
@@ -38,7 +39,7 @@ class Memory {
   virtual Status copy(void* to, const void* from, std::size_t bytes) = 0;
 };
 
-// The host's; has no state.
+// Returns the host's memory, which has no state.
 Memory& host_memory();
 
 }  // namespace kolo

@@ -37,8 +37,8 @@ Scaling scaled_for_partial_sums(const Reduction& reduction, int size) {
 }
 
 Scaling scaled_in_one_pass(const Reduction& reduction) {
-  // A rank without values contributes the operator's identity. A factor changes every identity but
-  // that of addition, zero.
+  // A rank without values contributes the operator's identity. A factor changes every identity
+  // except that of addition, zero.
   const bool adds = reduction.op == ReduceOp::Sum || reduction.op == ReduceOp::Average;
   return is_half(reduction.dtype) && adds ? Scaling{1.0, reduction} : scaled_before(reduction);
 }

@@ -1,5 +1,5 @@
 // Point-to-point messages between the ranks of one group, non-blocking and in order. The algorithms
-// are written on top of it.
+// are built on them.
 //
 // Rules that every transport keeps and the contract tests check:
 //  - Messages of one (sender, receiver, tag) are matched in the order in which they were sent.
@@ -20,7 +20,7 @@ namespace kolo {
 
 using Tag = std::uint32_t;
 
-// Result of one look at a piece of work.
+// Result of one step of an operation.
 enum class Progress : std::uint8_t {
   kWaiting,   // nothing moved
   kAdvanced,  // something moved, more to do
@@ -28,7 +28,7 @@ enum class Progress : std::uint8_t {
   kFailed,  // the Status says why
 };
 
-// A message under way. A value of the transport that made it.
+// A message in flight. Only the transport that made the ticket can use it.
 struct Ticket {
   std::int32_t request = -1;
   bool pending() const { return request >= 0; }
@@ -60,10 +60,10 @@ class Transport {
   virtual Status send(const void* data, std::size_t bytes, int peer, Tag tag, Ticket& ticket) = 0;
   virtual Status receive(void* data, std::size_t bytes, int peer, Tag tag, Ticket& ticket) = 0;
 
-  // kWaiting, kDone or kFailed (then `status` says why). Resets the ticket unless kWaiting.
+  // Returns kWaiting, kDone or kFailed (then `status` says why). Resets the ticket unless kWaiting.
   virtual Progress poll(Ticket& ticket, Status& status) = 0;
 
-  // The rank at the other end of a pending message, in the world.
+  // Returns the rank, in the world, at the other end of a pending message.
   virtual int world_peer(const Ticket& ticket) const = 0;
 
   // Looks for a message with this tag from any rank that no receive() has taken yet.

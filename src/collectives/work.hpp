@@ -1,5 +1,5 @@
-// A collective under way: an object that is stepped until it is done, so that several are in flight
-// at once and a failure ends one of them instead of blocking the thread.
+// A collective in flight. It is stepped until it is done, so that several are in flight at once,
+// and a failure ends one of them instead of blocking the thread.
 #pragma once
 
 #include <memory>
@@ -20,13 +20,13 @@ class Work {
   // Called once, before step().
   virtual Status start() = 0;
 
-  // Never blocks. After kDone or kFailed it is not called again. After kFailed messages may still
-  // be under way: whoever owns the work keeps it and its buffers alive for as long as the
+  // Never blocks. Must not be called again after kDone or kFailed. After kFailed, messages may
+  // still be in flight: the owner of the work keeps it and its buffers alive as long as the
   // transport.
   virtual Progress step(Status& status) = 0;
 
-  // The rank, in the world, that this work waits for, if that is known. That rank may itself wait
-  // for another one.
+  // Returns the rank, in the world, that this work waits for, if that is known. That rank may
+  // itself wait for another one.
   virtual std::optional<int> waits_for() const { return std::nullopt; }
 
   // For a work that uses a buffer: the times at which the buffer was filled and at which it held
@@ -38,7 +38,7 @@ class Work {
   virtual BufferTimes buffer_times() const { return {}; }
 };
 
-// The second one is started when the first one is done.
+// Makes a work that runs both: `then` is started when `first` is done.
 std::unique_ptr<Work> one_after_the_other(std::unique_ptr<Work> first, std::unique_ptr<Work> then);
 
 }  // namespace kolo

@@ -1,4 +1,4 @@
-// Numbers and texts of messages as bytes.
+// Encodes numbers and texts of messages as bytes.
 //
 //   number    = LEB128, 7 bits a byte, low first, at most 10 bytes
 //   text      = length:number byte{length}
@@ -88,8 +88,8 @@ class ByteReader {
     for (int shift = 0; shift < 64; shift += 8) bits |= static_cast<std::uint64_t>(u8()) << shift;
     return std::bit_cast<double>(bits);
   }
-  // A count of things that take a byte each at least, so that a lying count cannot make us
-  // allocate.
+  // Reads a count of items that take at least a byte each, so that a false count cannot cause a
+  // large allocation.
   std::size_t count() { return static_cast<std::size_t>(number_up_to(bytes_.size() - at_)); }
   std::string text() {
     std::string value(count(), '\0');

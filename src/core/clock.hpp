@@ -11,8 +11,8 @@ namespace kolo {
 
 using Clock = std::chrono::steady_clock;
 
-// At most a hundred years: a time from now on is one of the clock's, too. Who has no number waits
-// so long.
+// Converts seconds to a duration, limited to a hundred years, so that a time that long from now is
+// still one of the clock's. NaN becomes a hundred years.
 inline Clock::duration seconds(double value) {
   constexpr double kMost = 100.0 * 365 * 86400;
   const double some = value < kMost ? std::max(value, -kMost) : kMost;
@@ -30,14 +30,15 @@ inline Nanoseconds nanoseconds(Clock::time_point time) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(time.time_since_epoch()).count();
 }
 
-// The time of day, in nanoseconds since 1970: for people, and to tell one job from the next.
+// Returns the time of day, in nanoseconds since 1970, for people, and to tell one job from the
+// next.
 inline std::int64_t unix_nanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::system_clock::now().time_since_epoch())
       .count();
 }
 
-// "0.5 s", for messages.
+// Returns a text such as "0.5 s", for messages.
 inline std::string to_text(Clock::duration duration) {
   std::ostringstream text;
   text << to_seconds(duration) << " s";

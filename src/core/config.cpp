@@ -19,12 +19,12 @@ constexpr std::int64_t kMiB = 1024 * kKiB;
 constexpr std::int64_t kGiB = 1024 * kMiB;
 constexpr double kDay = 86400.0;
 
-// A row of the table: what the documentation shows, and how a text becomes a field of Config and
-// back.
+// A row of the table: the setting as the documentation shows it, and its conversion from text to a
+// field of Config and back.
 struct Row {
   Setting setting;
   std::function<bool(const std::string& text, Config& config)> parse;
-  std::function<std::string(const Config& config)> print = {};  // none: not told to other ranks
+  std::function<std::string(const Config& config)> print = {};  // none: not sent to other ranks
 };
 
 Row rank_zeros(Row row) {
@@ -88,7 +88,7 @@ Row bool_row(const char* name, const char* horovod_name, bool Config::*field, co
           [=](const Config& config) { return std::string(config.*field ? "1" : "0"); }};
 }
 
-// Horovod's levels are often written in capitals, and know "fatal".
+// Horovod's levels are often written in capitals, and include "fatal".
 bool parse_level(std::string text, LogLevel& level) {
   static constexpr const char* kNames[] = {"trace", "debug", "info", "warning", "error", "off"};
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -117,7 +117,8 @@ void add_memory(std::vector<Row>& rows) {
                             "share of it if that is less."));
 }
 
-// The build's choice, of KOLO_GPU_CHOICES: "ALLREDUCE=NCCL BROADCAST=MPI ".
+// Returns the build's choice for an operation, from KOLO_GPU_CHOICES: "ALLREDUCE=NCCL BROADCAST=MPI
+// ".
 std::string gpu_choice_of_build(const std::string& operation) {
   const std::string choices = std::string(" ") + KOLO_GPU_CHOICES;
   const std::string before = " " + operation + "=";
@@ -128,7 +129,7 @@ std::string gpu_choice_of_build(const std::string& operation) {
   return choices.substr(begin, choices.find(' ', begin) - begin);
 }
 
-// NCCL, or MPI: then the host carries the operation out.
+// Makes the row of an operation's choice: NCCL, or MPI, with which the host carries it out.
 Row cuda_row(OpKind kind) {
   const std::string help = std::string("What carries out ") + name_of(kind) +
                            " of CUDA tensors: NCCL, or MPI: the host, over shared memory and MPI.";
@@ -208,7 +209,7 @@ void add_timers(std::vector<Row>& rows) {
                  "PeerLostError. 0: never. Nothing while stalls are not checked."));
 }
 
-// What a job tells of itself.
+// Settings of what a job reports about itself.
 void add_recording(std::vector<Row>& rows) {
   rows.push_back(
       rank_zeros(number_row("KOLO_METRICS_PORT", "", "port", &Config::metrics_port, std::int64_t{0},
@@ -223,7 +224,7 @@ void add_recording(std::vector<Row>& rows) {
          c.metrics_address = t;
          return !t.empty();
        }}));
-  // The folder may have another name on each node. Starting a timeline is collective.
+  // The folder may have a different name on each node, but starting a timeline is collective.
   Row timeline = path_row("KOLO_TIMELINE", &Config::timeline, "a folder, or empty",
                           "Each rank writes a timeline of what it does into this folder, see "
                           "docs/timeline.md. Empty: no timeline. Set on all ranks or on none.");
@@ -280,7 +281,7 @@ std::vector<Row> make_table() {
       "Says which algorithm an allreduce over messages takes, by number of ranks and size; "
       "docs/configuration.md tells its form. Empty: recursive doubling below 32 KiB, a ring from "
       "there on.");
-  rows.push_back(rank_zeros(std::move(allreduce_table)));  // which sends what the file holds
+  rows.push_back(rank_zeros(std::move(allreduce_table)));  // rank 0 sends what the file holds
   rows.push_back(rank_zeros(number_row(
       "KOLO_CACHE_CAPACITY", "HOROVOD_CACHE_CAPACITY", "integer", &Config::cache_capacity,
       std::int64_t{16384}, std::int64_t{0}, std::int64_t{1} << 30,
@@ -303,7 +304,7 @@ const std::vector<Row>& table() {
   return rows;
 }
 
-// Of lines "NAME=value".
+// Parses lines "NAME=value".
 std::map<std::string, std::string> by_name(const std::string& lines) {
   std::map<std::string, std::string> values;
   std::istringstream text(lines);

@@ -1,5 +1,5 @@
 // Configuration: read once, then constant. One table (config.cpp) holds every setting with its
-// name, type, default, range and help; docs/configuration.md and `kolo --help-config` come from it.
+// name, type, default, range and help; docs/configuration.md and `kolo help config` come from it.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,9 @@ struct Config {
   std::int64_t fusion_tensor_limit_bytes = 0;
   std::int64_t cuda_fusion_threshold_bytes = 0;
   bool share_device = false;
-  std::vector<OpKind> cuda_over_host;  // in NCCL's place
+  std::vector<OpKind> cuda_over_host;  // instead of NCCL
   bool cuda_in_stages = false;         // allreduce: NCCL within each node, the host between
-  std::optional<bool> cuda_aware_mpi;  // else what MPI says
+  std::optional<bool> cuda_aware_mpi;  // unset: what MPI reports
   bool disable_group_fusion = false;
   double fusion_hold_seconds = 0;
   std::int64_t chunk_bytes = 0;
@@ -47,7 +47,7 @@ struct Config {
   std::string timeline;
   std::string flight_recorder_folder;
 
-  // Looks a variable of the environment up; a test gives its own.
+  // Looks up an environment variable. Tests pass a function of their own.
   using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
 
   // Reads every setting from KOLO_*, or from HOROVOD_* where Horovod has the same knob and KOLO_*
@@ -55,10 +55,11 @@ struct Config {
   static Status read(const Lookup& lookup, Config& config);
   static Status read_environment(Config& config);
 
-  // What the ranks must agree on, as lines "NAME=value" in the order of the table.
+  // Returns the settings that the ranks must agree on, as lines "NAME=value" in the order of the
+  // table.
   std::string shared() const;
-  // Takes rank 0's values where these hold on all ranks. Returns this rank's lines that must be
-  // equal to rank 0's and are not. `of_rank_zero` is the shared() of rank 0.
+  // Takes rank 0's values of the settings for which these hold on all ranks. Returns this rank's
+  // lines that must be equal to rank 0's and are not. `of_rank_zero` is the shared() of rank 0.
   std::string agree(const std::string& of_rank_zero);
 };
 
@@ -86,7 +87,7 @@ struct Setting {
 };
 const std::vector<Setting>& settings();
 
-// docs/configuration.md, made from the table.
+// Returns docs/configuration.md, made from the table.
 std::string configuration_page();
 
 }  // namespace kolo

@@ -31,7 +31,7 @@ bool lists(const std::string& names, const std::string& name) {
   return ("," + names + ",").find("," + name + ",") != std::string::npos;
 }
 
-// The kernel writes a blank in a path as \040.
+// Undoes the kernel's escapes: it writes a blank in a path as \040.
 std::string unescaped(const std::string& text) {
   std::string path;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -66,7 +66,7 @@ std::optional<Mount> parse_mount(const std::string& line) {
   return mount;
 }
 
-// The path of a group below the top of a mount. A group elsewhere cannot be seen there, as in a
+// Returns the path of a group below the top of a mount. Empty if the group is not inside, as in a
 // container that has no namespace of control groups; its mount begins at the container's own group.
 std::string below(const std::string& path, const std::string& top) {
   const std::string begin = top == "/" ? "" : top;
@@ -76,7 +76,7 @@ std::string below(const std::string& path, const std::string& top) {
   return rest.empty() || rest.front() != '/' || rest == "/" ? "" : rest;
 }
 
-// The process's group in a mount, and those around it up to the mount's top.
+// Adds the process's group in a mount, and the groups around it up to the mount's top.
 void add_groups(const Mount& mount, const std::string& path, std::vector<ControlGroup>& groups) {
   for (std::string part = below(path, mount.top);; part.erase(part.rfind('/'))) {
     groups.push_back({mount.point + part, mount.version});
@@ -84,8 +84,8 @@ void add_groups(const Mount& mount, const std::string& path, std::vector<Control
   }
 }
 
-// Those of one controller. A line of /proc/self/cgroup is "ID:CONTROLLERS:PATH"; version 2 names no
-// controllers.
+// Returns the process's groups of one controller. A line of /proc/self/cgroup is
+// "ID:CONTROLLERS:PATH"; version 2 names no controllers.
 std::vector<ControlGroup> groups_of(const std::string& controller, const std::string& root) {
   std::vector<Mount> mounts;
   std::ifstream table(root + "/proc/self/mountinfo");
@@ -117,8 +117,8 @@ std::int64_t number(const std::string& text) {
   return value;
 }
 
-// Version 2 writes "QUOTA PERIOD" or "max PERIOD" into one file; version 1 has two, and -1 for no
-// quota.
+// Returns the quota in cores, or 0 if there is none. Version 2 writes "QUOTA PERIOD" or "max
+// PERIOD" into one file; version 1 has two files, and -1 for no quota.
 double quota_of(const ControlGroup& group) {
   std::string quota;
   std::string period;
@@ -134,7 +134,7 @@ double quota_of(const ControlGroup& group) {
   return length > 0 && time > 0 ? static_cast<double>(time) / static_cast<double>(length) : 0;
 }
 
-// The number after a key in a file of lines "KEY NUMBER"; -1: it is not there.
+// Returns the number after a key in a file of lines "KEY NUMBER", or -1 if it is not there.
 std::int64_t value_in(const std::string& path, const std::string& key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -146,7 +146,7 @@ std::int64_t value_in(const std::string& path, const std::string& key) {
   return -1;
 }
 
-// -1: there is no limit.
+// Returns the limit in bytes, or -1 if there is none.
 std::int64_t memory_limit_of(const ControlGroup& group) {
   constexpr std::int64_t kNone = std::int64_t{1} << 60;  // version 1 writes nearly 2^63 for "none"
   const char* const file =
@@ -155,7 +155,8 @@ std::int64_t memory_limit_of(const ControlGroup& group) {
   return limit > 0 && limit < kNone ? limit : -1;
 }
 
-// Without what the kernel would give back: files that it keeps and that nobody has used lately.
+// Returns the bytes in use, without those that the kernel would give back: cached files that nobody
+// has used lately.
 std::int64_t memory_in_use(const ControlGroup& group) {
   const bool is_second = group.version == Version::kSecond;
   const std::int64_t all =
@@ -165,7 +166,8 @@ std::int64_t memory_in_use(const ControlGroup& group) {
   return std::max<std::int64_t>(0, all - std::max<std::int64_t>(0, kept));
 }
 
-// Each control group has an inode of its own, whatever part of the tree is mounted where.
+// Identifies a control group by its inode, which is the same whatever part of the tree is mounted
+// where.
 std::string identity(const std::string& folder) {
   struct stat info {};
   if (::stat(folder.c_str(), &info) != 0) return folder;

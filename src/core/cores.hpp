@@ -14,15 +14,16 @@ struct CpuAccess {
   std::vector<CpuQuota> quotas;
 };
 
-// Of the calling thread.
+// Returns the access of the calling thread.
 CpuAccess cpu_access();
 
-// A line of text, without its end; what is no such line decodes to nothing.
+// Convert to and from a line of text, without its end. Text that is no such line decodes to
+// nothing.
 std::string encode(const CpuAccess& access);
 CpuAccess decode_cpu_access(const std::string& text);
 
-// The cores that a process has when all processes of its node compute: those that several may use
-// are shared by them evenly, and so is each quota among the processes that it holds for.
+// Returns the cores that a process has when all processes of its node compute. Processes share
+// evenly the cores that several of them may use, and each quota that holds for several of them.
 double share_of_node(const std::vector<CpuAccess>& node, std::size_t process);
 
 }  // namespace kolo

@@ -51,7 +51,7 @@ std::optional<std::uint64_t> elements_of(const std::vector<std::int64_t>& shape)
   bool fits = true;
   for (const std::int64_t extent : shape) {
     if (extent < 0) return std::nullopt;
-    // An extent of 0 makes up for any overflow before it.
+    // With an extent of 0 there are no elements, however large the others are.
     if (extent == 0) return 0;
   }
   for (const std::int64_t extent : shape)

@@ -1,4 +1,5 @@
-// What a tensor in a checkpoint is made of. core/types.hpp has what can be reduced, which is less.
+// Element types of tensors in checkpoints. core/types.hpp has those that can be reduced, which are
+// fewer.
 #pragma once
 
 #include <cstddef>
@@ -32,9 +33,10 @@ inline constexpr int kElementTypeCount = 17;
 
 std::size_t size_of(ElementType type);                             // bytes of one element
 const char* name_of(ElementType type);                             // PyTorch's: "float32"
-std::optional<ElementType> element_type(const std::string& name);  // of name_of()
+std::optional<ElementType> element_type(const std::string& name);  // by name_of()
 
-// How many elements a shape has; nothing if that does not fit 63 bits or an extent is negative.
+// Returns the number of elements of a shape, or nothing if that does not fit 63 bits or an extent
+// is negative.
 std::optional<std::uint64_t> elements_of(const std::vector<std::int64_t>& shape);
 
 }  // namespace kolo

@@ -27,7 +27,7 @@ class Fd {
   bool is_open() const { return fd_ >= 0; }
   int release() { return std::exchange(fd_, -1); }
   void reset() {
-    // close() must not be tried again, whatever it says: the descriptor is gone after the first
+    // close() must not be called again, whatever it returns: the descriptor is gone after the first
     // call.
     if (is_open()) ::close(release());
   }

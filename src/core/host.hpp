@@ -5,24 +5,25 @@
 
 namespace kolo {
 
-// Of this computer, for files that people read.
+// Returns the name of this computer, for files that people read.
 std::string host_name();
 
-// Of the program that runs, without its folder.
+// Returns the name of the running program, without its folder.
 std::string program_name();
 
-// What is another one each time a computer has started, and on each computer; "" where Linux does
-// not tell.
+// Returns an ID that differs from computer to computer, and from one start of a computer to the
+// next. "" if Linux does not provide it.
 std::string boot_id();
 
-// The same for all processes of a computer (or of a container with a network of its own) since it
-// has started, and another one elsewhere; empty: not known. No blanks, no commas.
+// Returns an ID that is the same for all processes of a computer (or of a container with a network
+// of its own) since its start, and different elsewhere. Empty if it is not known. It contains no
+// blanks and no commas.
 std::string machine_id();
 
-// The cores that the calling thread, or another process, may use, rising; none if they are not
-// known.
+// Returns the cores that the calling thread, or another process, may use, in rising order; none if
+// they are not known.
 std::vector<int> usable_cores(int process = 0);
-// "0-3,8", as Linux writes them.
+// Returns a list such as "0-3,8", as Linux writes it.
 std::string core_list(const std::vector<int>& cores);
 
 }  // namespace kolo

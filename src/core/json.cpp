@@ -3,7 +3,8 @@
 namespace kolo {
 namespace {
 
-// Least and most second byte, which exclude overlong forms, surrogates and what is above U+10FFFF.
+// Least and most second byte of a character. They exclude overlong forms, surrogates and values
+// above U+10FFFF.
 struct Second {
   unsigned char least = 0x80;
   unsigned char most = 0xbf;

@@ -1,4 +1,4 @@
-// Text that goes into JSON (RFC 8259).
+// Writes text into JSON (RFC 8259).
 #pragma once
 
 #include <cstddef>
@@ -7,10 +7,11 @@
 
 namespace kolo {
 
-// The bytes of the UTF-8 character at `at`, 1 to 4; 0 if there is none (RFC 3629).
+// Returns the number of bytes of the UTF-8 character at `at`, 1 to 4; 0 if there is none (RFC
+// 3629).
 std::size_t utf8_length(std::string_view text, std::size_t at);
 
-// Adds the text in quotes, with escapes; what is no UTF-8 becomes U+FFFD.
+// Appends the text in quotes, with escapes. A byte that is not UTF-8 becomes U+FFFD.
 void append_json_string(std::string& json, std::string_view text);
 std::string json_string(std::string_view text);
 

@@ -9,7 +9,7 @@
 namespace kolo {
 namespace {
 
-// Takes "KEY=VALUE" and the blank after it off the front of a text.
+// Removes "KEY=VALUE" and the blank after it from the front of a text.
 class Words {
  public:
   explicit Words(const std::string& text) : rest_(text) {}

@@ -18,8 +18,8 @@ inline constexpr const char* kLoadersVariable = "KOLO_LOADERS";
 // Set in both: the token that a rank presents to a loader process.
 inline constexpr const char* kLoaderTokenVariable = "KOLO_LOADER_TOKEN";
 
-// Where a loader process stands, and what kolo run wants of it. Text form: "KEY=VALUE" for each
-// member, separated by blanks; the spool comes last and may hold blanks.
+// A loader process's place among the others, and what kolo run asks of it. Text form: "KEY=VALUE"
+// for each member, separated by blanks; the spool comes last and may contain blanks.
 struct LoaderPlace {
   int number = 0;                  // of this loader process, below count
   int count = 1;                   // loader processes
@@ -35,8 +35,8 @@ std::string to_text(const LoaderPlace& place);
 // std::nullopt: malformed text.
 std::optional<LoaderPlace> to_loader_place(const std::string& text);
 
-// This process's, if it is a loader process. Throws InvalidArgumentError for a variable that cannot
-// be read.
+// Returns this process's place, if it is a loader process. Throws InvalidArgumentError for a
+// variable that cannot be read.
 std::optional<LoaderPlace> own_loader_place();
 
 }  // namespace kolo

@@ -9,8 +9,8 @@
 namespace kolo::log {
 namespace {
 
-// The logger is the one thing beside the session that outlives init() and shutdown(): it must work
-// before and after.
+// Apart from the session, only the logger outlives init() and shutdown(): it must work before and
+// after.
 std::atomic<LogLevel> current_level{LogLevel::kWarning};
 std::atomic<bool> with_timestamp{false};
 std::atomic<int> current_rank{-1};
@@ -48,7 +48,7 @@ void write(LogLevel level, const std::string& text) {
   line += "kolo";
   if (const int rank = current_rank; rank >= 0) line += "[rank " + std::to_string(rank) + "]";
   line += std::string(" ") + kNames[static_cast<int>(level)] + ": " + text + "\n";
-  // One write call a line, so that lines of several ranks do not mix. Nothing can be done about a
+  // One write() per line, so that lines of several ranks do not mix. Nothing can be done about a
   // standard error that is closed.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }

@@ -1,4 +1,4 @@
-// The table of operations: every kind of operation, and what tells the kinds apart.
+// The table of operations: every kind of operation, and the traits in which the kinds differ.
 #pragma once
 
 #include <array>
@@ -27,11 +27,11 @@ inline constexpr int kOpKindCount = 11;
 struct OperationTraits {
   const char* name;                   // in messages, metrics and the timeline
   bool has_own_rows = false;          // each rank has an extent of its own in dimension 0
-  bool needs_root = false;            // the root's values; it must not have joined
+  bool needs_root = false;            // uses the root's values; it must not have joined
   bool is_between_two = false;        // the root sends to the destination; no others take part
   bool changes_process_sets = false;  // carried out by the engine
   bool is_internal = false;           // kolo's own: not counted, never reported as a stall
-  // Whether KOLO_GPU_<NAME> chooses what carries it out on a device: NCCL, or the host.
+  // Whether KOLO_GPU_<NAME> chooses what carries the operation out on a device: NCCL or the host.
   bool has_gpu_choice = false;
 };
 
@@ -57,7 +57,7 @@ constexpr const char* name_of(OpKind kind) {  // "allreduce"
 }
 std::string upper_name_of(OpKind kind);  // "ALLREDUCE"
 
-// The way that a collective's data take.
+// The medium that carries a collective's data.
 enum class Medium : std::uint8_t {
   kNone = 0,    // there is one rank
   kShm = 1,     // memory that the ranks share
@@ -66,7 +66,7 @@ enum class Medium : std::uint8_t {
   kNccl = 4,    // NCCL, between devices
 };
 
-// The name of a collective in the timeline: "SHM_ALLREDUCE".
+// Returns the name of a collective in the timeline: "SHM_ALLREDUCE".
 std::string timeline_name_of(Medium medium, OpKind kind);
 
 }  // namespace kolo

@@ -7,12 +7,12 @@
 
 namespace kolo {
 
-// Where `rank` stands among the ranks; their number if it does not.
+// Returns the index of `rank` among the ranks, or their number if it is not there.
 inline int index_of(const std::vector<int>& ranks, int rank) {
   return static_cast<int>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
 }
 
-// The ranks whose flag is that.
+// Returns the ranks whose flag is `wanted`.
 inline std::vector<int> ranks_where(const std::vector<bool>& flags, bool wanted) {
   std::vector<int> ranks;
   for (std::size_t rank = 0; rank < flags.size(); ++rank) {
@@ -21,7 +21,7 @@ inline std::vector<int> ranks_where(const std::vector<bool>& flags, bool wanted)
   return ranks;
 }
 
-// "rank 3", "ranks 0, 1, 2" or, for many, "ranks 0-5, 7".
+// Returns "rank 3", "ranks 0, 1, 2" or, for many, "ranks 0-5, 7".
 std::string rank_list(const std::vector<int>& ranks);
 
 }  // namespace kolo

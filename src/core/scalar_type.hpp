@@ -1,4 +1,4 @@
-// LibTorch's dtypes for the element types of files. For code that has LibTorch.
+// LibTorch's dtypes for the element types of files, for code that uses LibTorch.
 #pragma once
 
 #include <c10/core/ScalarType.h>

@@ -22,7 +22,7 @@ bool closes_well(int descriptor) {
 void open_standard_streams() {
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(descriptor, F_GETFD) != -1 || errno != EBADF) continue;
-    // The lowest free number, which is this one.
+    // open() returns the lowest free number, which is this one.
     if (::open("/dev/null", O_RDWR) != descriptor) ::_exit(kOutputLostExitCode);
   }
 }

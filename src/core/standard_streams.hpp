@@ -1,5 +1,5 @@
-// Standard input, output and error of kolo's programs: that they are open when a program begins,
-// and that lost output is an error when it ends.
+// Standard input, output and error of kolo's programs: ensures that they are open when a program
+// begins, and makes lost output an error when it ends.
 #pragma once
 
 #include <string>
@@ -14,9 +14,9 @@ inline constexpr int kOutputLostExitCode = 74;
 // kOutputLostExitCode if there is no /dev/null.
 void open_standard_streams();
 
-// Flushes standard output. If something could not be written, now or before, it says so on standard
-// error, beginning with the command's name, and returns kOutputLostExitCode in place of 0. Call
-// last in main().
+// Flushes standard output. If something could not be written, now or before, reports that on
+// standard error, beginning with the command's name, and returns kOutputLostExitCode in place of 0.
+// Call last in main().
 int flush_standard_output(const std::string& command, int code);
 
 }  // namespace kolo

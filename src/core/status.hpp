@@ -1,4 +1,5 @@
-// Status: how a failure travels inside kolo. At the API it becomes an exception (throw_if_error).
+// Status: a result or failure inside kolo. At the API a failure becomes an exception
+// (throw_if_error).
 #pragma once
 
 #include <cstdint>
@@ -50,7 +51,7 @@ class [[nodiscard]] Status {
     StatusCode code;
     std::string message;
   };
-  std::shared_ptr<const Failure> failure_;  // null: all is well, which costs nothing
+  std::shared_ptr<const Failure> failure_;  // null: ok, without an allocation
 };
 
 // Throws the exception of kolo/error.h that belongs to the status; returns if it is ok.

@@ -1,4 +1,4 @@
-// What of a line fits on a terminal.
+// Fits lines to a terminal.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,11 @@
 
 namespace kolo {
 
-// How wide the terminal behind a descriptor is now; 0: it is none, or does not tell.
+// Returns the current width of the terminal at a descriptor, or 0 if it is no terminal or its width
+// is not known.
 std::size_t terminal_columns(int descriptor);
 
-// The beginning of a text, of so many characters at most. No character of UTF-8 is cut in two.
+// Returns at most the first `columns` characters of a text. Does not split a UTF-8 character.
 std::string first_columns(const std::string& text, std::size_t columns);
 
 }  // namespace kolo

@@ -43,7 +43,7 @@ class KOLO_ATTRIBUTE(scoped_lockable) MutexLock {
   Mutex& mutex_;
 };
 
-// A condition variable for Mutex. As always: wait in a loop that tests the condition.
+// A condition variable for Mutex. As always, wait in a loop that tests the condition.
 class CondVar {
  public:
   void wait(Mutex& mutex) KOLO_REQUIRES(mutex) {

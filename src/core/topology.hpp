@@ -1,4 +1,4 @@
-// Where this process stands among the others. Names as in Horovod.
+// The place of this process among the others. Names as in Horovod.
 #pragma once
 
 namespace kolo {
@@ -11,7 +11,7 @@ struct Topology {
   int cross_rank = 0;          // which node this is, among nodes that have this local_rank
   int cross_size = 1;          // how many nodes have this local_rank
   bool is_homogeneous = true;  // every node has the same number of processes
-  double cores = 1;            // its share of the node's, see share_of_node()
+  double cores = 1;            // this process's share of the node's, see share_of_node()
 };
 
 }  // namespace kolo

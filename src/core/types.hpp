@@ -24,7 +24,7 @@ enum class DType : std::uint8_t {
 };
 inline constexpr int kDTypeCount = 10;
 
-// Where a tensor lies.
+// The kind of device that holds a tensor.
 enum class DeviceKind : std::uint8_t {
   kCpu = 0,
   kCuda = 1,

@@ -15,8 +15,9 @@ namespace {
 constexpr std::string_view kOwn = "KOLO_";
 constexpr std::string_view kHorovods = "HOROVOD_";
 
-// What is no setting of init(): what kolo run sets for ranks, what the kolo command and the batch
-// scripts read, what the modulefile sets, and what is for building and testing.
+// Variables that are not settings of init(): those that kolo run sets for ranks, that the kolo
+// command and the batch scripts read, that the modulefile sets, and that serve building and
+// testing.
 constexpr std::string_view kOthers[] = {
     "KOLO_TERMINAL", "KOLO_RESTART_COUNT", "KOLO_MPIRUN",       "KOLO_SLURM",
     "KOLO_MODULES",  "KOLO_LAUNCHER",      "KOLO_SRUN_MPI",     "KOLO_MAX_RESTARTS",
@@ -29,7 +30,7 @@ bool begins_with(std::string_view text, std::string_view start) {
   return text.substr(0, start.size()) == start;
 }
 
-// How many letters must be inserted, removed or replaced to make one of the other.
+// Returns how many letters must be inserted, removed or replaced to turn one text into the other.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -45,13 +46,15 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
-// "STALL_CHECK" of "STALL_CHECK_TIME_SECONDS". One word alone says too little.
+// Whether `words` begin `of`, as "STALL_CHECK" begins "STALL_CHECK_TIME_SECONDS". One word alone
+// says too little.
 bool are_first_words(std::string_view words, std::string_view of) {
   return words.find('_') != std::string_view::npos && words.size() < of.size() &&
          begins_with(of, words) && of[words.size()] == '_';
 }
 
-// The known name that is most like another one, if any is; both come without their prefixes.
+// Returns the known name that is most similar to another one, if any is. All names come without
+// their prefixes.
 std::string_view most_like(std::string_view name, const std::vector<std::string_view>& known,
                            std::size_t most_letters) {
   std::string_view best;

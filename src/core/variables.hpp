@@ -1,4 +1,4 @@
-// Variables of the environment whose names begin like kolo's, and that nothing reads.
+// Environment variables whose names begin like kolo's, but that nothing reads.
 #pragma once
 
 #include <string>
@@ -8,14 +8,15 @@ namespace kolo {
 
 struct UnknownVariable {
   std::string name;
-  std::string meant;  // a variable whose name is much like it; empty: there is none
+  std::string meant;  // a known variable with a similar name, or empty
 };
 
-// Those among `names`. Of HOROVOD_... only names that are much like one that kolo reads: the others
-// are Horovod's own.
+// Returns the unknown variables among `names`. Of HOROVOD_... it returns only names that are
+// similar to one that kolo reads: the others are Horovod's own.
 std::vector<UnknownVariable> unknown_variables(const std::vector<std::string>& names);
 
-// The names of this process's variables. No other thread may change the environment meanwhile.
+// Returns the names of this process's variables. No other thread may change the environment
+// meanwhile.
 std::vector<std::string> environment_names();
 
 }  // namespace kolo

@@ -5,7 +5,7 @@
 namespace kolo::hdf5 {
 namespace {
 
-// The library's, which is one a process.
+// Returns the library's mutex. There is one library per process.
 std::mutex& library_mutex() {
   static std::mutex mutex;
   return mutex;
@@ -24,7 +24,7 @@ LibraryGuard::~LibraryGuard() {
 
 std::string last_error() {
   std::string text;
-  // Upwards: the first entry is where it went wrong.
+  // Walks upwards, because the first entry is where the error occurred.
   H5Ewalk2(
       H5E_DEFAULT, H5E_WALK_UPWARD,
       [](unsigned position, const H5E_error2_t* entry, void* to) -> herr_t {

@@ -2,7 +2,7 @@
 // calls it.
 #pragma once
 
-// Newer libraries change what names stand for; these are the names of 1.10.
+// Uses the names of 1.10, because newer libraries change what they stand for.
 #define H5_USE_110_API
 #include <hdf5.h>
 
@@ -12,7 +12,7 @@
 
 namespace kolo::hdf5 {
 
-// What HDF5 says of its last error on this thread: "H5Dcreate2: name already exists".
+// Returns HDF5's description of its last error on this thread: "H5Dcreate2: name already exists".
 std::string last_error();
 
 // Throws InternalError with last_error() if HDF5 returned a failure.
@@ -22,8 +22,8 @@ Result checked(Result result, const char* call);
 // Locks HDF5's library for this thread and keeps HDF5 from printing errors. Every function that
 // calls HDF5 holds a guard for as long as it has identifiers. A library built without thread safety
 // must not be called by two threads at once; one built with it has a lock of its own, so nothing is
-// lost. Not recursive: a thread that holds a guard must not make another one, which would wait for
-// ever.
+// lost. Not recursive: a thread that holds a guard must not make another one, which would block
+// forever.
 class LibraryGuard {
  public:
   LibraryGuard();
@@ -41,7 +41,7 @@ class LibraryGuard {
 class Id {
  public:
   Id() = default;
-  // Throws InternalError, which names the call that gave it, for an invalid one.
+  // Throws InternalError with the name of the call if the identifier is invalid.
   Id(hid_t id, const char* call) : id_(checked(id, call)) {}
   ~Id() { reset(); }
   Id(Id&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)) {}

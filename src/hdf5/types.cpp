@@ -86,7 +86,7 @@ Types::Types() {
     types_[static_cast<std::size_t>(i)] = make(static_cast<ElementType>(i));
 }
 
-// Of several with the same form the first one, which is uint8.
+// If several element types have the same stored form, returns the first one, which is uint8.
 std::optional<ElementType> Types::find(hid_t stored) const {
   for (int i = 0; i < kElementTypeCount; ++i) {
     if (H5Tequal(stored, types_[static_cast<std::size_t>(i)].get()) > 0)

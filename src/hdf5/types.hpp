@@ -1,4 +1,4 @@
-// HDF5's types for what checkpoints hold, in the forms that h5py makes and understands.
+// HDF5's types for the contents of checkpoints, in the forms that h5py writes and reads.
 #pragma once
 
 #include <array>
@@ -13,16 +13,17 @@ class Types {
  public:
   Types();
 
-  // Little endian, whatever the machine. float8 types are HDF5's uint8: their name goes with them.
+  // Returns the stored type, little endian on every machine. float8 types are stored as uint8;
+  // their name must be stored with them.
   hid_t of(ElementType type) const { return types_[static_cast<std::size_t>(type)].get(); }
-  // The element type that is stored so; nothing if there is none.
+  // Returns the element type that is stored in this form, or nothing if there is none.
   std::optional<ElementType> find(hid_t stored) const;
 
  private:
   std::array<Id, kElementTypeCount> types_;
 };
 
-// Text of a fixed length in bytes, UTF-8.
+// Makes the type of UTF-8 text with a fixed length in bytes.
 Id text_type(std::size_t length);
 
 }  // namespace kolo::hdf5

@@ -8,10 +8,10 @@
 namespace kolo::timeline {
 namespace {
 
-// Two clocks of computers drift apart by less than this: 100 parts per million.
+// The clocks of two computers drift apart by less than 1 / kDriftDivisor: 100 parts per million.
 constexpr Nanoseconds kDriftDivisor = 10000;
 
-// Over less than that a difference is what readings are off by, not drift.
+// Over a shorter time, a difference comes from the readings' errors, not from drift.
 constexpr Nanoseconds kShort = 5'000'000'000;
 
 bool tells_more(const ClockEvent& better, const ClockEvent& reading) {
@@ -29,7 +29,7 @@ ClockFit::ClockFit(std::vector<ClockEvent> readings) {
             [](const ClockEvent& a, const ClockEvent& b) { return a.at < b.at; });
   for (auto one = readings.begin(); one != readings.end(); ++one) {
     const ClockEvent& reading = *one;
-    // What is further away cannot.
+    // A reading that is further away cannot be better.
     const auto far = [&](const ClockEvent& other) {
       return std::abs(other.at - reading.at) / kDriftDivisor >= reading.error;
     };

@@ -1,4 +1,4 @@
-// The events that are recorded while a job runs. They are copied as they are, without allocation.
+// Events that are recorded while a job runs. They are copied without allocation.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,11 @@
 
 namespace kolo::timeline {
 
-// The time of what has not happened.
+// The time of something that has not happened.
 inline constexpr Nanoseconds kNever = 0;
 
-// A text of at most Capacity bytes; of a longer one the two ends, for names of layers begin and end
-// with what tells them apart.
+// A text of at most Capacity bytes. A longer one keeps only its two ends, because these tell names
+// of layers apart.
 template <std::size_t Capacity>
 class ShortText {
  public:
@@ -48,7 +48,7 @@ class ShortText {
  private:
   static_assert(Capacity < 256);
   std::uint8_t length_ = 0;
-  char text_[Capacity];  // so much of it as length_ says
+  char text_[Capacity];  // only the first length_ bytes are set
 };
 
 using Name = ShortText<95>;
@@ -61,21 +61,21 @@ enum class State : std::uint8_t {
   kFailed = 4,
 };
 
-// One operation, on a tensor or a group of them, or one execution of a bucket. As far as it has
-// come; what has not happened yet is kNever.
+// One operation, on a tensor or a group of them, or one execution of a bucket. Times that have not
+// come yet are kNever.
 struct OperationEvent {
   Nanoseconds submitted = kNever;   // here; of a bucket: the last of its members
-  Nanoseconds agreed = kNever;      // on all ranks that it takes place
-  Nanoseconds started = kNever;     // on a device: it began to be enqueued
-  Nanoseconds data_ready = kNever;  // on a device, as `begun`: the tensors had their values
-  Nanoseconds packed = kNever;      // the members of a bucket, into its buffer
+  Nanoseconds agreed = kNever;      // all ranks agreed that it takes place
+  Nanoseconds started = kNever;     // on a device: enqueueing began
+  Nanoseconds data_ready = kNever;  // only on a device, as `begun`: the tensors had their values
+  Nanoseconds packed = kNever;      // a bucket's members were in its buffer
   Nanoseconds begun = kNever;       // the collective before it had ended
-  Nanoseconds reduced = kNever;     // the buffer
+  Nanoseconds reduced = kNever;     // the buffer held the result
   Nanoseconds ended = kNever;
   std::uint64_t bytes = 0;
   std::uint64_t sequence = 0;  // of the decision, in its process set; the same on all ranks
   std::int64_t step = 0;       // of the program, when it was submitted
-  std::uint64_t bucket = 0;    // in which it travelled, or which it is; 0: alone
+  std::uint64_t bucket = 0;    // number of the bucket it is or travelled in; 0: alone
   std::uint32_t members = 0;   // of a bucket; 0: a tensor
   std::int32_t process_set = 0;
   OpKind kind = OpKind::kAllreduce;
@@ -87,10 +87,10 @@ struct OperationEvent {
   Name name;
 };
 
-// The scope in which a program waits for a batch of a DataLoader.
+// Name of the scope in which a program waits for a batch of a DataLoader.
 inline constexpr const char* kDataWaitScope = "WAIT_FOR_BATCH";
 
-// A piece of a thread's time: a scope of the program's own, or that it waited.
+// A span of a thread's time: a scope of the program's own, a wait, or a training step.
 struct ScopeEvent {
   enum class Kind : std::uint8_t { kScope = 0, kWait = 1, kStep = 2 };
   Nanoseconds begin = kNever;
@@ -98,7 +98,7 @@ struct ScopeEvent {
   std::int64_t step = 0;
   std::int32_t thread = 0;  // the kernel's number
   Kind kind = Kind::kScope;
-  Name name;  // of a wait: for which operation
+  Name name;  // of a wait: the operation
 };
 
 // A rank of the world has submitted an operation, as the coordinator sees it.
@@ -123,9 +123,9 @@ struct LoadEvent {
 
 // A reading of this rank's clock against rank 0's.
 struct ClockEvent {
-  Nanoseconds at = kNever;  // here
+  Nanoseconds at = kNever;  // on this rank's clock
   std::int64_t offset = 0;  // rank 0's clock at that moment, less `at`
-  std::int64_t error = 0;   // the offset is this far off at most
+  std::int64_t error = 0;   // the offset is off by at most this
 };
 
 using Event = std::variant<OperationEvent, ScopeEvent, ArrivalEvent, LoadEvent, ClockEvent>;

@@ -1,5 +1,5 @@
-// The flight recorder as a file: a line of JSON that says whose it is, and one for each operation,
-// the oldest first.
+// The flight recorder as a file: a line of JSON that describes the process, then one for each
+// operation, the oldest first.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ struct FlightOrigin {
   int size = 1;
   std::string host;
   std::int64_t process = 0;  // the kernel's number
-  std::int64_t job = 0;      // the same on all ranks, other ones for other jobs
+  std::int64_t job = 0;      // the same on all ranks, different for each job
   std::string folder;
 };
 
-// A folder of this user's alone in that for temporary files, with one for each job in it.
+// Returns the job's folder, in a folder of this user among the temporary files.
 std::string default_flight_folder(std::int64_t job);
 
 // The program's state, and the reason for writing the record.
@@ -33,8 +33,8 @@ struct FlightNote {
 std::string flight_text(const FlightOrigin& origin, const FlightNote& note,
                         const std::vector<OperationEvent>& operations);
 
-// Writes folder/flight-rank-N.json, whose name is returned in `path`. One that is there is replaced
-// once the new one is whole.
+// Writes folder/flight-rank-N.json, whose name is returned in `path`. An existing file is replaced
+// once the new one is complete.
 Status write_flight(const FlightOrigin& origin, const std::string& text, std::string& path);
 
 const char* name_of(State state);  // "submitted"

@@ -1,4 +1,4 @@
-// In place of nvtx.cpp in a build without CUDA.
+// Replaces nvtx.cpp in a build without CUDA.
 #include "timeline/nvtx.hpp"
 
 namespace kolo::timeline::nvtx {

@@ -1,4 +1,4 @@
-// Ranges for NVIDIA's profilers: NVTX, domain "kolo". Where none listens, and in a build without
+// Ranges for NVIDIA's profilers: NVTX, domain "kolo". If no profiler listens, or in a build without
 // CUDA, there are none.
 #pragma once
 
@@ -6,16 +6,16 @@
 
 namespace kolo::timeline::nvtx {
 
-// Whether somebody listens: else what a range is called need not be made up. The same as long as
-// the process runs.
+// Whether a profiler listens. If none does, callers need not build names of ranges. Does not change
+// while the process runs.
 bool on();
 
-// A range of the process, which may end on another thread. Only while on().
+// A range of the process, which may end on another thread. For use only while on().
 using Range = std::uint64_t;
 Range begin(const char* text);
 void end(Range range);
 
-// A range of this thread, as long as this lives.
+// A range of this thread, for as long as the object lives.
 class Scope {
  public:
   explicit Scope(const char* text);

@@ -11,7 +11,7 @@ bool is_free(const OperationEvent& event) {
 
 }  // namespace
 
-// What is still under way is stepped over: it is what one looks for when a job hangs.
+// Skips operations that are still in flight, because these are of interest when a job hangs.
 Recorder::Place Recorder::begin() {
   for (std::size_t tried = 0; tried < events_.size(); ++tried) {
     const std::size_t place = next_;

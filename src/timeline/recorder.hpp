@@ -1,4 +1,4 @@
-// The flight recorder: the last operations of this rank, with how far each has come. Always on.
+// The flight recorder: the last operations of this rank, and how far each has come. Always on.
 #pragma once
 
 #include <cstddef>
@@ -12,13 +12,13 @@ namespace kolo::timeline {
 
 class Recorder {
  public:
-  // Where an operation stands.
+  // The place of an operation in the recorder.
   using Place = std::uint32_t;
   static constexpr Place kNowhere = ~Place{0};
 
   explicit Recorder(std::size_t capacity) : events_(capacity) {}
 
-  // Allows to write. While it lives, no other thread reads or writes.
+  // Allows writing. While it lives, no other thread reads or writes.
   class Pen {
    public:
     explicit Pen(Recorder& recorder) KOLO_NO_THREAD_SAFETY_ANALYSIS : recorder_(recorder) {
@@ -28,10 +28,10 @@ class Recorder {
     Pen(const Pen&) = delete;
     Pen& operator=(const Pen&) = delete;
 
-    // A place for an operation to be filled in: that of the oldest one that has ended, which still
-    // is in it. Nowhere where none has: then it is not recorded.
+    // Returns a place to fill in with an operation: that of the oldest one that has ended, whose
+    // contents are still there. kNowhere if none has ended; the new operation is then not recorded.
     Place begin() KOLO_NO_THREAD_SAFETY_ANALYSIS { return recorder_.begin(); }
-    // The place is given back by an event that has ended (State::kDone or kFailed).
+    // An event that has ended (State::kDone or kFailed) gives its place back.
     OperationEvent& at(Place place) KOLO_NO_THREAD_SAFETY_ANALYSIS {
       return place == kNowhere ? recorder_.unrecorded_ : recorder_.events_[place];
     }
@@ -40,7 +40,8 @@ class Recorder {
     Recorder& recorder_;  // outlives this
   };
 
-  // Any thread: all that there is, in the order in which it began.
+  // Returns all recorded operations, in the order in which they were submitted. Any thread may call
+  // it.
   std::vector<OperationEvent> copy() const KOLO_EXCLUDES(mutex_);
 
  private:

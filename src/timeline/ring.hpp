@@ -1,5 +1,5 @@
 // A bounded queue of many writers and one reader, without locks (D. Vyukov, Bounded MPMC queue,
-// 1024cores.net). A writer that finds it full drops what it has, and counts that.
+// 1024cores.net). A writer that finds it full drops its item, and counts that.
 #pragma once
 
 #include <atomic>
@@ -21,8 +21,8 @@ class Ring {
 
   std::size_t capacity() const { return mask_ + 1; }
 
-  // Any thread. Gives how many items have been put in so far, this one included, or nothing if
-  // there was no room.
+  // Returns how many items have been put in so far, this one included, or nothing if there was no
+  // room. Any thread may call it.
   std::optional<std::uint64_t> push(const Item& item) {
     std::uint64_t at = tail_.load(std::memory_order_relaxed);
     while (true) {
@@ -34,7 +34,7 @@ class Ring {
         cell.stamp.store(at + 1, std::memory_order_release);
         return at + 1;
       }
-      if (stamp < at) {  // as it was left a round ago: not read yet
+      if (stamp < at) {  // unchanged for a round: not read yet
         dropped_.fetch_add(1, std::memory_order_relaxed);
         return std::nullopt;
       }
@@ -42,7 +42,7 @@ class Ring {
     }
   }
 
-  // One thread. False when there is nothing.
+  // Returns false if there is no item. Only one thread may call it.
   bool pop(Item& item) {
     Cell& cell = cells_[head_ & mask_];
     if (cell.stamp.load(std::memory_order_acquire) != head_ + 1) return false;
@@ -51,23 +51,23 @@ class Ring {
     return true;
   }
 
-  // Since the last call.
+  // Returns the number of items dropped since the last call.
   std::uint64_t take_dropped() { return dropped_.exchange(0, std::memory_order_relaxed); }
 
  private:
   struct Cell {
-    // The position that may be written here next; one more: it is written.
+    // The position that may be written here next, or one more once it is written.
     std::atomic<std::uint64_t> stamp;
     Item item;
   };
   static constexpr std::size_t kCacheLine = 64;
 
-  // The writers'.
+  // Used by the writers.
   alignas(kCacheLine) std::atomic<std::uint64_t> tail_{0};
   std::atomic<std::uint64_t> dropped_{0};
   const std::size_t mask_;
   const std::unique_ptr<Cell[]> cells_;
-  // The reader's.
+  // Used by the reader.
   alignas(kCacheLine) std::uint64_t head_ = 0;
 };
 

@@ -10,7 +10,7 @@
 namespace kolo::timeline {
 namespace {
 
-// Tensors of so many names have a row each; further ones share.
+// Number of rows from which on further tensors share one.
 constexpr std::size_t kMostRows = 20000;
 
 constexpr Nanoseconds kBin = 10'000'000;
@@ -22,7 +22,7 @@ void append(std::string& text, Number number) {
   text.append(digits.data(), end);
 }
 
-// Microseconds with three decimals. (Perfetto drops events before 0.)
+// Appends microseconds with three decimals, at least 0. (Perfetto drops events before 0.)
 void append_time(std::string& text, Nanoseconds time) {
   time = std::max(time, Nanoseconds{0});
   append(text, time / 1000);
@@ -177,7 +177,7 @@ void TraceText::phases(std::string& text, const OperationEvent& event, int row) 
     phase("MEMCPY_OUT_FUSION_BUFFER", "memcpy", event.reduced, event.ended);
 }
 
-// What has ended in each hundredth of a second.
+// Writes the rate at which operations have ended, for each hundredth of a second.
 void TraceText::bandwidth(std::string& text, const OperationEvent& event) {
   const auto rate = [&] { return static_cast<double>(bin_bytes_) / static_cast<double>(kBin); };
   const Nanoseconds now = event.ended / kBin * kBin;
@@ -215,7 +215,7 @@ void TraceText::write(std::string& text, const ScopeEvent& event) {
   text += "}},\n";
 }
 
-// As in Horovod's timeline: the rank's number, where its tensor is negotiated.
+// Writes the rank's number into the row of its tensor, as in Horovod's timeline.
 void TraceText::write(std::string& text, const ArrivalEvent& event) {
   if (event.transient) return;
   const int row = event.bucket != 0

@@ -1,5 +1,5 @@
-// Events as lines of a Chrome trace (Trace Event Format, JSON array form), with the names that
-// Horovod's timeline gives to what it has, too. docs/timeline.md says what a reader finds.
+// Writes events as lines of a Chrome trace (Trace Event Format, JSON array form), with the names of
+// Horovod's timeline for everything that it has too. docs/timeline.md describes the result.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct Origin {
   std::string cores;           // that it may use, as core_list() writes them
   std::int64_t process = 0;    // the kernel's number
   std::int64_t run = 0;        // rank 0's time of day at the start, ns; tells runs apart
-  Nanoseconds start = kNever;  // here
-  // Added to this rank's clock it gives the time since rank 0's start, as known at this rank's
+  Nanoseconds start = kNever;  // on this rank's clock
+  // Added to this rank's clock, it gives the time since rank 0's start, as known at this rank's
   // start.
   std::int64_t shift = 0;
   std::size_t bucket_bytes = 0;  // the fusion threshold
@@ -33,8 +33,8 @@ class TraceText {
  public:
   explicit TraceText(Origin origin) : origin_(std::move(origin)) {}
 
-  // All add to `text`, whole lines. Head comes first and end last; without the end viewers still
-  // read the file.
+  // All append whole lines to `text`. head() comes first and end() last. Viewers can also read a
+  // file without the end.
   void head(std::string& text);
   void add(std::string& text, const Event& event);
   void dropped(std::string& text, std::uint64_t events, Nanoseconds at);
@@ -67,9 +67,9 @@ class TraceText {
 
   const Origin origin_;
   std::unordered_map<std::string, int> rows_;
-  std::string key_;                 // within row_of(); keeps its memory
-  std::vector<Nanoseconds> lanes_;  // of names that do not come again: until when each is taken
-  // The rate at which operations end.
+  std::string key_;                 // for row_of() alone; keeps its memory
+  std::vector<Nanoseconds> lanes_;  // for transient names: until when each lane is taken
+  // For the rate at which operations end.
   std::optional<Nanoseconds> bin_begin_;
   std::uint64_t bin_bytes_ = 0;
 };

@@ -11,12 +11,12 @@
 namespace kolo::timeline {
 namespace {
 
-// Of 200 B: what a tenth of a second brings, many times over.
+// Events of 200 B each: many times as many as a tenth of a second brings.
 constexpr std::size_t kRingEvents = 32768;
 
 constexpr std::size_t kRecordedOperations = 10000;
 
-// A thread that is so late did not only have to wait for a core.
+// A thread that is later than this did not merely wait for a core.
 constexpr Nanoseconds kFrozen = 2'000'000'000;
 constexpr Nanoseconds kJustNow = 10'000'000'000;
 
@@ -73,7 +73,8 @@ std::string Tracing::record(const std::string& reason) {
   return flight_text(origin, note, recorder_.copy());
 }
 
-// A line of each rank would be too many; whoever wants to know finds the others' beside it.
+// Only rank 0 logs a warning, because a line of each rank would be too many. The others' files are
+// in the same folder.
 void Tracing::write(const std::string& text) {
   if (text.empty()) return;
   const FlightOrigin origin = flight();
@@ -140,7 +141,7 @@ void Tracing::alive(Clock::time_point now, Clock::duration next) {
   thawed_ = nanoseconds(now);
 }
 
-// Whichever thread comes first after it.
+// Correct whichever thread runs first after the process was stopped.
 Nanoseconds Tracing::frozen_for(Nanoseconds now) const {
   const Nanoseconds awake_until = awake_until_;
   if (awake_until != kNever && now - awake_until > kFrozen) return now - awake_until;
@@ -179,7 +180,7 @@ void Tracing::start(std::unique_ptr<TraceFile> file, const Origin& origin,
                     std::function<void()> now_and_then) {
   const MutexLock lock(mutex_);
   if (ring_ == nullptr) ring_ = std::make_unique<EventRing>(kRingEvents);
-  // What came after the last stop.
+  // Drops events that came after the last stop.
   Event late;
   while (ring_->pop(late)) {
   }

@@ -43,13 +43,13 @@ class Tracing {
   void dump(const std::string& reason) KOLO_EXCLUDES(dump_);
   // Returns the text that dump() would write now, without waiting for a disk.
   std::string record(const std::string& reason) KOLO_EXCLUDES(notes_);
-  // Writes such a text, and lets all later dumps do nothing.
+  // Writes such a text, and makes all later dumps do nothing.
   void write_last(const std::string& record) KOLO_EXCLUDES(dump_);
   // Lets the watcher's thread call write_last(), so that a disk that hangs does not block the
   // caller. Waits at most `patience` for it, because a program often ends at once after a failure.
   void hand_over_last(const std::string& record, Clock::duration patience) KOLO_EXCLUDES(notes_);
-  // For the watcher's thread: whether it runs; and writing the dump or the last record that was
-  // asked for, if any.
+  // For the watcher's thread: notes whether it runs, and writes the dump or the last record that
+  // was asked for, if any.
   void set_watched(bool watched) KOLO_EXCLUDES(notes_);
   void write_what_was_asked() KOLO_EXCLUDES(notes_) KOLO_EXCLUDES(dump_);
   bool is_over() const { return over_.load(std::memory_order_relaxed); }
@@ -107,7 +107,7 @@ class Tracing {
   std::atomic<Nanoseconds> last_submission_{kNever};
   std::atomic<int> waiters_{0};
   std::atomic<Nanoseconds> awake_until_{kNever};
-  std::atomic<Nanoseconds> frozen_{0};       // for how long, when it did not run
+  std::atomic<Nanoseconds> frozen_{0};       // how long the process last did not run
   std::atomic<Nanoseconds> thawed_{kNever};  // when it ran again
   std::atomic<bool> over_{false};
   Mutex dump_;  // held while a dump is written

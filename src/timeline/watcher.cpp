@@ -21,7 +21,7 @@ void note_signal(int /*number*/) {
   wake_watcher(kWakeToDump);
 }
 
-// Unless the program has its own.
+// Installs the handler, unless the program has its own.
 bool catch_signal() {
   struct sigaction there {};
   if (::sigaction(SIGUSR2, nullptr, &there) != 0) return false;
@@ -41,7 +41,7 @@ Watcher::Watcher(Tracing& tracing, const Options& options) : tracing_(tracing), 
                  "; SIGUSR2 writes no flight recorder");
     return;
   }
-  take_wakes();  // since the last one
+  take_wakes();  // given since the last watcher
   if (!catch_signal()) log::debug("SIGUSR2 is the program's own, and writes no flight recorder");
   tracing_.set_watched(true);
   thread_ = std::thread([this] {
@@ -50,7 +50,7 @@ Watcher::Watcher(Tracing& tracing, const Options& options) : tracing_(tracing), 
   });
 }
 
-// The handler stays: a signal that comes now would end the process.
+// The handler stays, because a signal that comes now would otherwise end the process.
 Watcher::~Watcher() {
   if (!thread_.joinable()) return;
   wake_watcher(kWakeToStop);
@@ -81,7 +81,8 @@ void Watcher::run() {
   }
 }
 
-// Once for each silence. A program that never did anything may have other things to do.
+// Reports each silence once. A program that has never submitted anything may have other things to
+// do.
 void Watcher::look(Clock::time_point now) {
   const Nanoseconds last = tracing_.last_submission();
   const Nanoseconds quiet = nanoseconds(now) - last;

@@ -1,5 +1,5 @@
-// A thread that looks after a rank while nobody else does: it writes the flight recorder when
-// SIGUSR2 comes, and tells when the program has done nothing for long.
+// A thread that watches a rank. It writes the flight recorder on SIGUSR2, and reports when the
+// program has submitted nothing for long.
 #pragma once
 
 #include <thread>
@@ -12,10 +12,11 @@ namespace kolo::timeline {
 class Watcher {
  public:
   struct Options {
-    Clock::duration quiet = Clock::duration::zero();  // how long is long; 0: never
-    bool tells_of_quiet = true;                       // else it writes the flight recorder alone
+    Clock::duration quiet = Clock::duration::zero();  // silence to report; 0: none
+    bool tells_of_quiet = true;                       // false: it only writes the flight recorder
   };
-  // One at a time. `tracing` outlives it. A handler of the program's own for SIGUSR2 stays.
+  // Only one watcher at a time. `tracing` outlives it. A handler of the program's own for SIGUSR2
+  // stays.
   Watcher(Tracing& tracing, const Options& options);
   ~Watcher();
   Watcher(const Watcher&) = delete;
@@ -27,7 +28,7 @@ class Watcher {
 
   Tracing& tracing_;
   const Options options_;
-  Nanoseconds told_ = kNever;  // of the quiet since then
+  Nanoseconds told_ = kNever;  // start of the last silence that was reported
   std::thread thread_;
 };
 

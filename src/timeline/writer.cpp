@@ -17,7 +17,8 @@ namespace {
 
 constexpr Clock::duration kPeriod = std::chrono::milliseconds(100);
 
-// A process that is killed while it writes may leave a part of what it was writing.
+// Collected text of this size, in bytes, is written at once. A process that is killed while it
+// writes may leave a part of it.
 constexpr std::size_t kAtOnce = 64 << 10;
 
 Status file_error(const std::string& path, const char* what, int error) {
@@ -106,7 +107,7 @@ void Writer::run() {
 }
 
 void Writer::drain() {
-  // No more than there may be: others go on adding to it.
+  // Takes at most as many events as the ring holds, because others keep adding to it.
   Event event;
   for (std::size_t taken = 0; taken < ring_.capacity() && ring_.pop(event); ++taken) {
     lines_.add(text_, event);

@@ -15,10 +15,10 @@ namespace kolo::timeline {
 
 using EventRing = Ring<Event>;
 
-// A file that is empty and may be written.
+// A timeline's file, made empty and open for writing.
 class TraceFile {
  public:
-  // Makes the folder where there is none. A file that is there is replaced.
+  // Makes the folder if there is none. Replaces an existing file.
   static Status open(const std::string& folder, int rank, std::unique_ptr<TraceFile>& file);
   ~TraceFile();
   TraceFile(const TraceFile&) = delete;
@@ -26,7 +26,7 @@ class TraceFile {
 
   const std::string& path() const { return path_; }
   Status write(const std::string& text);
-  // It was made for nothing.
+  // Removes the file if it is not needed after all.
   void remove();
 
  private:
@@ -37,19 +37,20 @@ class TraceFile {
 
 class Writer {
  public:
-  // The ring outlives this and has no other reader. `now_and_then` is called about ten times a
-  // second, on the thread.
+  // The ring outlives the writer and has no other reader. `now_and_then` is called about ten times
+  // a second, on the writer's thread.
   Writer(EventRing& ring, std::unique_ptr<TraceFile> file, Origin origin,
          std::function<void()> now_and_then);
   ~Writer() { finish(); }
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  // `now_and_then` is not called any more, nor under way.
+  // Ends the calls of `now_and_then`, and waits for one in progress.
   void keep_quiet() KOLO_EXCLUDES(calls_);
-  // Any thread: there is much to write.
+  // Wakes the writer's thread, because there is much to write. Any thread may call it.
   void wake() KOLO_EXCLUDES(mutex_);
-  // Writes what is in the ring, and the end. One thread; wake() does nothing afterwards.
+  // Writes what is in the ring, and the end. Only one thread may call it. wake() does nothing
+  // afterwards.
   void finish() KOLO_EXCLUDES(mutex_);
 
  private:
@@ -61,7 +62,7 @@ class Writer {
   const std::unique_ptr<TraceFile> file_;
   TraceText lines_;
   std::string text_;     // not written yet
-  bool failed_ = false;  // to write: what comes is dropped
+  bool failed_ = false;  // writing failed: later events are dropped
   Mutex mutex_;
   CondVar condition_;
   bool wake_ KOLO_GUARDED_BY(mutex_) = false;

@@ -9,11 +9,11 @@
 namespace kolo {
 namespace {
 
-// Messages under way in each direction at once.
+// Maximum number of messages in flight in each direction.
 constexpr std::size_t kWindow = 8;
 
-// Walks through the pieces of a side, whose data the owner of the work keeps alive: those for the
-// peer of step 1, then of step 2, ...
+// Walks through the pieces of one side: those of the peer of step 1, then of step 2, ... The owner
+// of the work keeps the data alive.
 class Pieces {
  public:
   Pieces(const AlltoallSide& side, int rank, int direction, std::size_t chunk_bytes)
@@ -32,7 +32,7 @@ class Pieces {
 
  private:
   int size() const { return static_cast<int>(side_.boundaries.size()) - 1; }
-  // The first step from `step` on that has anything.
+  // Enters the first step, from `step` on, that has data.
   void enter(int step) {
     for (step_ = step; step_ < size(); ++step_) {
       at_ = side_.boundaries[peer()];

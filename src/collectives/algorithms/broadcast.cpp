@@ -9,7 +9,7 @@
 namespace kolo {
 namespace {
 
-// Pieces under way at once: enough to keep a link busy while the next piece is looked after.
+// Maximum number of pieces in flight: enough to keep a link busy while the next piece is handled.
 constexpr std::size_t kWindow = 4;
 
 class Broadcast final : public Work {

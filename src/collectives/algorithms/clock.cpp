@@ -13,15 +13,15 @@ namespace {
 
 constexpr int kRoundTrips = 40;
 
-// An answer that is about to come is waited for, since to look again later would be part of the
-// round trip.
+// step() keeps polling for this long. If it looked again only later, the delay would count as part
+// of the round trip.
 constexpr Clock::duration kLookOn = std::chrono::microseconds(30);
 
 std::int64_t read_clock() {
   return nanoseconds(Clock::now());
 }
 
-// What travels: a question and its answer, the answering rank's clock; and a parent's result.
+// Payload of a question, and of its answer: the answering rank's clock.
 using Number = std::int64_t;
 
 class ClockWork final : public Work {
@@ -35,7 +35,7 @@ class ClockWork final : public Work {
     const int low = rank == 0 ? std::numeric_limits<int>::max() : rank & -rank;
     for (int step = 1; step < low && step < transport.size() - rank; step *= 2)
       children_.push_back(rank + step);
-    // Who has most below it first.
+    // The child with the largest subtree comes first.
     std::reverse(children_.begin(), children_.end());
     parent_ = rank & (rank - 1);
   }
@@ -76,7 +76,7 @@ class ClockWork final : public Work {
  private:
   enum class Phase { kListen, kAsk, kTell };
 
-  // Whether both messages that are under way have ended.
+  // Sets `ended` if no message is in flight any more.
   Status poll(bool& ended) {
     for (Ticket* ticket : {&sent_, &received_}) {
       Status status;
@@ -101,7 +101,7 @@ class ClockWork final : public Work {
 
   // --- towards the parent ---
 
-  // Questions, and after these the result.
+  // Receives the next question or, after the last one, the result.
   Status listen() {
     phase_ = Phase::kListen;
     if (asked_ < kRoundTrips)
@@ -165,9 +165,9 @@ class ClockWork final : public Work {
   Ticket received_;
   Number question_ = 0;
   Number answer_ = 0;
-  int asked_ = 0;  // by the parent
+  int asked_ = 0;  // questions from the parent so far
   std::size_t child_ = 0;
-  int trips_ = 0;  // to this child
+  int trips_ = 0;  // round trips with this child so far
   Number begin_ = 0;
   std::optional<ClockReading> best_;
 };

@@ -12,13 +12,13 @@
 namespace kolo {
 namespace {
 
-// Receives posted ahead and sends under way at once, as in the ring.
+// Maximum number of receives posted ahead, and of sends in flight, as in the ring.
 constexpr std::size_t kWindow = 4;
 
 // Segments begin at multiples of this size.
 constexpr std::size_t kLine = 64;
 
-// Elements of the data.
+// A range of elements of the data.
 struct Segment {
   std::size_t begin = 0;
   std::size_t end = 0;
@@ -35,7 +35,8 @@ struct Exchange {
   Arriving arriving = Arriving::kReplacing;
 };
 
-// Both in two. The first half has whole lines, and nothing where there is less than two of them.
+// The two halves of a segment. The lower half consists of whole cache lines. It is empty if the
+// segment has fewer than two.
 struct Halves {
   Segment lower;
   Segment upper;
@@ -45,9 +46,9 @@ Halves cut(const Segment& segment, std::size_t line_elements) {
   return {{segment.begin, middle}, {middle, segment.end}};
 }
 
-// What one rank does. Across each bit of their places two partners halve the segment that both
-// hold, each sends the half that the other keeps, and reduces what it gets; then, across the bits
-// in reverse, each sends what it has and gets the other half.
+// Plans the exchanges of one rank. For each bit of their places, two partners halve the segment
+// that both hold. Each sends the half that the other keeps, and reduces the half that it gets.
+// Then, for the bits in reverse order, each sends what it has and gets the other half.
 std::deque<Exchange> plan_exchanges(int size, int rank, std::size_t count,
                                     std::size_t line_elements) {
   std::deque<Exchange> plan;
@@ -77,10 +78,10 @@ std::deque<Exchange> plan_exchanges(int size, int rank, std::size_t count,
   return plan;
 }
 
-// Exchanges follow each other: the next begins when all messages of the one before have ended. Two
-// ranks meet in the same order on both sides, and cut what goes between them into the same pieces,
-// so one tag is enough. Of each element the one rank that keeps it in the end finishes the sum, and
-// the lower rank's operand is always the first: in the same order as in recursive doubling.
+// Runs the exchanges one after another: the next begins when all messages of the one before have
+// ended. Two ranks meet in the same order on both sides, and cut their data into the same pieces,
+// so one tag is enough. The rank that keeps an element in the end finishes its sum. The lower
+// rank's operand always comes first, as in recursive doubling.
 class HalvingDoubling final : public Work {
  public:
   HalvingDoubling(Transport& transport, Tag tag, void* data, std::size_t count,
@@ -136,7 +137,8 @@ class HalvingDoubling final : public Work {
     return std::min(piece_elements_, segment.count() - element);
   }
 
-  // What is reduced lands beside the data. Exchanges receive nothing where they still send from.
+  // Returns where a piece lands: beside the data if it is reduced, otherwise at its place in the
+  // data. An exchange never receives into a range that it still sends from.
   std::byte* landing(std::size_t element) const {
     const Exchange& exchange = exchanges_.front();
     if (exchange.arriving == Arriving::kReplacing) return at(exchange.in, element);
@@ -204,9 +206,9 @@ class HalvingDoubling final : public Work {
   std::size_t landing_bytes_ = 0;
   std::deque<Exchange> exchanges_;  // the current one first
   // Elements of the current exchange.
-  std::size_t posted_ = 0;    // with a receive
+  std::size_t posted_ = 0;    // with a posted receive
   std::size_t received_ = 0;  // received and reduced
-  std::size_t sent_ = 0;      // whose sends were started
+  std::size_t sent_ = 0;      // whose sends have started
   std::deque<Ticket> receives_;
   std::deque<Ticket> sends_;
 };

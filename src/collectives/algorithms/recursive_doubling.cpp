@@ -12,8 +12,8 @@
 namespace kolo {
 namespace {
 
-// The ranks that have a place (see Folding) exchange all values with the partner across each bit
-// and reduce. Both partners compute the same sum of the same two operands, so all ranks end with
+// For each bit, the ranks that have a place (see Folding) exchange all values with a partner and
+// reduce them. Both partners compute the same sum of the same two operands, so all ranks end with
 // the same bits.
 class RecursiveDoubling final : public Work {
  public:

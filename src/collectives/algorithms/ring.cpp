@@ -12,14 +12,14 @@
 namespace kolo {
 namespace {
 
-// Receives posted ahead and sends under way at once: one is copied while the one before is reduced,
-// and a late poll finds the next already here.
+// Maximum number of receives posted ahead, and of sends in flight. One piece is copied while the
+// one before it is reduced, and a late poll finds the next piece already here.
 constexpr std::size_t kWindow = 4;
 
-// What travels round the ring. `boundaries` cut the data, in elements, into one segment a rank. In
-// step t rank r sends segment r - first - t and receives segment r - first - t - 1 (modulo n) from
-// the left. In the first `reduce_steps` steps what comes is reduced into the own values, in the
-// others it replaces them.
+// Plan of the segments that travel round the ring. `boundaries` cut the data, in elements, into one
+// segment per rank. In step t, rank r sends segment r - first - t and receives segment r - first -
+// t - 1 (modulo n) from the left. In the first `reduce_steps` steps the received values are reduced
+// into the rank's own; in the others they replace them.
 struct RingPlan {
   std::vector<std::size_t> boundaries;
   std::size_t first = 0;
@@ -88,7 +88,7 @@ class Ring final : public Work {
     return largest;
   }
 
-  // The piece that is sent (behind = 0) or received (behind = 1) with this index.
+  // Returns the piece that is sent (behind = 0) or received (behind = 1) with this index.
   Piece piece(std::size_t index, std::size_t behind) const {
     const std::size_t segment =
         (rank_ + 2 * ranks_ - plan_.first - ring_step(index) - behind) % ranks_;
@@ -104,8 +104,8 @@ class Ring final : public Work {
     return scratch_.get() + index % kWindow * landing_bytes_;
   }
 
-  // Whether the piece may land where it lies in the data: from there something else was sent a
-  // whole round before, which must have ended.
+  // Whether the piece may land at its place in the data. The piece that was sent from there a whole
+  // round earlier must have left.
   bool is_free(std::size_t index) const {
     const std::size_t round = (ranks_ - 1) * pieces_;
     const std::size_t oldest = sending_.empty() ? sent_ : sending_.front();
@@ -190,10 +190,10 @@ class Ring final : public Work {
   std::size_t sent_ = 0;      // sends started
   std::deque<Ticket> receives_;
   std::deque<Ticket> sends_;
-  std::deque<std::size_t> sending_;  // their indices
+  std::deque<std::size_t> sending_;  // indices of sends_
 };
 
-// Nothing travels in a group of one.
+// The work of a group of one rank, which exchanges nothing.
 class Alone final : public Work {
  public:
   Alone(void* data, std::size_t count, const Reduction& reduction)
@@ -228,7 +228,7 @@ std::unique_ptr<Work> make_ring_allreduce(Transport& transport, Tag tag, void* d
   return std::make_unique<Ring>(transport, tag, data, std::move(plan), reduction, chunk_bytes);
 }
 
-// Begins one segment further back, so that segment r ends complete on rank r.
+// The ring begins one segment further back, so that segment r ends complete on rank r.
 std::unique_ptr<Work> make_reducescatter(Transport& transport, Tag tag, void* data,
                                          std::vector<std::size_t> boundaries,
                                          const Reduction& reduction, std::size_t chunk_bytes) {

@@ -28,7 +28,8 @@ bool parse_number(std::string_view text, Number low, Number high, Number& number
   return error == std::errc() && stop == end && number >= low && number <= high;
 }
 
-// As it may stand in a message: short, and nothing in it that moves the cursor.
+// Returns the text as it may appear in a message: shortened, and without characters that move the
+// cursor.
 std::string quoted(std::string_view text) {
   constexpr std::size_t kMost = 60;
   std::string shown(text.substr(0, kMost));
@@ -38,7 +39,7 @@ std::string quoted(std::string_view text) {
   return "'" + shown + (text.size() > kMost ? "...'" : "'");
 }
 
-// Takes lines in turn. Each take says what is wrong, or nothing.
+// Parses the table line by line. take() and end() return what is wrong, or nothing.
 class Reader {
  public:
   using Problem = std::optional<std::string>;
@@ -134,7 +135,8 @@ AllreduceAlgorithm AllreduceTable::choose(int ranks, std::size_t bytes) const {
   if (group == groups.end()) {
     --group;
   } else if (group != groups.begin() && group->first != ranks) {
-    // ranks / fewer <= more / ranks: as near to the smaller number as to the larger.
+    // ranks / fewer <= more / ranks: by ratio, the smaller number is at least as near as the
+    // larger.
     const auto fewer = std::prev(group);
     const std::int64_t square = std::int64_t{ranks} * ranks;
     if (square <= std::int64_t{fewer->first} * group->first) group = fewer;

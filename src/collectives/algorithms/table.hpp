@@ -1,14 +1,15 @@
-// Which algorithm an allreduce over messages takes: a table by number of ranks and size, and its
-// text form.
+// Table that chooses the algorithm of an allreduce over messages by number of ranks and size, and
+// its text form.
 //
 //   table = "# kolo allreduce table, version 1" { comment } group { group }
 //   group = "ranks " RANKS { comment } row { comment | row }
 //   row = BYTES " " ALGORITHM
 //   comment = "#" anything | nothing
 //
-// One to a line, which ends with LF or CR LF, the last one also without. RANKS: 2 to 1048576, each
-// once. BYTES: 0 to 2^40, 0 in a group's first row, rising after it. ALGORITHM: a name of
-// name_of(). At most 1 MiB in all, but for the last LF. docs/configuration.md has an example.
+// Each item takes a line, which ends with LF or CR LF; the last line may have no line end. RANKS: 2
+// to 1048576, each number once. BYTES: 0 to 2^40; 0 in a group's first row, then rising. ALGORITHM:
+// a name that name_of() returns. At most 1 MiB in total, not counting a final LF.
+// docs/configuration.md has an example.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,7 @@ enum class AllreduceAlgorithm : std::uint8_t { kRecursiveDoubling, kHalvingDoubl
 // "recursive-doubling", "halving-doubling", "ring", "tree".
 const char* name_of(AllreduceAlgorithm algorithm);
 
-// From so many bytes on this algorithm.
+// Chooses `algorithm` from `bytes` bytes on.
 struct AllreduceRow {
   std::size_t bytes = 0;
   AllreduceAlgorithm algorithm = AllreduceAlgorithm::kRecursiveDoubling;
@@ -35,15 +36,15 @@ struct AllreduceRow {
 };
 
 struct AllreduceTable {
-  // Rows by number of ranks: not empty, the first from 0 bytes on, bytes rising.
+  // Rows by number of ranks. Each list is not empty, begins at 0 bytes, and rises in bytes.
   using Groups = std::map<int, std::vector<AllreduceRow>>;
   Groups groups = built_in();
 
   // For any number of ranks: recursive doubling below 32 KiB, a ring from there on.
   static Groups built_in();
 
-  // By the rows of this number of ranks; where it has none, of the nearest number that has, by
-  // ratio, and of two as near the smaller.
+  // Chooses by the rows for this number of ranks. If there are none, uses those for the nearest
+  // number by ratio; of two equally near numbers, the smaller.
   AllreduceAlgorithm choose(int ranks, std::size_t bytes) const;
 
   bool operator==(const AllreduceTable&) const = default;
@@ -51,7 +52,8 @@ struct AllreduceTable {
 
 constexpr std::size_t kLongestAllreduceTable = 1 << 20;
 
-// An error says which line is wrong, why and what is expected, and leaves `table` as it was.
+// Parses a table. An error names the wrong line, why it is wrong and what is expected, and leaves
+// `table` as it was.
 Status parse_allreduce_table(std::string_view text, AllreduceTable& table);
 
 // Returns the text that parse_allreduce_table() reads.

@@ -1,4 +1,4 @@
-// Messages under way that end in the order in which they were started, as algorithms keep them.
+// Helpers for messages in flight, which algorithms keep in the order in which they were started.
 #pragma once
 
 #include <deque>
@@ -8,7 +8,7 @@
 
 namespace kolo {
 
-// Drops the messages that are done from the front; true in `moved` if there were any.
+// Drops finished messages from the front, and sets `moved` if there were any.
 inline Status retire(Transport& transport, std::deque<Ticket>& tickets, bool& moved) {
   while (!tickets.empty()) {
     Status status;
@@ -21,7 +21,7 @@ inline Status retire(Transport& transport, std::deque<Ticket>& tickets, bool& mo
   return Status::ok();
 }
 
-// Returns the rank, in the world, at the other end of the oldest message under way; nothing if
+// Returns the rank, in the world, at the other end of the oldest message in flight, or nothing if
 // there is none. An empty message is never sent, so its ticket is not pending and is skipped.
 inline std::optional<int> oldest_peer(const Transport& transport,
                                       const std::deque<Ticket>& tickets) {

@@ -8,7 +8,7 @@
 namespace kolo {
 namespace {
 
-constexpr std::size_t kPiecesInFlight = 8;  // pieces under way at once
+constexpr std::size_t kPiecesInFlight = 8;  // maximum number
 
 class Transfer final : public Work {
  public:
@@ -50,7 +50,7 @@ class Transfer final : public Work {
   const int peer_;
   const bool sending_;
   const std::size_t chunk_bytes_;
-  std::size_t at_ = 0;  // begun so far
+  std::size_t at_ = 0;  // bytes begun so far
   std::deque<Ticket> tickets_;
 };
 

@@ -15,8 +15,8 @@
 namespace kolo {
 namespace {
 
-// Messages under way at once between two ranks in one direction, and pieces of a child that land
-// ahead of what is reduced.
+// Maximum number of messages in flight between two ranks in one direction, and of pieces of a child
+// that land ahead of the reduction.
 constexpr std::size_t kPiecesAhead = 4;
 
 // The second tree's half begins at a multiple of this size.
@@ -28,9 +28,9 @@ struct Neighbours {
   std::vector<int> children;
 };
 
-// A place hangs on what it is with its lowest bit moved one up, or where there is no such place,
-// without that bit. So 0 is the root, the odd places are leaves, and no path is longer than
-// log2(size), rounded up. Nobody has more than two children.
+// Returns the parent of a place: the place with its lowest set bit moved up by one or, if there is
+// no such place, without that bit. So 0 is the root, the odd places are leaves, and no path is
+// longer than log2(size), rounded up. No place has more than two children.
 int parent_of(int place, int size) {
   const int bit = place & -place;
   const int above = (place ^ bit) | (bit << 1);
@@ -51,9 +51,9 @@ Neighbours neighbours_of(int place, int size) {
   return found;
 }
 
-// Two trees in which nobody but rank 0, if n is odd, has children in both: in the second one the
-// ranks take their places in reverse, or if n is odd, moved on by one. Sanders, Speck and Träff,
-// 2009.
+// Returns a rank's neighbours in one of two trees. Only rank 0, and only if n is odd, has children
+// in both: in the second tree the ranks take their places in reverse order or, if n is odd, shifted
+// by one. Sanders, Speck and Träff, 2009.
 Neighbours in_tree(std::size_t tree, int rank, int size) {
   const auto renumber = [&](int from, int by) {
     if (tree == 0) return from;
@@ -67,7 +67,7 @@ Neighbours in_tree(std::size_t tree, int rank, int size) {
 
 enum class Direction : std::uint8_t { kUp, kDown };
 
-// A piece on its way through a tree: up to be reduced, or down when it is.
+// A piece on its way through a tree: up to be reduced, or down once it is reduced.
 struct Message {
   Direction direction = Direction::kUp;
   std::size_t piece = 0;
@@ -75,23 +75,24 @@ struct Message {
   auto operator<=>(const Message&) const = default;
 };
 
-// All that goes from one rank to another, in the order of the messages (<=>): all that goes up, by
-// piece, then all that goes down. Both ranks derive it from the plan alone, so one tag is enough
-// where both trees join the same two ranks. Nothing waits in a circle: a message that goes up needs
-// what goes up, of no higher piece and in the same tree from further below, and one that goes down
-// needs what goes up, and what goes down likewise from further above. Little is lost, since of two
-// ranks that are each other's parent the one that sends up is a leaf there.
+// All messages from one rank to another, in the order of <=>: those that go up, by piece, then
+// those that go down. Both ranks derive this order from the plan alone, so one tag is enough even
+// if the two ranks are neighbours in both trees. There is no circular wait: a message that goes up
+// needs only other messages that go up, of no higher piece and, in the same tree, from further
+// below. A message that goes down needs messages that go up and, likewise, messages that go down
+// from further above. The order costs little: of two ranks that are each other's parent, the one
+// that sends up is a leaf in that tree.
 struct Lane {
   Lane(int other, bool outgoing) : peer(other), sends(outgoing) {}
 
   const int peer;
   const bool sends;
-  std::vector<Message> streams;  // the next message of each
-  std::deque<Message> messages;  // under way
-  std::deque<Ticket> tickets;    // theirs
+  std::vector<Message> streams;  // the next message of each stream
+  std::deque<Message> messages;  // in flight
+  std::deque<Ticket> tickets;    // of `messages`
 };
 
-// A rank in one of the trees, and how far its half of the data is.
+// A rank's place in one tree, and the progress of that tree's half of the data.
 struct Tree {
   Neighbours at;
   std::size_t begin = 0;  // in elements
@@ -100,12 +101,12 @@ struct Tree {
   std::unique_ptr<std::byte[]> landings;  // places() for each child
   std::vector<std::size_t> landed;        // pieces that have come from each child
   std::size_t reduced = 0;                // pieces that hold all values from here down
-  std::size_t given = 0;                  // pieces that have gone up, and may be received again
+  std::size_t given = 0;                  // pieces sent up, which may be received again
   std::size_t complete = 0;               // pieces with the result
 };
 
-// The data are halved; each tree reduces one half to its root and sends the result back down, in
-// pieces. An inner rank reduces a piece when it is there from all children, own values first and
+// Halves the data. Each tree reduces one half to its root and sends the result back down, in
+// pieces. An inner rank reduces a piece once all children have sent it: its own values first, then
 // the children's in a fixed order.
 class DoubleTree final : public Work {
  public:
@@ -179,7 +180,7 @@ class DoubleTree final : public Work {
     for (const int child : tree.at.children) plan_streams(index, child, Direction::kDown);
   }
 
-  // What this rank sends to a neighbour, and the other way what it receives from it.
+  // Plans what this rank sends to a neighbour, and what it receives from it.
   void plan_streams(std::size_t tree, int peer, Direction sent) {
     const Direction received = sent == Direction::kUp ? Direction::kDown : Direction::kUp;
     lane(peer, true).streams.push_back({sent, 0, tree});
@@ -232,7 +233,7 @@ class DoubleTree final : public Work {
     moved = true;
   }
 
-  // Null: all of the lane's messages were started.
+  // Returns the lane's next message, or null if all have been started.
   Message* next_of(Lane& lane) const {
     Message* next = nullptr;
     for (Message& message : lane.streams) {
@@ -242,7 +243,7 @@ class DoubleTree final : public Work {
     return next;
   }
 
-  // Whether what is sent is here, or where what is received goes to is free.
+  // Whether a message to send has its data, or the destination of a message to receive is free.
   bool ready(const Lane& lane, const Message& message) const {
     const Tree& tree = trees_[message.tree];
     const bool up = message.direction == Direction::kUp;

@@ -11,7 +11,7 @@
 namespace kolo {
 namespace {
 
-// A slice is worth a message between nodes of its own from this size on.
+// Smallest slice, in bytes, that is worth a message of its own between nodes.
 constexpr std::size_t kSmallestSlice = 8 << 10;
 
 class HierarchicalAllreduce final : public Work {
@@ -46,8 +46,8 @@ class HierarchicalAllreduce final : public Work {
   }
 
  private:
-  // The works within the node: reduce-scatters, each but the first followed by the all-gather of
-  // the chunk before, and the last all-gather.
+  // Whether a work within the node is an all-gather. The works are reduce-scatters, each but the
+  // first followed by the all-gather of the chunk before, and then the last all-gather.
   bool is_gather(std::size_t work) const {
     return work == 2 * chunks_ - 1 || (work > 0 && work % 2 == 0);
   }
@@ -106,16 +106,16 @@ class HierarchicalAllreduce final : public Work {
     return levels_.local->make(turn_of(work), collective::Allgather{at(chunk), std::move(slices)});
   }
 
-  // Each a part of its own, as those of the decision's other parts: what matters is that no two
-  // that follow each other have the same stamp, which has 8 bits of the part. (The last one is
-  // odd.)
+  // Returns the turn of a work, with a part of its own. Two works that follow each other, also in
+  // different parts of the decision, must not have the same stamp, which holds 8 bits of the part.
+  // (The last work of a part is odd, the first one even.)
   Turn turn_of(std::size_t work) const {
     return {turn_.sequence, turn_.part * 64 + static_cast<std::uint32_t>(work % 64)};
   }
 
   std::byte* at(std::size_t chunk) const { return data_ + chunk * levels_.chunk; }
 
-  // Boundaries within the chunk, in elements, by local rank.
+  // Returns the boundaries of the slices of a chunk, in elements, by local rank.
   std::vector<std::size_t> slices_of(std::size_t chunk) const {
     const std::size_t whole = levels_.chunk / element_;
     const std::size_t count = std::min(whole, count_ - chunk * whole);
@@ -140,7 +140,7 @@ class HierarchicalAllreduce final : public Work {
   const std::size_t chunks_;
   std::unique_ptr<Work> local_;
   std::unique_ptr<Work> cross_;
-  // Chunks that are through each stage.
+  // Chunks that have passed each stage.
   std::size_t reduced_ = 0;
   std::size_t crossed_ = 0;
   std::size_t gathered_ = 0;

@@ -10,8 +10,8 @@
 namespace kolo {
 namespace {
 
-// Small messages are copied when they are sent ("eager"), as MPI does; of a larger one the receiver
-// copies from the sender's buffer, so that tests meet sends that stay pending.
+// Small messages are copied when they are sent ("eager"), as MPI does. The receiver copies a larger
+// one from the sender's buffer, so that tests meet sends that stay pending.
 constexpr std::size_t kEagerBytes = 256;
 
 struct Message {
@@ -23,7 +23,7 @@ struct Message {
 
 }  // namespace
 
-// What the transports of a group share.
+// State that the transports of a group share.
 class LocalHub {
  public:
   explicit LocalHub(int size) : size_(size), alive_(size, true) {}
@@ -49,7 +49,8 @@ class LocalHub {
     return message.taken;
   }
 
-  // The next message of this channel, or null. The caller copies and then calls release().
+  // Takes the next message of this channel; null if there is none. The caller copies it and then
+  // calls release().
   std::shared_ptr<Message> take(int from, int to, Tag tag) {
     MutexLock lock(mutex_);
     auto found = queues_.find({from, to, tag});
@@ -65,7 +66,7 @@ class LocalHub {
     message.taken = true;
   }
 
-  // The first message of this channel that comes after the first `skip` ones.
+  // Returns the size of the first message of this channel after the first `skip` ones.
   std::optional<std::size_t> peek(int from, int to, Tag tag, std::size_t skip) {
     MutexLock lock(mutex_);
     const auto found = queues_.find({from, to, tag});

@@ -1,5 +1,5 @@
-// The `local` backend: ranks are threads of one process and messages are copies. It is what tests
-// run on, under the thread sanitizer too, and it can play a lost peer.
+// The `local` backend: ranks are threads of one process and messages are copies. Tests run on it,
+// also under the thread sanitizer. It can simulate a lost peer.
 #pragma once
 
 #include <memory>
@@ -14,8 +14,8 @@ class LocalHub;
 // Makes the transports of a group of `size` ranks; each may be moved to a thread of its own.
 std::vector<std::unique_ptr<Transport>> make_local_transports(int size);
 
-// For tests: as if the process of `rank` died. Everything that others have under way with it, or
-// start, fails with kPeerLost.
+// Makes the process of `rank` look dead, for tests. Everything that others have in flight with it,
+// or start, fails with kPeerLost.
 void kill_local_rank(Transport& any_of_the_group, int rank);
 
 }  // namespace kolo

@@ -5,7 +5,7 @@
 namespace kolo {
 namespace {
 
-// The parts of a decision share a tag: messages between two ranks keep their order.
+// The parts of a decision share a tag, because messages between two ranks keep their order.
 class MessageBackend final : public Backend {
  public:
   MessageBackend(Transport& transport, Tag first_tag, const Tuning& tuning)
@@ -23,7 +23,7 @@ class MessageBackend final : public Backend {
   Medium medium(OpKind /*kind*/, ReduceOp /*op*/) const override {
     return size() == 1 ? Medium::kNone : Medium::kMpi;
   }
-  // Where values are only moved: to reduce them, the host reads them.
+  // True for operations that only move values. To reduce values, the host must read them.
   bool takes_device_memory(OpKind kind) const override {
     const bool moves = kind == OpKind::kBroadcast || kind == OpKind::kAllgather ||
                        kind == OpKind::kAlltoall || kind == OpKind::kSend;

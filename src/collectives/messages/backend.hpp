@@ -1,4 +1,4 @@
-// The collectives as algorithms over messages.
+// Collectives as algorithms over messages.
 #pragma once
 
 #include <memory>

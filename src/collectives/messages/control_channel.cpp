@@ -85,7 +85,7 @@ class MessageControlChannel final : public ControlChannel {
 
   Transport& transport_;  // outlives this
   std::deque<Outgoing> outbox_;
-  std::deque<Incoming> inbox_;  // that were found and are being received, in order
+  std::deque<Incoming> inbox_;  // messages that are being received, in order
 };
 
 }  // namespace

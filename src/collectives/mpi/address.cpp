@@ -9,7 +9,7 @@
 namespace kolo {
 namespace {
 
-// torchrun's, where no free port can be found.
+// torchrun's default, used if no free port can be found.
 constexpr int kUsualPort = 29500;
 
 int free_port() {

@@ -20,7 +20,7 @@ bool means_lost_peer(int error_class) {
 }
 
 #ifdef OMPI_HAVE_MPI_EXT_FTMPI
-// ": the process of rank 3 has ended", or nothing if MPI does not tell.
+// Returns ": the process of rank 3 has ended", or "" if MPI does not know.
 std::string failed_ranks(MPI_Comm comm) {
   MPI_Group failed = MPI_GROUP_NULL;
   MPI_Group all = MPI_GROUP_NULL;
@@ -35,7 +35,7 @@ std::string failed_ranks(MPI_Comm comm) {
     }
   }
   for (MPI_Group* group : {&failed, &all}) {
-    if (*group != MPI_GROUP_NULL) MPI_Group_free(group);  // what failed before is said already
+    if (*group != MPI_GROUP_NULL) MPI_Group_free(group);  // errors do not matter here
   }
   return text;
 }

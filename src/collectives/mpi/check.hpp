@@ -7,8 +7,9 @@
 
 namespace kolo {
 
-// Ok for MPI_SUCCESS; else what was called and MPI's own words. A failed or revoked process (ULFM)
-// becomes kPeerLost, and says which ranks of `comm` have failed.
+// Returns ok for MPI_SUCCESS, otherwise an error with the name of the call and MPI's own message. A
+// failed process or a revoked communicator (ULFM) becomes kPeerLost; the message names the ranks of
+// `comm` that have failed.
 Status check_mpi(int code, const char* call, MPI_Comm comm = MPI_COMM_NULL);
 
 }  // namespace kolo

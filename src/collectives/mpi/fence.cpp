@@ -23,7 +23,8 @@ constexpr bool kIsOpenMpi5 = true;
 constexpr bool kIsOpenMpi5 = false;
 #endif
 
-// Of the PMIx standard (5.1), whose header need not be there. Open MPI 5 has loaded the library.
+// Declarations of the PMIx standard (5.1), whose header may be missing. Open MPI 5 has loaded the
+// library.
 using FenceCallback = void (*)(int status, void* data);
 struct Pmix {
   int (*fence)(const void* processes, std::size_t process_count, const void* infos,
@@ -44,7 +45,7 @@ bool find(const char* name, Function& function) {
   return function != nullptr;
 }
 
-// The thread of PMIx may call when nobody waits any more.
+// Global, because PMIx's thread may call end_fence() after the wait has ended.
 std::atomic<bool> has_ended{false};
 std::atomic<int> end_status{kPmixSuccess};
 
@@ -53,7 +54,7 @@ void end_fence(int status, void* /*data*/) {
   has_ended = true;
 }
 
-// What MPI_Init itself has sent goes on, for it may be what another rank is still waiting for.
+// Advances messages that MPI_Init itself has sent, because another rank may still wait for them.
 void progress_mpi() {
   int is_there = 0;
   const int code =
@@ -61,13 +62,14 @@ void progress_mpi() {
   if (code != MPI_SUCCESS) log::warning("MPI_Iprobe failed while waiting for PMIx_Fence_nb");
 }
 
-// That of MPI_Init collects nothing, and is no barrier between nodes with Slurm 22.05; one that
-// collects what ranks have to tell, which is nothing here, is.
+// Runs a PMIx fence that collects the ranks' data, although there is none. The fence of MPI_Init
+// collects nothing, and with Slurm 22.05 it is no barrier between nodes; a fence that collects is
+// one.
 int fence() {
   Pmix pmix{};
   if (!find("PMIx_Fence_nb", pmix.fence) || !find("PMIx_Info_load", pmix.load_info))
     return kPmixSuccess;
-  // A pmix_info_t, which has less than 600 bytes. PMIx may read it until the end.
+  // A pmix_info_t, which has less than 600 bytes. PMIx may read it until the fence ends.
   alignas(std::max_align_t) static std::byte info[4096] = {};
   constexpr bool kYes = true;
   int code = pmix.load_info(info, "pmix.collect", &kYes, kPmixBool);

@@ -37,11 +37,11 @@ Status map_peers(std::vector<shm::Handed>& all, int mine, std::vector<shm::Segme
   return Status::ok();
 }
 
-// The ranks' process IDs, as this process sees them: -1 for one in another PID namespace.
+// Gathers the ranks' process IDs as this process sees them: -1 for one in another PID namespace.
 Status gather_processes(MPI_Comm node, std::vector<pid_t>& processes) {
-  constexpr ino_t kLowBits = 0x7fffffff;  // which differ between the namespaces of one kernel
+  constexpr ino_t kLowBits = 0x7fffffff;  // these differ between the namespaces of a kernel
   struct stat file {};
-  // /proc may be that of another namespace than this process is in.
+  // /proc may belong to another namespace than this process.
   std::error_code error;
   const std::string seen = std::filesystem::read_symlink("/proc/self", error).string();
   const bool known = seen == std::to_string(getpid()) && stat("/proc/self/ns/pid", &file) == 0;
@@ -153,7 +153,7 @@ class Connection {
 
   const MPI_Comm comm_;
   const std::vector<int> ranks_;        // of the node, in the world
-  const std::vector<pid_t> processes_;  // of these
+  const std::vector<pid_t> processes_;  // by index in ranks_
   const int rank_;                      // in the node
   const std::shared_ptr<shm::Arena> arena_;
   std::shared_ptr<Lifelines> lifelines_;

@@ -3,8 +3,8 @@
 
 namespace kolo {
 
-// A communicator of the application, as a pointer to its MPI_Comm, or null for MPI_COMM_WORLD: so
-// that only this folder includes <mpi.h>.
+// A communicator of the application: a pointer to its MPI_Comm, or null for MPI_COMM_WORLD. It is a
+// void pointer so that only this folder includes <mpi.h>.
 struct MpiParent {
   const void* comm = nullptr;
 };

@@ -19,7 +19,8 @@ namespace {
 
 bool started_here = false;
 
-// What is said of several ranks' failures: the first is said whole.
+// Length from which on no further ranks' failures are added to a message. The first failure is
+// always complete.
 constexpr std::size_t kLongestText = 1000;
 
 // A communicator that is freed at the end of a scope. MPI_Comm_free is collective, and so are the
@@ -41,8 +42,9 @@ Status size_and_rank(MPI_Comm comm, int& size, int& rank) {
   return check_mpi(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
 }
 
-// A program of one MPI that another's launcher has started runs as so many programs of one process
-// each, which train apart from each other and say nothing.
+// Checks that MPI knows the processes that the launcher has started. If the launcher belongs to
+// another MPI, every process would be a program of one process: each would train on its own,
+// without any error.
 Status check_size() {
   int size = 0;
   int rank = 0;
@@ -143,7 +145,7 @@ Status find_topology(MpiParent given, Topology& topology) {
   if (Status s = size_and_rank(cross.comm, topology.cross_size, topology.cross_rank); !s.is_ok()) {
     return s;
   }
-  // The largest of (n, -n) gives both the largest and the smallest node in one call.
+  // The maximum of (n, -n) yields both the largest and the smallest node in one call.
   const int mine[2] = {topology.local_size, -topology.local_size};
   int extreme[2] = {0, 0};
   code = MPI_Allreduce(mine, extreme, 2, MPI_INT, MPI_MAX, parent);

@@ -9,11 +9,11 @@
 namespace kolo {
 namespace {
 
-// What rank 0 tells the others begins with one of these; nothing: the built-in table.
+// First character of the text that rank 0 shares. An empty text stands for the built-in table.
 constexpr char kTable = 'T';
 constexpr char kError = 'E';
 
-// A pipe, say, could keep rank 0 and with it all others waiting.
+// Reads a regular file only: a pipe, for example, could block rank 0 and with it all ranks.
 Status read_regular_file(const std::string& path, std::string& text) {
   std::error_code error;
   const bool is_regular = std::filesystem::is_regular_file(path, error);
@@ -22,7 +22,7 @@ Status read_regular_file(const std::string& path, std::string& text) {
   const auto close = [](std::FILE* file) { std::fclose(file); };
   const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path.c_str(), "rb"), close);
   if (file != nullptr) {
-    text.resize(kLongestAllreduceTable + 2);  // more than may be parsed is enough of a longer one
+    text.resize(kLongestAllreduceTable + 2);  // of a longer file, enough to reject it
     text.resize(std::fread(text.data(), 1, text.size(), file.get()));
   }
   if (file == nullptr || std::ferror(file.get()) != 0)

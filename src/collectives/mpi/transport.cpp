@@ -24,7 +24,7 @@ class MpiTransport final : public Transport {
         max_tag_(max_tag),
         takes_device_memory_(takes_device_memory) {}
 
-  // Nothing is under way: after a failure the engine does not destroy its transport.
+  // Nothing is in flight: after a failure the engine does not destroy its transport.
   ~MpiTransport() override {
     const Status status = check_mpi(MPI_Comm_free(&comm_), "MPI_Comm_free");
     if (!status.is_ok()) log::warning(status.message());
@@ -148,7 +148,7 @@ Status largest_tag(MPI_Comm comm, Tag& tag) {
       !s.is_ok()) {
     return s;
   }
-  tag = found != 0 ? static_cast<Tag>(*static_cast<int*>(value)) : 32767;  // MPI's least
+  tag = found != 0 ? static_cast<Tag>(*static_cast<int*>(value)) : 32767;  // MPI's minimum
   return Status::ok();
 }
 

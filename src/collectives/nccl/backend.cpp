@@ -28,8 +28,8 @@ bool are_equal(const std::vector<std::size_t>& boundaries) {
   return true;
 }
 
-// What the host carries out. Where allreduce is to go in stages, and each rank is alone on its
-// node, all of it is between nodes.
+// Returns the operations that the host carries out. If allreduce is to go in stages and each rank
+// is alone on its node, all of it is between nodes, so the host carries it out.
 std::set<OpKind> over_host(const Options& options, const Backend& host) {
   std::set<OpKind> kinds = options.over_host;
   const bool between_nodes = host.medium(OpKind::kAllreduce, ReduceOp::Sum) == Medium::kMpi;
@@ -74,7 +74,7 @@ class NcclBackend final : public DeviceBackend {
 
   std::unique_ptr<Work> preparation(Turn turn, std::optional<int> peer) override {
     if (peer) return pair_preparation(turn, *peer);
-    if (std::exchange(prepared_, true)) return nullptr;  // what comes next starts when this is done
+    if (std::exchange(prepared_, true)) return nullptr;  // later works start when it is done
     std::unique_ptr<Work> all;
     if (size() > 1 && over_host_.size() + (levels_ ? 1 : 0) < kChoices)
       all = make_preparation(host_, turn, communicator_, card_);
@@ -84,7 +84,7 @@ class NcclBackend final : public DeviceBackend {
     return one_after_the_other(std::move(all), std::move(node));
   }
 
-  // Of the points on one stream the last one counts.
+  // Waits only for the last of several points on one stream.
   Status enter(std::span<const std::shared_ptr<DevicePoint>> ready, bool timed) override {
     const OnDevice here(streams_->device());
     if (!here.status().is_ok()) return here.status();
@@ -139,8 +139,9 @@ class NcclBackend final : public DeviceBackend {
     return std::visit([&](auto& one) { return make_one(turn, one); }, collective);
   }
 
-  // An average is divided before. NCCL's own average multiplies by 1 / size in the values' dtype,
-  // which is off by up to 0.4 % in a half type, and does not use NVLS or CollNet, which only add.
+  // Divides an average before the reduction. NCCL's own average multiplies by 1 / size in the
+  // values' dtype, which is off by up to 0.4 % in a half type, and does not use NVLS or CollNet,
+  // which only add.
   Scaling scaling_of(OpKind kind, const Reduction& reduction) const override {
     if (is_over_host(kind, reduction.op)) return scaled_before(host_.scaling_of(kind, reduction));
     if (!is_nccl_alone(kind, reduction.op)) return scaled_for_partial_sums(reduction, size());
@@ -186,8 +187,8 @@ class NcclBackend final : public DeviceBackend {
     return size() > 1 && (over_host_.count(kind) > 0 || op == ReduceOp::Adasum);
   }
 
-  // A transfer takes place without the other ranks, who may not know of it, nor ever use a device:
-  // so each pair of ranks has a communicator of its own.
+  // The communicator of two ranks. The other ranks take no part in a transfer, and may not know of
+  // it or never use a device, so each pair of ranks has a communicator of its own.
   struct PairOfRanks {
     PairOfRanks(Communicators& all, int rank) : communicator(all, rank, 2) {}
     Communicator communicator;
@@ -207,7 +208,8 @@ class NcclBackend final : public DeviceBackend {
     return make_pair_preparation(host_, turn, pair.communicator, card_, lower, higher);
   }
 
-  // Whether this rank has nothing to send or to receive. A reduction may have to scale its values.
+  // Whether this rank has nothing to send or to receive. False for a reduction, which may have to
+  // scale its values.
   bool moves_nothing(const Collective& collective) const {
     if (const auto* const one = std::get_if<collective::Transfer>(&collective))
       return one->bytes == 0 || (rank() != one->source && rank() != one->destination);
@@ -257,7 +259,7 @@ class NcclBackend final : public DeviceBackend {
   }
 
   std::unique_ptr<Work> make_one(Turn turn, collective::Reducescatter& one) {
-    // Rare: every rank gets more than it needs.
+    // Rare, so every rank may get more than it needs.
     if (size() == 1 || one.reduction.dtype == DType::kInt16)
       return make(turn, collective::Allreduce{one.data, one.boundaries.back(), one.reduction});
     auto* const bytes = static_cast<std::byte*>(one.data);
@@ -370,7 +372,7 @@ class NcclBackend final : public DeviceBackend {
     });
   }
 
-  // After NCCL: what it has not done itself.
+  // Applies the postscale after NCCL, which has not done so itself.
   Status scale_result(void* data, std::size_t count, const Reduction& reduction) const {
     if (reduction.postscale == 1.0 || reduction.dtype == DType::kBool) return Status::ok();
     auto* const bytes = static_cast<std::byte*>(data);
@@ -379,7 +381,7 @@ class NcclBackend final : public DeviceBackend {
                               stream());
   }
 
-  // The sum of int16 wraps around where that of int32 does not, at the same places.
+  // Reduces int16 as int32. The conversion back wraps around exactly where a sum in int16 would.
   std::unique_ptr<Work> allreduce_widened(void* data, std::size_t count,
                                           const Reduction& reduction) {
     if (count == 0) return std::make_unique<Nothing>();
@@ -413,7 +415,7 @@ class NcclBackend final : public DeviceBackend {
   Communicator communicator_;
   std::map<std::pair<int, int>, PairOfRanks> pairs_;  // by ranks of the group, the lower one first
   bool prepared_ = false;
-  // Of an allreduce in stages: NCCL within the node, the host between nodes. Else nothing.
+  // For an allreduce in stages: NCCL within the node, the host between nodes. Otherwise empty.
   std::unique_ptr<NcclBackend> within_;
   std::unique_ptr<NcclBackend> between_;
   std::optional<Levels> levels_;

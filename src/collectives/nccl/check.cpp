@@ -5,8 +5,9 @@
 namespace kolo::nccl {
 namespace {
 
-// To make a device current makes a context there, which takes some hundred MiB of its memory. Only
-// the driver tells whether there is one. 0 is its CUDA_SUCCESS.
+// Whether the device has a context; also true if that is unknown. Making a device current creates a
+// context there, which takes some hundred MiB of its memory. Only the driver knows whether there is
+// one. 0 is its CUDA_SUCCESS.
 bool has_context(int device) {
   using Ask = int (*)(int device, unsigned* flags, int* active);
   static const Ask ask = [] {
@@ -48,7 +49,7 @@ Status nccl_status(ncclResult_t code, const char* call, ncclComm_t comm) {
   return Status::internal(std::move(text));
 }
 
-// The device first: any other call might make a context on the one before.
+// Sets the device first, because any other call might make a context on the previous one.
 OnDevice::OnDevice(int index) {
   int now = -1;
   status_ = cuda_status(cudaGetDevice(&now), "cudaGetDevice");
@@ -60,7 +61,7 @@ OnDevice::OnDevice(int index) {
   if (status_.is_ok()) status_ = cuda_status(code, "cudaThreadExchangeStreamCaptureMode");
 }
 
-// What fails here fails again at the next call, which looks.
+// Ignores errors: what fails here fails again at the next call that is checked.
 OnDevice::~OnDevice() {
   static_cast<void>(cudaThreadExchangeStreamCaptureMode(&capture_));
   if (before_ >= 0 && has_context(before_) && cudaSetDevice(before_) != cudaSuccess)

@@ -18,10 +18,11 @@ Status cuda_status(cudaError_t code, const char* call);
 // ncclInProgress is no failure: see Communicator. `comm` may be null.
 Status nccl_status(ncclResult_t code, const char* call, ncclComm_t comm = nullptr);
 
-// Makes a device the thread's current one, as long as this lives: then CUDA's calls make a context
-// nowhere else, and its default stream, which is null, is that device's. The one before becomes
-// current again if it has a context; else the thread stays. What is called meanwhile does not break
-// the capture of a graph, which the program may have begun on a stream of its own.
+// Makes a device the thread's current one while this object lives. CUDA's calls then make a context
+// on no other device, and the default stream, which is null, is this device's. Afterwards the
+// previous device becomes current again if it has a context; otherwise this one stays current.
+// Calls made meanwhile do not break the capture of a graph, which the program may have begun on a
+// stream of its own.
 class OnDevice {
  public:
   explicit OnDevice(int index);
@@ -32,9 +33,9 @@ class OnDevice {
   const Status& status() const { return status_; }
 
  private:
-  int before_ = -1;  // -1: is to stay
+  int before_ = -1;  // -1: the current one stays
   cudaStreamCaptureMode capture_ =
-      cudaStreamCaptureModeRelaxed;  // after the constructor: before it
+      cudaStreamCaptureModeRelaxed;  // after the constructor: the previous mode
   Status status_;
 };
 

@@ -17,13 +17,13 @@
 namespace kolo::nccl {
 namespace {
 
-// How long the end of communicators is waited for: all ranks come to it, or have died.
+// Longest wait for communicators to end: all ranks end theirs, or have died.
 constexpr Clock::duration kLastWait = std::chrono::seconds(5);
 constexpr Clock::duration kFinalizing = std::chrono::seconds(2);
 constexpr Clock::duration kNap = std::chrono::milliseconds(1);
 
-// Starts `action` on a thread that nobody joins. What it gives is ready when that has returned, or
-// could not be started.
+// Starts `action` on a thread that nobody joins. The result is ready when the action has returned,
+// or could not be started.
 std::future<void> on_own_thread(std::function<void()> action) {
   auto over = std::make_shared<std::promise<void>>();
   std::future<void> is_over = over->get_future();
@@ -40,9 +40,9 @@ std::future<void> on_own_thread(std::function<void()> action) {
   return is_over;
 }
 
-// ncclCommAbort() tells the device to end what it is at, and then waits until all is over on the
-// streams: also what another communicator, or the program, has put there before. So each is told at
-// once, and what does not end for another reason is left to itself.
+// Aborts all communicators at once. ncclCommAbort() makes the device end what it does, and then
+// waits until its streams are empty, also of commands that another communicator or the program has
+// enqueued before. Commands that do not end for another reason are left alone.
 void abort_all(int device, const std::vector<ncclComm_t>& communicators) {
   std::vector<std::future<void>> ends;
   ends.reserve(communicators.size());
@@ -72,7 +72,7 @@ Progress progress_of(ncclComm_t communicator, Status& status) {
   return state == ncclInProgress ? Progress::kWaiting : Progress::kDone;
 }
 
-// Finalizing waits for what is enqueued, and destroying for other ranks' threads.
+// Finalizing waits for enqueued commands, and destroying waits for other ranks' threads.
 void finalize_and_destroy(int device, ncclComm_t communicator) {
   const OnDevice here(device);
   Status status = nccl_status(ncclCommFinalize(communicator), "ncclCommFinalize", communicator);

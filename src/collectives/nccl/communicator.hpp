@@ -1,5 +1,5 @@
-// An NCCL communicator that never blocks this thread: what it is told to do it may still be at when
-// a call returns, and settle() says when it is done with that.
+// An NCCL communicator that never blocks the calling thread. A call may return before its action is
+// complete; settle() reports when it is.
 #pragma once
 
 #include <nccl.h>
@@ -15,24 +15,24 @@ namespace kolo::nccl {
 
 class Communicator;
 
-// All that this process has on a device. Used by who drives the engine.
+// All communicators of this process on a device. Used by the driving thread.
 class Communicators {
  public:
   explicit Communicators(int device) : device_(device) {}
 
   int device() const { return device_; }
 
-  // Ends what is enqueued on all of them; waits some seconds for that. Nothing else may be asked of
-  // them afterwards.
+  // Ends the commands that are enqueued on all communicators, and waits some seconds for that. The
+  // communicators must not be used afterwards.
   void abort();
 
  private:
   friend class Communicator;
 
-  // On a thread of its own, for NCCL waits there for other ranks, which may come to the ends of two
-  // communicators in different order, or never.
+  // Ends a communicator on a thread of its own, because NCCL waits there for other ranks, which may
+  // end two communicators in different orders, or never.
   void end(ncclComm_t communicator);
-  // At most for some seconds.
+  // Waits some seconds at most.
   void wait_for_ends();
 
   const int device_;
@@ -40,13 +40,13 @@ class Communicators {
   std::vector<std::future<void>> ending_;
 };
 
-// Used by who drives the engine. Of a rank alone it is nothing, and always done.
+// Used by the driving thread. In a group of one rank it does nothing, and is always done.
 class Communicator {
  public:
-  // `all` outlives it.
+  // `all` outlives the object.
   Communicator(Communicators& all, int rank, int size);
   // Enqueued commands still end or, after some seconds, are aborted. The last communicator waits
-  // some seconds at most for the ends of all.
+  // some seconds at most until all have ended.
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -55,14 +55,14 @@ class Communicator {
   int size() const { return size_; }
   ncclComm_t get() const { return comm_; }
 
-  // Collective over the group: begins to find the others, until settle() says that it is done.
+  // Begins to find the other ranks; settle() reports when that is done. Collective over the group.
   Status begin(const ncclUniqueId& id);
 
-  // kWaiting while NCCL is at what it was told, kDone, or kFailed. Nothing else may be asked of it
-  // before that is kDone, nor may a point be recorded behind it.
+  // Returns kWaiting while NCCL is still busy with the last call, then kDone or kFailed. Before
+  // kDone, nothing else may be called, and no point may be recorded behind the call.
   Progress settle(Status& status) const;
 
-  // Returns an error that has occurred since.
+  // Returns an error that has occurred asynchronously.
   Status check() const;
 
  private:
@@ -71,10 +71,10 @@ class Communicator {
   Communicators& all_;
   const int rank_;
   const int size_;
-  ncclComm_t comm_ = nullptr;  // before begin(), and when it was aborted
+  ncclComm_t comm_ = nullptr;  // null before begin() and after an abort
 };
 
-// Several calls that NCCL carries out as one.
+// Makes several calls that NCCL carries out as one.
 template <typename Calls>
 Status in_group(const Calls& calls) {
   if (Status s = nccl_status(ncclGroupStart(), "ncclGroupStart"); !s.is_ok()) return s;

@@ -74,7 +74,8 @@ class CudaDevice final : public Device {
   const Options options_;
 };
 
-// What holds for all communicators if it is in the environment, whatever a program asks for.
+// Removes a variable from the environment that would hold for all communicators, whatever a program
+// asks for.
 void undo(const char* name, const char* why) {
   const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe)
   if (value == nullptr || std::string_view(value) == "0") return;
@@ -90,8 +91,9 @@ void undo_settings() {
        "race where those of two process sets do so at the same time, and ends");
 }
 
-// NCCL refuses two ranks on one device. From 2.30 on it can be told to allow it; before, ranks that
-// say they are on different hosts pass, and talk over sockets.
+// Makes NCCL accept several ranks on one device, which it refuses by default. From 2.30 on a
+// variable allows it. Before that, ranks pass if they claim to be on different hosts, and
+// communicate over sockets.
 Status allow_sharing(int rank) {
   int version = 0;
   if (Status s = nccl_status(ncclGetVersion(&version), "ncclGetVersion"); !s.is_ok()) return s;
@@ -120,7 +122,7 @@ Status make_device(int index, const Options& options, std::shared_ptr<Device>& d
   if (options.may_share) {
     if (Status s = allow_sharing(options.rank); !s.is_ok()) return s;
   }
-  const OnDevice here(index);  // it is there, and CUDA works on it
+  const OnDevice here(index);  // fails unless it exists and CUDA works on it
   if (!here.status().is_ok()) return here.status();
   device = std::make_shared<CudaDevice>(index, options);
   return Status::ok();

@@ -17,12 +17,12 @@ namespace {
 
 struct Freed {
   int device;
-  bool plain;  // of cudaMalloc()
+  bool plain;  // from cudaMalloc()
   void operator()(std::byte* data) const {
     const OnDevice here(device);
     const Status status = plain ? cuda_status(cudaFree(data), "cudaFree")
                                 : nccl_status(ncclMemFree(data), "ncclMemFree");
-    if (!status.is_ok()) log::debug(status.message());  // also when the process ends
+    if (!status.is_ok()) log::debug(status.message());  // also fails when the process ends
   }
 };
 
@@ -32,7 +32,7 @@ Status DeviceMemory::put(std::span<const Piece> pieces, DType dtype, ReduceOp op
   const OnDevice here(streams_->device());
   if (!here.status().is_ok()) return here.status();
   const bool scales = factor != 1.0 && dtype != DType::kBool;
-  std::vector<Transfer> moves;  // as they are, and what is filled
+  std::vector<Transfer> moves;  // copies without conversion, and fills
   std::map<DType, std::vector<Transfer>> converted;
   for (const Piece& piece : pieces) {
     const Transfer transfer{piece.at, piece.from, piece.bytes / size_of(dtype)};
@@ -78,7 +78,7 @@ Status DeviceMemory::take(std::span<const Piece> pieces, DType dtype) {
   for (const auto& [to, transfers] : converted) {
     if (status.is_ok()) status = enqueue_conversion(transfers, dtype, to, 1, streams_->reducing());
   }
-  // What lies alone is in memory of its operation, which is kept for as long.
+  // A single piece lies in memory of its operation, which is kept long enough.
   if (!status.is_ok() || pieces.size() == 1) return status;
   return streams_->events()->record(streams_->reducing(), unpacked_[pieces.front().at]);
 }
@@ -103,8 +103,8 @@ std::shared_ptr<std::byte[]> DeviceMemory::allocate(std::size_t bytes) {
     free_kept_();
     status = get(data, bytes);
   }
-  // A driver may refuse what ncclMemAlloc() asks for, handles for other nodes, say; NCCL falls back
-  // for some of its answers only, and does not say that it is not memory.
+  // A driver may refuse what ncclMemAlloc() asks for, such as handles for other nodes. NCCL falls
+  // back only for some of the driver's answers, and does not report that memory is not the problem.
   if (!status.is_ok() && !std::exchange(plain_, true)) {
     const Status plain = get(data, bytes);
     plain_ = plain.is_ok();
@@ -120,7 +120,7 @@ Status DeviceMemory::get(void*& data, std::size_t bytes) const {
       (plain_ ? "cudaMalloc of " : "ncclMemAlloc of ") + std::to_string(bytes) + " bytes";
   Status status = plain_ ? cuda_status(cudaMalloc(&data, bytes), what.c_str())
                          : nccl_status(ncclMemAlloc(&data, bytes), what.c_str());
-  if (!status.is_ok()) static_cast<void>(cudaGetLastError());  // or the next call would give it
+  if (!status.is_ok()) static_cast<void>(cudaGetLastError());  // or the next call would return it
   return status;
 }
 

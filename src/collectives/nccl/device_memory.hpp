@@ -18,14 +18,15 @@ class DeviceMemory final : public Memory {
   DeviceMemory(std::shared_ptr<Streams> streams, std::function<void()> free_kept)
       : streams_(std::move(streams)), free_kept_(std::move(free_kept)) {}
 
-  // On the packing stream, behind what was unpacked from the same place.
+  // Runs on the packing stream, after what was unpacked from the same place.
   Status put(std::span<const Piece> pieces, DType dtype, ReduceOp op, double factor) override;
-  // On the reducing stream, like what follows.
+  // take() and copy() run on the reducing stream.
   Status take(std::span<const Piece> pieces, DType dtype) override;
   Status copy(void* to, const void* from, std::size_t bytes) override;
 
-  // Freed when nobody refers to it, who must not before the device has done with it. Not
-  // initialised: a fill could still be on its way then. Throws where there is no memory.
+  // Returns memory that is freed with its last reference, which must be kept until the device has
+  // finished with the memory. The memory is not initialised: a fill could still be in flight then.
+  // Throws if there is no memory.
   std::shared_ptr<std::byte[]> allocate(std::size_t bytes);
 
  private:
@@ -33,8 +34,8 @@ class DeviceMemory final : public Memory {
 
   const std::shared_ptr<Streams> streams_;
   const std::function<void()> free_kept_;  // see Options
-  bool plain_ = false;                     // allocate() does without ncclMemAlloc()
-  // By a buffer's place: when what was in it had been unpacked.
+  bool plain_ = false;                     // allocate() uses cudaMalloc()
+  // By a buffer's address: the point at which its last contents had been unpacked.
   std::unordered_map<const std::byte*, std::shared_ptr<Point>> unpacked_;
 };
 

@@ -21,14 +21,14 @@ Progress Point::look(Status& status) const {
   const cudaError_t code = cudaEventQuery(event_);
   if (code == cudaSuccess) return Progress::kDone;
   if (code == cudaErrorNotReady) {
-    static_cast<void>(cudaGetLastError());  // it is kept as an error
+    static_cast<void>(cudaGetLastError());  // CUDA keeps it as an error
     return Progress::kWaiting;
   }
   status = cuda_status(code, "cudaEventQuery (an earlier kernel or copy may have failed)");
   return Progress::kFailed;
 }
 
-// The process may be ending, and CUDA gone before this.
+// Ignores errors: the process may be ending, and CUDA gone before this.
 Events::~Events() {
   const OnDevice here(device_);
   for (const auto& events : free_) {
@@ -60,7 +60,8 @@ Mutex& Events::order_of(cudaStream_t stream) {
   return orders_[stream];
 }
 
-// CUDA makes who records wait where a stream has no room for more, which others must not wait for.
+// CUDA blocks the recording thread while the stream is full. Threads that record on other streams
+// must not wait for that, so each stream has a lock of its own.
 Status Events::record(cudaStream_t stream, std::shared_ptr<Point>& point, Kind kind) {
   const OnDevice here(device_);
   if (!here.status().is_ok()) return here.status();

@@ -43,13 +43,13 @@ class Point final : public DevicePoint {
   const std::uint64_t number_;
 };
 
-// Any thread.
+// Records points, and reuses their events. Any thread may call it.
 class Events : public std::enable_shared_from_this<Events> {
  public:
   using Kind = Point::Kind;
 
   explicit Events(int device) : device_(device) {}
-  // No point refers to it any more.
+  // Runs when no point refers to the object any more.
   ~Events();
   Events(const Events&) = delete;
   Events& operator=(const Events&) = delete;
@@ -61,7 +61,7 @@ class Events : public std::enable_shared_from_this<Events> {
 
  private:
   Status take(Kind kind, cudaEvent_t& event) KOLO_EXCLUDES(mutex_);
-  // The stream's, so that numbers on it are in its order.
+  // Returns the stream's lock, which keeps the numbers of its points in the stream's order.
   Mutex& order_of(cudaStream_t stream) KOLO_EXCLUDES(mutex_);
 
   const int device_;
@@ -71,9 +71,9 @@ class Events : public std::enable_shared_from_this<Events> {
   std::atomic<std::uint64_t> recorded_{0};
 };
 
-// Later work on the stream runs after the point.
+// Makes later work on the stream wait for the point.
 Status wait_for(cudaStream_t stream, const Point& point);
-// Likewise after all work that is on the other stream now.
+// Makes later work on the stream wait for all work that is on the other stream now.
 Status wait_for(cudaStream_t stream, cudaStream_t other, Events& events);
 
 }  // namespace kolo::nccl

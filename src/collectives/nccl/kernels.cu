@@ -24,7 +24,8 @@ __global__ void convert_kernel(const __grid_constant__ MoveTable table, double f
   convert_elements<From, To>(table, factor, here());
 }
 
-// <<<>>> tells of an error through cudaGetLastError(), which may have one of somebody else's call.
+// Starts a kernel, without <<<>>>: that reports errors through cudaGetLastError(), which may return
+// an error of an unrelated call.
 template <typename... Parameters, typename... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), unsigned blocks, cudaStream_t stream,
                    const Arguments&... arguments) {
@@ -33,8 +34,9 @@ cudaError_t launch(void (*kernel)(Parameters...), unsigned blocks, cudaStream_t 
                           0, stream);
 }
 
-// Calls start(table) for as many of the transfers at a time as a table holds. `unit`: how
-// many of what a block takes are in an element; `a_block`: how many of these it takes.
+// Calls start(table) for as many of the transfers at a time as a table holds. A unit is a byte in
+// moves and an element in conversions. `unit`: units in an element; `a_block`: units that a block
+// handles.
 template <typename Start>
 Status in_tables(const std::vector<Transfer>& transfers, std::size_t unit, std::size_t a_block,
                  const Pattern& fill, const Start& start) {
@@ -69,7 +71,7 @@ cudaError_t load(void (*kernel)(Parameters...)) {
 
 using ConvertKernel = void (*)(MoveTable table, double factor);
 
-// Null where there is none.
+// Returns null if there is no such kernel.
 ConvertKernel convert_kernel_of(DType from, DType to) {
   ConvertKernel kernel = nullptr;
   visit<__half, __nv_bfloat16>(from, [&](auto one) {

@@ -1,4 +1,4 @@
-// kolo's kernels for tensors on a device. A few launches do many tensors.
+// kolo's kernels for tensors on a device. A few launches handle many tensors.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,10 +12,10 @@
 
 namespace kolo::nccl {
 
-// Elements from one place to another that does not overlap with it, or that is the same.
+// Elements to move. The two places are the same, or do not overlap.
 struct Transfer {
   std::byte* to = nullptr;
-  const std::byte* from = nullptr;  // null: `fill`'s pattern
+  const std::byte* from = nullptr;  // null: fill with the pattern
   std::size_t count = 0;            // elements
 };
 
@@ -25,15 +25,15 @@ struct Pattern {
 };
 Pattern identity_pattern(DType dtype, ReduceOp op);
 
-// Onto the current device. CUDA else loads each when it is first started, and may wait for all that
-// is on the device then, such as a collective that waits for what would come after the kernel (CUDA
-// C++ Programming Guide, lazy loading).
+// Loads the kernels onto the current device. Otherwise CUDA loads each kernel when it is first
+// started, and may then wait for everything on the device, such as a collective that waits for
+// commands after the kernel (CUDA C++ Programming Guide, lazy loading).
 Status load_kernels();
 
 Status enqueue_moves(const std::vector<Transfer>& transfers, DType dtype, const Pattern& fill,
                      cudaStream_t stream);
-// Into another dtype, or the same, times the factor: see converted() in move.hpp for which there
-// are. None without a source.
+// Converts elements to another dtype, or the same, and multiplies them by the factor. kConverts in
+// move.hpp lists the pairs of dtypes. Every transfer needs a source.
 Status enqueue_conversion(const std::vector<Transfer>& transfers, DType from, DType to,
                           double factor, cudaStream_t stream);
 

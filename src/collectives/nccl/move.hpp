@@ -17,22 +17,22 @@
 
 namespace kolo::nccl {
 
-// One of a launch's threads.
+// A thread of a launch.
 struct Place {
   unsigned block = 0;
   unsigned thread = 0;
-  unsigned threads = 0;  // of a block
+  unsigned threads = 0;  // per block
 };
 
-// Bytes from one place to another, or, without a source, a pattern.
+// Moves bytes from one place to another or, without a source, fills with a pattern.
 struct Move {
   std::byte* to = nullptr;
   const std::byte* from = nullptr;
-  std::size_t count = 0;     // bytes; of kernels with a type, elements
-  unsigned first_block = 0;  // of those that do it
+  std::size_t count = 0;     // bytes; in conversions, elements
+  unsigned first_block = 0;  // of the blocks that do the move
 };
 
-// A kernel's parameters, which may take 4 KiB, hold so many moves.
+// The moves of a launch: as many as a kernel's parameters, which may take 4 KiB, can hold.
 struct MoveTable {
   static constexpr int kMost = 120;
   Move moves[kMost];
@@ -46,7 +46,7 @@ constexpr unsigned kThreads = 256;
 constexpr std::size_t kBytesABlock = std::size_t{32} << 10;
 constexpr std::size_t kElementsABlock = std::size_t{8} << 10;
 
-// The move that the block works for: the last one that does not begin after it.
+// Returns the move that the block works for: the last one that does not begin after it.
 KOLO_HOST_DEVICE inline const Move& move_of(const MoveTable& table, unsigned block) {
   int low = 0;
   int high = table.count - 1;
@@ -81,7 +81,7 @@ KOLO_HOST_DEVICE inline Range range_of(const Move& move, unsigned block, std::si
   return {begin, begin + (left < a_block ? left : a_block)};
 }
 
-// As many whole words as are left of the range, if both addresses are a multiple of theirs.
+// Moves as many whole words as are left of the range, if both addresses are aligned to words.
 template <typename Word>
 KOLO_HOST_DEVICE inline void move_words(const MoveTable& table, const Move& move, Range& range,
                                         Place place) {
@@ -100,7 +100,7 @@ KOLO_HOST_DEVICE inline void move_words(const MoveTable& table, const Move& move
   range.begin += count * sizeof(Word);
 }
 
-// Bytes as they are. A block's range begins at a multiple of all words.
+// Moves bytes unchanged. A block's range begins at a multiple of every word's size.
 KOLO_HOST_DEVICE inline void move_bytes(const MoveTable& table, Place place) {
   const Move& move = move_of(table, place.block);
   Range range = range_of(move, place.block, kBytesABlock);
@@ -151,9 +151,10 @@ inline constexpr bool kConverts = std::is_same_v<From, To> || kAreHalfAndWhole<F
                                   (std::is_integral_v<From> && std::is_integral_v<To> &&
                                    sizeof(From) + sizeof(To) == 2 + 4);
 
-// Times the factor, as scale() of reduce.hpp: floating point in float32, or float64 if either is
-// that; integers in float64, rounded towards zero and held within the range. Integers of another
-// width have no factor, and wrap around.
+// Converts a value and multiplies it by the factor, as scale() of reduce.hpp does: floating point
+// in float32, or float64 if either type is that; integers in float64, rounded towards zero and held
+// within the range. Between integers of different widths there is no factor, and values wrap
+// around.
 template <typename To, typename From>
 KOLO_HOST_DEVICE inline To converted(From value, double factor) {
   if constexpr (!std::is_integral_v<From>) {
@@ -177,7 +178,7 @@ struct alignas(sizeof(Wide)) Lanes {
   T values[kCount];
 };
 
-// As many at a time as the narrower of the two has in what is moved at once.
+// Converts as many elements at a time as a Wide holds of the narrower type.
 template <typename From, typename To>
 KOLO_HOST_DEVICE inline void convert_elements(const MoveTable& table, double factor, Place place) {
   constexpr std::size_t kTogether =

@@ -13,7 +13,7 @@
 namespace kolo::nccl {
 
 struct Options {
-  // Several ranks may have the same device.
+  // Whether several ranks may use the same device.
   bool may_share = false;
   int rank = 0;  // in the world
   // Operations that the host carries out in NCCL's place, over shared memory and MPI. Equal on all
@@ -23,18 +23,18 @@ struct Options {
   bool hierarchical_allreduce = false;
   // Called when the device has no memory left: LibTorch's cache is emptied. May be empty.
   std::function<void()> free_kept;
-  // Bytes that go through pinned memory at a time and, in stages, for each slice. Large enough for
-  // the bus, small enough to begin early.
+  // Bytes that go through pinned memory at a time and, in an allreduce in stages, bytes of each
+  // slice. Large enough for the bus, small enough to begin early.
   std::size_t piece_bytes = std::size_t{4} << 20;
 };
 
-// Whether kolo was built for this at all; else why not, and what to do.
+// Returns ok if kolo was built with CUDA, otherwise an error with the remedy.
 Status available();
 
-// Whether CUDA knows a device that this process sees.
+// Whether CUDA finds a device that this process sees.
 bool any_device();
 
-// The CUDA device of that number. Any thread; once a process.
+// Makes the CUDA device with this index. Any thread may call it, once per process.
 Status make_device(int index, const Options& options, std::shared_ptr<Device>& device);
 
 }  // namespace kolo::nccl

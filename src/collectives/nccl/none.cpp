@@ -1,4 +1,4 @@
-// In place of all else here in a build without CUDA.
+// Replaces the device in a build without CUDA.
 #include "collectives/nccl/nccl.hpp"
 
 namespace kolo::nccl {

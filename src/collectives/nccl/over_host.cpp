@@ -10,7 +10,7 @@
 namespace kolo::nccl {
 namespace {
 
-// So many of a tensor's pieces have memory at a time.
+// Pieces of a tensor that have memory at the same time.
 constexpr std::size_t kPiecesAtOnce = 8;
 
 // Bytes on the device, and their place in the host's memory.
@@ -20,7 +20,7 @@ struct Span {
   std::size_t bytes = 0;
 };
 
-// What one work of the host does, and what is copied for it.
+// One work of the host, with the copies to the host before it and back after it.
 struct Part {
   std::vector<Span> there;
   std::vector<Span> back;
@@ -29,7 +29,7 @@ struct Part {
 
 class Staged final : public Work {
  public:
-  // `parts`: of which kPiecesAtOnce that come one after the other are apart in so many bytes.
+  // Any kPiecesAtOnce consecutive parts use disjoint ranges of the `bytes` bytes.
   Staged(std::shared_ptr<Streams> streams, std::shared_ptr<PinnedPool> pool, std::size_t bytes,
          std::vector<Part> parts)
       : streams_(std::move(streams)),
@@ -38,7 +38,7 @@ class Staged final : public Work {
         parts_(std::move(parts)),
         copied_(parts_.size()) {}
 
-  // The memory may be that of a work before, whose copies the reducing stream waits for.
+  // The memory may have been an earlier work's, whose copies the reducing stream waits for.
   Status start() override {
     const OnDevice here(streams_->device());
     if (!here.status().is_ok()) return here.status();
@@ -77,14 +77,15 @@ class Staged final : public Work {
     return wait_for(stream, other, *streams_->events());
   }
 
-  // Only when the device comes here is the part's memory the host's, also where there is nothing
+  // The part's memory belongs to the host only once the device gets here, even if there is nothing
   // to copy.
   Status copy_there(std::size_t part) {
     if (Status s = copy(parts_[part].there, cudaMemcpyDeviceToHost); !s.is_ok()) return s;
     return streams_->events()->record(streams_->to_host(), copied_[part]);
   }
 
-  // Of the current part. Its memory is then that of a later one, or all have come.
+  // Copies the current part's results back. Its memory then passes to a later part. After the last
+  // part, the reducing stream waits for all copies.
   Status copy_back() {
     if (Status s = copy(parts_[current_].back, cudaMemcpyHostToDevice); !s.is_ok()) return s;
     const std::size_t next = current_ + kPiecesAtOnce;
@@ -125,11 +126,12 @@ class Staged final : public Work {
   const std::vector<Part> parts_;
   std::vector<std::shared_ptr<Point>> copied_;  // by part
   std::size_t current_ = 0;
-  std::unique_ptr<Work> work_;           // of the current one, when it is under way
-  std::shared_ptr<std::byte[]> memory_;  // the device's until it has copied all back
+  std::unique_ptr<Work> work_;           // of the current part, while it runs
+  std::shared_ptr<std::byte[]> memory_;  // in use until the device has copied all back
 };
 
-// A work of the host on what lies on the device: it begins when the device has come there.
+// A work of the host on device memory. It begins when the device has reached its place in the
+// queue.
 class Direct final : public Work {
  public:
   using Make = std::function<std::unique_ptr<Work>()>;
@@ -144,7 +146,7 @@ class Direct final : public Work {
     return streams_->events()->record(streams_->reducing(), ready_);
   }
 
-  // MPI may copy on the device, and want it to be current.
+  // MPI may copy on the device, and may need it to be current.
   Progress step(Status& status) override {
     const OnDevice here(streams_->device());
     status = here.status();
@@ -170,7 +172,7 @@ class Direct final : public Work {
   std::unique_ptr<Work> work_;
 };
 
-// A tensor that goes its way in pieces. Their memory is a ring.
+// A tensor that is handled in pieces. Their host memory is a ring.
 struct InPieces {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
@@ -178,7 +180,7 @@ struct InPieces {
   std::size_t ring() const { return std::min(bytes, kPiecesAtOnce * piece); }
 };
 
-// A part for each piece, at least one.
+// Returns a part for each piece, and at least one.
 template <typename Make>
 std::vector<Part> parts_of(const InPieces& tensor, bool there, bool back, const Make& make) {
   std::vector<Part> parts;
@@ -193,7 +195,8 @@ std::vector<Part> parts_of(const InPieces& tensor, bool there, bool back, const 
   return parts;
 }
 
-// What a rank has of the others, or for them; from `at` on in the host's memory.
+// Returns one side of an alltoall without the rank's own segment. `at`: where the side begins in
+// the host's memory.
 std::vector<Span> all_but_own(const AlltoallSide& side, int rank, std::size_t at) {
   auto* const data = static_cast<std::byte*>(side.data);
   const auto own = static_cast<std::size_t>(rank);
@@ -211,8 +214,8 @@ PinnedPool::~PinnedPool() {
   for (const auto& [bytes, memory] : free_) static_cast<void>(cudaFreeHost(memory));
 }
 
-// The smallest that is large enough. Of few sizes, so that what grows does not leave all behind
-// that was too small.
+// Takes the smallest free block that is large enough. Sizes are powers of two, so that growing
+// requests do not leave many blocks behind that are too small.
 Status PinnedPool::take(std::size_t bytes, std::shared_ptr<std::byte[]>& memory) {
   bytes = std::bit_ceil(std::max<std::size_t>(bytes, 1));
   std::byte* found = nullptr;
@@ -258,7 +261,7 @@ std::unique_ptr<Work> OverHost::make_one(Turn turn, const collective::Allreduce&
     return host_.make(next(turn), collective::Allreduce{memory, size / element, reduction});
   };
   const std::size_t all_bytes = one.count * element;
-  if (one.reduction.op == ReduceOp::Adasum) {  // which looks at whole tensors
+  if (one.reduction.op == ReduceOp::Adasum) {  // needs whole tensors
     const Span all{bytes, 0, all_bytes};
     Part part{{all}, {all}, [make, all](std::byte* memory) { return make(memory, all.bytes); }};
     return std::make_unique<Staged>(streams_, pool_, all_bytes, std::vector<Part>{std::move(part)});

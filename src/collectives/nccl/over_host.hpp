@@ -1,7 +1,7 @@
-// Collectives of device tensors that the host carries out. Where it only moves values, over a
-// transport that takes device memory, they are read and written where they lie. Else they are
-// copied to pinned memory in pieces, each of which goes its way while the next ones are still being
-// copied, and others back.
+// Collectives of device tensors that the host carries out. If an operation only moves values, over
+// a transport that takes device memory, the host reads and writes the tensors in place. Otherwise
+// they are copied to pinned memory in pieces. The host works on one piece while later ones are
+// still being copied to it, and earlier ones back.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@
 
 namespace kolo::nccl {
 
-// Host memory that the device copies from and to by itself. It takes long to get, so it is kept.
-// Used by who drives the engine.
+// Pinned host memory, which the device reads and writes by itself. It takes long to get, so the
+// pool keeps it. Used by the driving thread.
 class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
  public:
   explicit PinnedPool(int device) : device_(device) {}
-  // Nobody refers to any of it.
+  // Runs when nobody refers to its memory any more.
   ~PinnedPool();
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
 
-  // Goes back to the pool with the last who refers to it.
+  // Takes memory that goes back to the pool with its last reference.
   Status take(std::size_t bytes, std::shared_ptr<std::byte[]>& memory);
 
  private:
@@ -33,10 +33,10 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
 };
 
 // Makes the works of collectives whose data lie on the device. They are done when their results are
-// on their way back, on the reducing stream.
+// on the way back, which the reducing stream waits for.
 class OverHost {
  public:
-  // `host` outlives this, and is that of the same group.
+  // `host` belongs to the same group, and outlives the object.
   OverHost(std::shared_ptr<Streams> streams, Backend& host, std::size_t piece_bytes)
       : streams_(std::move(streams)),
         host_(host),
@@ -53,7 +53,7 @@ class OverHost {
   std::unique_ptr<Work> make_one(Turn turn, collective::Reducescatter& one);
   std::unique_ptr<Work> make_one(Turn turn, const collective::Transfer& one);
   std::unique_ptr<Work> make_one(Turn turn, const collective::ReadClock& one);
-  // The next turn on the host within the sequence: a work may take several.
+  // Returns the next turn on the host within the sequence. A work may take several.
   Turn next(Turn turn);
 
   const std::shared_ptr<Streams> streams_;

@@ -12,13 +12,13 @@
 namespace kolo::nccl {
 namespace {
 
-// What a rank tells of itself, byte by byte as it is in memory.
+// A rank's description of itself, sent as its bytes in memory.
 struct Card {
   int rank = 0;  // in the world
   char host[64] = {};
-  char boot[40] = {};      // tells hosts of one name, such as containers, apart
+  char boot[40] = {};      // tells apart hosts of the same name, such as containers
   char bus[32] = {};       // the device's address on the PCI bus of its host
-  char failure[192] = {};  // why there is none; else empty
+  char failure[192] = {};  // why the rank has no device; empty if it has one
   ncclUniqueId id = {};    // rank 0's
 };
 
@@ -35,8 +35,8 @@ class Preparation final : public Work {
         device_(device),
         cards_(static_cast<std::size_t>(communicator.size())) {}
 
-  // Before start(), one of these: all ranks see all cards, or the higher one of two that of the
-  // other.
+  // One of these must be called before start(). With exchange(), all ranks see all cards. With
+  // pass_on(), the higher of two ranks sees the card of the lower.
   void exchange(Backend& host, Turn turn) {
     exchange_ = host.make(turn, collective::Allgather{cards_.data(), boundaries(host.size())});
   }
@@ -68,7 +68,7 @@ class Preparation final : public Work {
     return result;
   }
 
-  // A failure is told to all, so that none waits for this rank.
+  // Puts a failure on the card too, so that no rank waits for this one.
   void write_own_card() {
     Card& card = cards_[static_cast<std::size_t>(communicator_.rank())];
     card.rank = device_.rank;

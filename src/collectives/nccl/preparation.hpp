@@ -15,14 +15,14 @@ struct DeviceCard {
   bool may_share = false;  // with another rank
 };
 
-// Over `host`, the ranks exchange their devices, which must differ unless they may share, and rank
-// 0 sends the ID that NCCL needs. Then the communicator begins, and the work waits for it. Both
-// outlive the work.
+// Makes the work of a group. Over `host`, the ranks exchange their devices, which must differ
+// unless they may share, and rank 0 sends the ID that NCCL needs. Then the communicator begins, and
+// the work waits for it. `host` and `communicator` outlive the work.
 std::unique_ptr<Work> make_preparation(Backend& host, Turn turn, Communicator& communicator,
                                        const DeviceCard& device);
 
-// Likewise of two ranks of the group alone, for a communicator in which the lower one is rank 0.
-// The higher one sees whether they have different devices.
+// Makes the work of two ranks of the group, for a communicator in which the lower one is rank 0.
+// The higher one checks that they have different devices.
 std::unique_ptr<Work> make_pair_preparation(Backend& host, Turn turn, Communicator& communicator,
                                             const DeviceCard& device, int lower, int higher);
 

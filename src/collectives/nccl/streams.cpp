@@ -11,7 +11,7 @@ namespace kolo::nccl {
 
 namespace {
 
-// Those that are not there yet: of the highest priority, on the current device.
+// Makes the streams that do not exist yet, with the highest priority, on the current device.
 Status make(std::initializer_list<cudaStream_t*> streams) {
   int least = 0;
   int greatest = 0;
@@ -38,7 +38,8 @@ Status Streams::create(std::shared_ptr<Events> events, std::unique_ptr<Streams>&
   return Status::ok();
 }
 
-// What is on them still ends. The process may be ending, and CUDA gone before this.
+// Commands on the streams still end. Ignores errors: the process may be ending, and CUDA gone
+// before this.
 Streams::~Streams() {
   const OnDevice here(device());
   for (cudaStream_t stream : {packing_, reducing_, to_host_, from_host_}) {

@@ -1,4 +1,4 @@
-// The device's queues that kolo has.
+// kolo's queues on the device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,9 +11,9 @@
 
 namespace kolo::nccl {
 
-// A group's streams, of the highest priority: what packs tensors does not wait for the collective
-// before. Copies for what the host carries out have two, one each way, for NCCL enqueues by itself
-// on the reducing one.
+// A group's streams, all of the highest priority. Packing has a stream of its own, so that it does
+// not wait for the previous collective. Copies for operations over the host have two, one each way,
+// because NCCL itself enqueues on the reducing stream.
 class Streams {
  public:
   static Status create(std::shared_ptr<Events> events, std::unique_ptr<Streams>& streams);
@@ -26,16 +26,17 @@ class Streams {
   cudaStream_t packing() const { return packing_; }
   cudaStream_t reducing() const { return reducing_; }
 
-  // Later commands of the reducing stream wait for all commands of the packing stream so far.
+  // Makes later commands of the reducing stream wait for all commands of the packing stream so far.
   Status join();
 
-  // Those of copies: made by the first call, which must come before the others.
+  // Makes the streams for copies, unless they exist. Must be called before to_host() and
+  // from_host().
   Status make_copying();
   cudaStream_t to_host() const { return to_host_; }
   cudaStream_t from_host() const { return from_host_; }
 
-  // From now on mark() notes in a new span when the device comes to a place in a queue; without
-  // begin_span(), or after take_span(), it does nothing.
+  // From now on, mark() records in a new span when the device reaches a place in a queue. Without
+  // begin_span(), or after take_span(), mark() does nothing.
   void begin_span();
   Status mark(std::shared_ptr<Point> WorkSpan::*what, cudaStream_t stream);
   std::shared_ptr<WorkSpan> take_span() { return std::move(span_); }

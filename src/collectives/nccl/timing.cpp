@@ -6,7 +6,7 @@ namespace kolo::nccl {
 namespace {
 
 constexpr Clock::duration kBetweenComparisons = std::chrono::seconds(1);
-// Clocks drift by less than 50 us a second: a comparison that is older is worse by that.
+// Clocks drift by less than 50 us a second: with its age, a comparison gets worse by that.
 constexpr int kDrift = 20000;
 
 }  // namespace
@@ -46,7 +46,7 @@ Clock::time_point Timing::when(const Point& point) const {
   if (best_.point == nullptr || !here.status().is_ok()) return {};
   float milliseconds = 0;
   if (cudaEventElapsedTime(&milliseconds, best_.point->event(), point.event()) != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());  // it is kept as an error
+    static_cast<void>(cudaGetLastError());  // CUDA keeps it as an error
     return {};
   }
   return best_.at + std::chrono::duration_cast<Clock::duration>(

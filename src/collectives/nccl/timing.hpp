@@ -1,4 +1,4 @@
-// When the device came to what: its clock, which events read, against the host's.
+// Converts the device's clock, which events read, to the host's.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace kolo::nccl {
 
-// Used by who drives the engine.
+// Used by the driving thread.
 class Timing {
  public:
   explicit Timing(std::shared_ptr<Events> events) : events_(std::move(events)) {}
@@ -16,16 +16,16 @@ class Timing {
   Timing(const Timing&) = delete;
   Timing& operator=(const Timing&) = delete;
 
-  // Never waits. Compares the clocks now and then: puts an event into a stream in which nothing
-  // else is, and sees it there at a later call.
+  // Compares the clocks now and then, and never waits: it puts an event into an otherwise empty
+  // stream, and finds it complete at a later call.
   Status compare();
 
-  // When the device came to a timed point, which it has. The clock's epoch before the first
-  // comparison has succeeded.
+  // Returns when the device reached a timed point, which it must have reached. The clock's epoch if
+  // CUDA fails, or before the first comparison has succeeded.
   Clock::time_point when(const Point& point) const;
 
  private:
-  // The device was at the point when the host had that time, give or take the error.
+  // The device reached the point at the host's time `at`, give or take the error.
   struct Comparison {
     std::shared_ptr<Point> point;  // null: none
     Clock::time_point at;
@@ -34,18 +34,18 @@ class Timing {
 
   const std::shared_ptr<Events> events_;
   cudaStream_t idle_ = nullptr;
-  Comparison begun_;  // `at` is when the event was put there
+  Comparison begun_;  // `at`: when the event was enqueued
   Comparison best_;
 };
 
-// When a work was carried out.
+// Records when a work was carried out.
 class WorkSpan final : public DeviceSpan {
  public:
   explicit WorkSpan(std::shared_ptr<Timing> timing) : timing_(std::move(timing)) {}
 
   DeviceTimes times() const override;
 
-  // Null: not noted.
+  // Null: not recorded.
   std::shared_ptr<Point> data_ready;
   std::shared_ptr<Point> packed;
   std::shared_ptr<Point> begun;

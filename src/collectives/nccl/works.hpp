@@ -1,4 +1,4 @@
-// What a work that NCCL carries out is made of.
+// Building blocks of works that NCCL carries out.
 #pragma once
 
 #include <nccl.h>
@@ -14,7 +14,7 @@
 
 namespace kolo::nccl {
 
-// What NCCL calls a dtype. It has no int16, which travels as int32.
+// Returns NCCL's type for a dtype. NCCL has no int16, which travels as int32.
 inline ncclDataType_t type_of(DType dtype) {
   switch (dtype) {
     case DType::kUint8:
@@ -39,7 +39,8 @@ inline ncclDataType_t type_of(DType dtype) {
   return ncclUint8;
 }
 
-// An average is divided before. A bool is 0 or 1.
+// Returns NCCL's operator. An average is a sum, because it is divided before. A bool is 0 or 1, so
+// the product is the minimum.
 inline ncclRedOp_t operator_of(const Reduction& reduction) {
   switch (reduction.op) {
     case ReduceOp::Min:
@@ -50,13 +51,13 @@ inline ncclRedOp_t operator_of(const Reduction& reduction) {
       return reduction.dtype == DType::kBool ? ncclMin : ncclProd;
     case ReduceOp::Sum:
     case ReduceOp::Average:
-    case ReduceOp::Adasum:  // not here
+    case ReduceOp::Adasum:  // never comes here
       break;
   }
   return ncclSum;
 }
 
-// Enqueues one thing, then, when NCCL is through with that, another.
+// Makes a call that enqueues something and then, when NCCL has finished with that, another one.
 class Enqueue final : public Work {
  public:
   using Call = std::function<Status()>;
@@ -88,10 +89,10 @@ class Enqueue final : public Work {
   Streams& streams_;                  // outlives the work
   const Communicator& communicator_;  // likewise
   const Call call_;
-  const Call then_;  // or empty
+  const Call then_;  // may be empty
 };
 
-// Alone in its group nothing has to be moved.
+// A work that has nothing to move.
 class Nothing final : public Work {
  public:
   Status start() override { return Status::ok(); }

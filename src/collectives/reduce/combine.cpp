@@ -7,7 +7,7 @@
 #include "collectives/reduce/half.hpp"
 #include "collectives/reduce/reduce.hpp"
 
-// Of each family one instruction set: others would double the code and win nothing, since memory is
+// One instruction set per family: more would double the code and gain nothing, because memory is
 // the limit.
 #ifdef HWY_AVX3_ZEN4
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_AVX3_ZEN4)
@@ -56,7 +56,7 @@ struct Plain {
   }
 };
 
-// The 16-bit types are computed with in float32.
+// The 16-bit types, computed in float32.
 template <typename Type>
 struct Narrow {
   using Element = std::uint16_t;
@@ -90,7 +90,7 @@ struct Brain : Narrow<Brain> {
     const hn::RebindToUnsigned<D> wide;
     return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(wide, bits)));
   }
-  // As to_bfloat16() does.
+  // Rounds as to_bfloat16() does.
   template <typename D>
   static HWY_INLINE hn::VFromD<Bits<D>> narrow(D /*d*/, hn::VFromD<D> value) {
     const hn::RebindToUnsigned<D> wide;
@@ -107,7 +107,7 @@ struct Brain : Narrow<Brain> {
 struct Half : Narrow<Half> {
   template <typename D>
   using Halves = hn::Rebind<hwy::float16_t, D>;
-#if HWY_TARGET == HWY_SCALAR  // whose own conversions do not know infinities
+#if HWY_TARGET == HWY_SCALAR  // its own conversions do not handle infinities
   template <typename D>
   static HWY_INLINE hn::VFromD<D> widen(D d, hn::VFromD<Bits<D>> bits) {
     return hn::Set(d, to_float(Float16{hn::GetLane(bits)}));
@@ -207,11 +207,11 @@ class Loop {
     if constexpr (hwy::IsFloat<Lane>()) {
       return hn::Mul(hn::Div(value, hn::Set(d, divisor_)), hn::Set(d, postscale_));
     } else {
-      return value;  // never comes: see in_vectors()
+      return value;  // never called: see suits_vectors()
     }
   }
 
-  // Elements from i on: one vector of each source.
+  // Reduces one vector of each source, from element i on.
   template <typename D>
   HWY_INLINE void one(D d, std::size_t i) const {
     auto a = load(d, 0, i);
@@ -221,7 +221,7 @@ class Loop {
       Type::store(d, a, static_cast<Element*>(destination.data) + i);
   }
 
-  // Four.
+  // Reduces four vectors of each source, from element i on.
   template <typename D>
   HWY_INLINE void four(D d, std::size_t i) const {
     const std::size_t n = hn::Lanes(d);
@@ -320,14 +320,15 @@ namespace {
 
 HWY_EXPORT(combine_in_vectors);
 
-// Products of integers, and integers that are scaled, are rare: they take the scalar way.
+// Whether the vectorised loop can do the reduction. It does no products of integers and does not
+// scale integers, which are rare.
 bool suits_vectors(const Reduction& reduction) {
   if (is_floating(reduction.dtype)) return true;
   const bool scaled = reduction.prescale != 1.0 || reduction.postscale != 1.0;
   return reduction.op != ReduceOp::Product && !scaled;
 }
 
-// Block by block, in memory that stays in the cache.
+// Reduces block by block, in memory that stays in the cache.
 void combine_in_blocks(std::span<const void* const> sources,
                        std::span<const Destination> destinations, std::size_t count,
                        const Reduction& reduction) {

@@ -1,5 +1,5 @@
-// The kernel that everything is reduced with: one pass over the same range of many ranks' tensors,
-// from all of them and to all of them at once. Vectorised with Google Highway, for the best
+// The kernel of all reductions: one pass over the same range of many ranks' tensors, which reads
+// all of them and writes all of them at once. Vectorised with Google Highway, for the best
 // instruction set that the machine has.
 #pragma once
 
@@ -11,16 +11,16 @@
 
 namespace kolo {
 
-// Where a result goes to.
+// A place that a result is written to.
 struct Destination {
   void* data = nullptr;
-  // Stores that go around the cache: for ranges larger than a core's share of the cache that this
-  // core will not read soon. The range is in memory when combine() returns.
+  // Whether stores go around the cache: for ranges larger than a core's share of the cache that
+  // this core will not read soon. The range is in memory when combine() returns.
   bool streaming = false;
 };
 
-// Reduces count elements of all sources, in the order of the sources, and puts the result to every
-// destination. A destination may be one of the sources; otherwise ranges do not overlap. No
+// Reduces count elements of all sources, in the order of the sources, and writes the result to
+// every destination. A destination may be one of the sources; otherwise ranges do not overlap. No
 // alignment is needed beyond the element's; with 64 bytes it is fastest. The same values give the
 // same bits on every machine, whatever the count and however ranges are cut (NaNs may differ in
 // payload):
@@ -31,11 +31,11 @@ struct Destination {
 void combine(std::span<const void* const> sources, std::span<const Destination> destinations,
              std::size_t count, const Reduction& reduction);
 
-// Copies bytes. Streaming: for what another core will read, see Destination.
+// Copies bytes. `streaming`: for data that another core will read, see Destination.
 void copy(void* to, const void* from, std::size_t bytes, bool streaming);
 
-// For what is reduced two tensors at a time: step_of() is all but the scales, finish() is divisor
-// and postscale alone.
+// For reductions of two tensors at a time. step_of() returns the reduction without divisor and
+// factors. finish() applies divisor and postscale alone.
 Reduction step_of(const Reduction& reduction);
 void combine_into(void* accumulator, const void* values, std::size_t count,
                   const Reduction& reduction);

@@ -29,7 +29,7 @@ inline Bfloat16 to_bfloat16(float value) {
 inline float to_float(Float16 value) {
   const std::uint32_t sign = static_cast<std::uint32_t>(value.bits & 0x8000U) << 16;
   const std::uint32_t rest = value.bits & 0x7fffU;
-  // Put exponent and mantissa where float32 has them; the multiplication by 2^112 mends the bias
+  // Put exponent and mantissa where float32 has them. The multiplication by 2^112 corrects the bias
   // and normalises subnormals at once.
   const float scaled = std::bit_cast<float>(rest << 13) * 0x1p112F;
   const std::uint32_t inf_or_nan = rest >= 0x7c00U ? 0x7f800000U : 0U;

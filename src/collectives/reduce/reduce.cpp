@@ -22,7 +22,7 @@ inline Bfloat16 from_float(float value, Bfloat16 /*as*/) {
   return to_bfloat16(value);
 }
 
-// uint64 throughout, which wraps around without undefined behaviour.
+// Adds and multiplies in uint64, which wraps around without undefined behaviour.
 template <typename T>
 T applied(ReduceOp op, T a, T b) {
   switch (op) {
@@ -46,7 +46,8 @@ double widen(T value) {
   }
 }
 
-// The power of two that brings the largest value near to 1, so that its square is a number.
+// Returns the exponent of the largest value. Values divided by that power of two are near 1 or
+// smaller, so that their squares are finite.
 template <typename T>
 int largest_exponent(const T* values, std::size_t count) {
   double largest = 0;
@@ -54,8 +55,9 @@ int largest_exponent(const T* values, std::size_t count) {
   return std::clamp(std::ilogb(largest), -1000, 1000);
 }
 
-// a (1 - ab / 2aa) + b (1 - ab / 2bb), with products of values that are near to 1: of float32 whose
-// sizes are far apart the factors, and of float64 the squares, would be no numbers.
+// Computes a (1 - ab / 2aa) + b (1 - ab / 2bb), with products of values that are scaled to near 1.
+// Otherwise the factors of float32 tensors of very different size, and the squares of float64
+// values, would not be finite.
 template <typename T>
 void adasum_typed(void* first, const void* second, std::size_t count) {
   T* a = static_cast<T*>(first);
@@ -107,7 +109,7 @@ T identity_of(ReduceOp op) {
 }
 
 // Conversion of an out-of-range double to an integer is undefined, so it is clamped first. The
-// upper bound of int64 is not a double; the next lower double is taken.
+// largest int64 is no double; as one it is 2^63, and every double below that can be converted.
 template <typename T>
 T clamp_to(double value) {
   constexpr double kLow = static_cast<double>(std::numeric_limits<T>::min());

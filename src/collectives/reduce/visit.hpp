@@ -1,4 +1,4 @@
-// From a dtype, which is a value, to a type of C++. C++17, for CUDA's compiler.
+// Maps a dtype, which is a value, to a C++ type. C++17, for CUDA's compiler.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace kolo {
 
-// Calls visitor with a value of the type that belongs to dtype; the host and a device have types of
-// their own for the 16-bit ones. bool is stored as uint8.
+// Calls visitor with a value of the type that belongs to dtype. The host and a device have
+// different types for the 16-bit ones. bool is stored as uint8.
 template <typename Float16, typename Bfloat16, typename Visitor>
 void visit(DType dtype, const Visitor& visitor) {
   switch (dtype) {

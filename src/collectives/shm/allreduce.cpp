@@ -9,8 +9,9 @@
 namespace kolo::shm {
 namespace {
 
-// Each rank copies its values into its room and reads all others'. One look at each is enough: the
-// room is written again only when all have read it.
+// An allreduce of small tensors. Each rank copies its values into its room and reads those of all
+// others. One look at each room is enough, because it is written again only after all ranks have
+// read it.
 class SmallAllreduce final : public Work {
  public:
   SmallAllreduce(Board& board, Turn turn, void* data, std::size_t count, const Reduction& reduction)
@@ -99,7 +100,7 @@ class SlicedAllreduce final : public Work {
  private:
   bool is_private() const { return exposure_.is_private(rank_); }
 
-  // A rank's share of a piece, on a cache line's border.
+  // Returns a rank's share of a piece, cut at cache lines.
   Range share(std::size_t piece, int rank) const {
     const std::size_t begin = Exposure::piece_begin(piece);
     const std::size_t bytes = std::min(Exposure::kPiece, bytes_ - begin);
@@ -112,8 +113,8 @@ class SlicedAllreduce final : public Work {
     return {cut(rank), cut(rank + 1)};
   }
 
-  // This rank's share of the next piece, from all and to all. A result for a private rank is put
-  // where this rank itself exposes it.
+  // Reduces this rank's share of the next piece, from all ranks and to all ranks. A private rank
+  // fetches the result from where this rank exposes it.
   bool reduce_one() {
     if (reduced_ == exposure_.pieces() || !exposure_.all_ready(reduced_ + 1)) return false;
     const Range range = share(reduced_, rank_);
@@ -136,7 +137,7 @@ class SlicedAllreduce final : public Work {
     return true;
   }
 
-  // A private rank fetches the others' shares; to the others they have been brought.
+  // A private rank fetches the others' shares. The other ranks have already received them.
   bool copy_one() {
     if (copied_ == exposure_.pieces() || copied_ == reduced_) return false;
     if (!exposure_.all_reduced(copied_ + 1)) return false;
@@ -150,8 +151,8 @@ class SlicedAllreduce final : public Work {
     return true;
   }
 
-  // Tensors of all ranks that do not fit the cache together: writing to lines that another core has
-  // fetched is slow there.
+  // Size of a tensor from which stores to other ranks go around the cache. The tensors of all ranks
+  // do not fit the cache together then, and writing to lines that another core has fetched is slow.
   static constexpr std::size_t kStreamed = 8 << 20;
 
   // Whether nobody reads this rank's memory any more.

@@ -12,7 +12,7 @@
 namespace kolo::shm {
 namespace {
 
-// New memory is taken in pieces of at least this size, of which small blocks get their share.
+// New memory is taken in pieces of at least this size, which small blocks share.
 constexpr std::uint32_t kNewPages = (2 << 20) / Arena::kPage;
 
 #ifndef MADV_POPULATE_WRITE
@@ -21,9 +21,9 @@ constexpr std::uint32_t kNewPages = (2 << 20) / Arena::kPage;
 
 }  // namespace
 
-// A few blocks that this thread has freed, by size. Bounded, so that what one thread allocates and
-// another one frees does not pile up. What it counts, others read: threads that all wrote to common
-// counters would fetch them from each other for each block.
+// A few blocks that this thread has freed, by size. Bounded, so that blocks that one thread
+// allocates and another frees do not pile up. Other threads read its counters. Threads that all
+// wrote to common counters would fetch them from each other for each block.
 class Arena::ThreadCache {
  public:
   ~ThreadCache() {
@@ -34,8 +34,8 @@ class Arena::ThreadCache {
   ThreadCache(const ThreadCache&) = delete;
   ThreadCache& operator=(const ThreadCache&) = delete;
 
-  // The calling thread's, for this arena. Null while the thread ends: what is freed then, by
-  // objects that outlive the cache, is not kept.
+  // Returns the calling thread's cache for this arena. Null while the thread ends: blocks that are
+  // freed then, by objects that outlive the cache, are not kept.
   static ThreadCache* of(Arena& arena) {
     if (ended) return nullptr;
     thread_local ThreadCache cache;
@@ -43,7 +43,7 @@ class Arena::ThreadCache {
     return &cache;
   }
 
-  // What of() has given this thread for the arena; null if nothing.
+  // Returns the cache that of() has given this thread for the arena, or null.
   static ThreadCache* known_to(const Arena& arena) {
     return current != nullptr && current->arena_ == &arena ? current : nullptr;
   }
@@ -52,7 +52,7 @@ class Arena::ThreadCache {
     if (ThreadCache* const cache = known_to(arena)) cache->leave();
   }
 
-  // A page number, or nothing.
+  // Takes a block. Returns its page number, or nothing.
   std::optional<std::uint32_t> take(std::uint32_t pages) {
     Bin* const bin = bin_for(pages);
     if (bin == nullptr || bin->count == 0) return std::nullopt;
@@ -71,7 +71,7 @@ class Arena::ThreadCache {
 
   void count_allocation() { allocations_.store(allocations() + 1, std::memory_order_relaxed); }
 
-  // Any thread.
+  // Any thread may call these.
   std::uint32_t kept() const { return kept_.load(std::memory_order_relaxed); }
   std::size_t allocations() const { return allocations_.load(std::memory_order_relaxed); }
 
@@ -160,16 +160,17 @@ Status Arena::create(std::size_t reserved, std::size_t capacity, std::unique_ptr
   return Status::ok();
 }
 
-// Eight sizes from one power of two to the next: at most an eighth is lost, and blocks of about the
-// same size can take each other's place.
+// Returns the size of a block. There are eight sizes from one power of two to the next: at most an
+// eighth is lost, and blocks of about the same size can take each other's place.
 std::uint32_t Arena::block_pages(std::size_t bytes) {
   const auto pages = static_cast<std::uint32_t>((bytes + kPage - 1) / kPage);
   const std::uint32_t step = std::max(1U, std::bit_floor(pages) / 8);
   return (pages + step - 1) / step * step;
 }
 
-// Ranges of at least that size, and below the next one. The first doubling is for what is smaller
-// than any block: what is left when a range is cut.
+// Returns the list for ranges of that size. It holds ranges of at least its own size, and below the
+// next one's. The first doubling is for ranges that are smaller than any block, which remain when a
+// range is cut.
 Arena::List Arena::list_of(std::uint32_t pages) {
   if (pages < 8) return {0, pages};
   const auto doubling = static_cast<unsigned>(std::bit_width(pages)) - 4;
@@ -257,7 +258,7 @@ void Arena::give_block(std::uint32_t page) {
   give(page, pages);
 }
 
-// From the smallest list whose ranges are all large enough, or new memory.
+// Takes a range from the smallest list whose ranges are all large enough, or new memory.
 std::optional<std::uint32_t> Arena::take(std::uint32_t pages) {
   const std::uint32_t page = first_of_at_least(pages);
   if (page == kNone) return take_new(pages);
@@ -278,7 +279,7 @@ std::uint32_t Arena::first_of_at_least(std::uint32_t pages) const {
   return lists_[doubling][static_cast<unsigned>(std::countr_zero(eighths_[doubling]))];
 }
 
-// What is free at the end is continued.
+// Takes new memory, together with a free range at the end if there is one.
 std::optional<std::uint32_t> Arena::take_new(std::uint32_t pages) {
   const bool continues = frontier_ > reserved_pages_ && ranges_[frontier_ - 1].free;
   const std::uint32_t begin = frontier_ - (continues ? ranges_[frontier_ - 1].pages : 0);
@@ -343,9 +344,9 @@ void Arena::remove(std::uint32_t page) {
   if (!range.released) kept_pages_ -= range.pages;
 }
 
-// Takes memory for pages now: at once instead of page by page, on the node of the thread that
-// allocates, and with an error instead of a signal where there is none. (A kernel that cannot does
-// without.)
+// Takes memory for pages now: all at once instead of page by page, on the NUMA node of the
+// allocating thread, and with an error instead of a signal if there is no memory. (Kernels that do
+// not support this take it later, page by page.)
 bool Arena::populate(std::uint32_t page, std::uint32_t pages) const {
   const int done =
       madvise(segment_.data() + std::size_t{page} * kPage, pages * kPage, MADV_POPULATE_WRITE);
@@ -396,8 +397,7 @@ Arena::Statistics Arena::statistics() const {
 bool Arena::after_fork_in_child() {
   closed_.store(true, std::memory_order_relaxed);
   const bool done = segment_.make_private();
-  // The other threads are not in the child, and their caches' memory may be used for something
-  // else.
+  // The other threads do not exist in the child, and their caches' memory may be reused.
   ThreadCache* const mine = ThreadCache::known_to(*this);
   for (const ThreadCache* cache : caches_) {
     if (cache == mine) continue;

@@ -1,4 +1,4 @@
-// The collectives in memory that the ranks of a group share.
+// Collectives in memory that the ranks of a group share.
 #pragma once
 
 #include <memory>
@@ -8,8 +8,8 @@
 
 namespace kolo::shm {
 
-// For a group of local ranks of the node, see Board. What is not done in shared memory (Adasum)
-// goes over `messages`.
+// For a group of local ranks of the node, see Board. Operations that are not done in shared memory
+// (Adasum, clock readings, alltoalls of very many ranks) go over `messages`.
 std::unique_ptr<Backend> make_backend(std::shared_ptr<Node> node,
                                       const std::vector<int>& local_ranks, int slot,
                                       std::uint64_t generation, std::unique_ptr<Backend> messages);

@@ -44,8 +44,8 @@ std::byte* Board::room(int rank, Turn turn) const {
   return segment(rank).data() + begin_ + kLinesBytes + channel * kRoom;
 }
 
-// Never 0, which is what a line holds that nobody has used. Its lower half, which counters have
-// beside them, differs between collectives that follow each other on a channel.
+// Never 0, which is the value of a line that nobody has used. The lower half, which counters hold
+// as well, differs between collectives that follow each other on a channel.
 std::uint64_t Board::stamp(Turn turn) const {
   return (generation_ + 1) << 48 | ((turn.sequence << 8 | (turn.part & 0xff)) & 0xffff'ffff'ffff);
 }

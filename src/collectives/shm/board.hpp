@@ -1,16 +1,17 @@
-// Where the ranks of a group on one node tell each other how far a collective is: atomics in shared
-// memory, that each rank writes in its own segment alone and the others read.
+// The place where the ranks of a group on one node show each other how far a collective is. It
+// consists of atomics in shared memory: each rank writes only those in its own segment, and the
+// others read them.
 //
 // A collective uses a channel, which is its sequence number modulo kChannels. On it each rank has
 // one line, and some room for small values. The rules:
 //  - A rank posts: it fills offset, flags and room, sets the counters to their start, and stores
-//  the
-//    stamp of the collective to `posted`. What it exposes may be read once `posted` has the stamp.
-//  - The counters ready, reduced and copied only grow while the channel is in use. What a rank
-//  wrote
-//    before it raised a counter can be read by whoever has seen it raised.
+//    the stamp of the collective to `posted`. What it exposes may be read once `posted` has the
+//    stamp.
+//  - The counters ready, reduced and copied only grow while the channel is in use. Whoever has seen
+//    a counter raised can read what the rank wrote before that.
 //  - A rank posts again on the channel only when all others have copied all pieces. A counter that
-//    has another collective's tag therefore belongs to a rank that went on, and counts as finished.
+//    has another collective's stamp therefore belongs to a rank that went on, and counts as
+//    finished.
 #pragma once
 
 #include <array>
@@ -36,8 +37,9 @@ class Board {
   static constexpr std::size_t kRoom = kBoardRoom;
 
   // For a group of ranks that are all on the node. `slot` is one of kSlots; no two groups that live
-  // at the same time have the same one. `generation`: how many groups had the slot before. What the
-  // last of them left in this rank's own lines is cleared, so 16 bits of it tell groups apart.
+  // at the same time have the same one. `generation`: number of groups that had the slot before.
+  // The constructor clears what the last of them left in this rank's own lines, so 16 bits of the
+  // generation are enough to tell groups apart.
   Board(std::shared_ptr<Node> node, std::vector<int> local_ranks, int slot,
         std::uint64_t generation);
 
@@ -48,9 +50,9 @@ class Board {
 
   Line& line(int rank, Turn turn) const;
   std::byte* room(int rank, Turn turn) const;
-  // The address of an offset in a rank's segment.
+  // Returns the address of an offset in a rank's segment.
   std::byte* at(int rank, std::uint64_t offset) const { return segment(rank).data() + offset; }
-  // Whether so many bytes from there on lie in the segment.
+  // Whether `bytes` bytes from the offset on lie in the rank's segment.
   bool contains(int rank, std::uint64_t offset, std::uint64_t bytes) const {
     const std::size_t size = segment(rank).size();
     return offset <= size && bytes <= size - offset;
@@ -60,29 +62,29 @@ class Board {
   }
 
   std::uint64_t stamp(Turn turn) const;
-  // A counter's value: so many pieces of the collective with that stamp.
+  // Returns a counter's value for that many pieces of the collective with that stamp.
   static std::uint64_t count(std::uint64_t stamp, std::uint64_t pieces) {
     return stamp << 32 | pieces;
   }
-  // The pieces that a counter has come to: more than there are, if the rank is at another
-  // collective.
+  // Returns the number of pieces that a counter has reached: kAll, more than there are, if the rank
+  // is at another collective.
   static std::uint64_t reached(const std::atomic<std::uint64_t>& counter, std::uint64_t stamp) {
     const std::uint64_t value = counter.load(std::memory_order_acquire);
     return value >> 32 == (stamp & 0xffff'ffff) ? value & 0xffff'ffff : kAll;
   }
 
-  // Whether this rank stores into staging buffers through the cache (kFirst) or around it
-  // (kSecond), for collectives that expose about so many bytes. Allreduces, which leave a part of
-  // the region out, are not compared with others.
+  // Returns the trial that decides whether this rank stores into staging buffers through the cache
+  // (kFirst) or around it (kSecond), for collectives that expose about `bytes` bytes. Allreduces,
+  // which leave a part of the region out, are not compared with others.
   Trial& staging_of(bool leaves_out, std::size_t bytes) {
     return staging_[leaves_out ? 1 : 0][static_cast<std::size_t>(std::bit_width(bytes))];
   }
 
   // --- the channel of a turn on this rank ---
-  // False while others still read what this rank had posted there for an earlier collective.
+  // False while other ranks still read what this rank has posted there for an earlier collective.
   bool begin(Turn turn);
-  // The ranks that read what this one had posted; they are finished when they have copied so many
-  // pieces.
+  // Notes the ranks that read what this one has posted. They are finished when they have copied
+  // that many pieces.
   void end(Turn turn, const std::vector<int>& readers, std::uint64_t pieces);
 
  private:

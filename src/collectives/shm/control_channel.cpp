@@ -16,9 +16,9 @@ using Line = ControlRing::Line;
 static_assert(sizeof(Line) == 64);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "processes share no locks");
 
-// A stamp, low bits first: how many bytes are used (6 bits), whether the message goes on in the
-// next line (1), the line's number since the group began (41), the generation and one (16). It is
-// never 0, which is what a line holds that nobody has written, and differs from lap to lap and from
+// A stamp, low bits first: number of bytes used (6 bits), whether the message goes on in the next
+// line (1), the line's number since the group began (41), the generation plus one (16). It is never
+// 0, which is the value of a line that nobody has written, and differs from lap to lap and from
 // group to group.
 constexpr std::uint64_t kMore = 1 << 6;
 constexpr std::uint64_t kNumberBits = 41;
@@ -78,7 +78,7 @@ class SharedMemoryControlChannel final : public ControlChannel {
 
   bool sending() const override { return !outbox_.empty(); }
 
-  // From each peer in turn, so that none is left out.
+  // Reads from each peer in turn, so that none is left out.
   Status receive(std::optional<Message>& message) override {
     message.reset();
     for (std::size_t tried = 0; tried < peers_.size() && !message; ++tried) {
@@ -93,9 +93,9 @@ class SharedMemoryControlChannel final : public ControlChannel {
   struct Peer {
     int rank = 0;
     ControlRing* ring = nullptr;  // in its segment, which the node keeps mapped
-    std::uint64_t read = 0;       // lines of its ring, by this rank
-    Bytes unfinished;             // of a message whose end has not come
-    std::uint64_t has_read = 0;   // lines of this rank's ring, as far as is known here
+    std::uint64_t read = 0;       // lines of its ring that this rank has read
+    Bytes unfinished;             // start of a message whose end has not arrived
+    std::uint64_t has_read = 0;   // lines of this rank's ring that it has read, as far as known
   };
   struct Outgoing {
     Bytes message;
@@ -108,7 +108,7 @@ class SharedMemoryControlChannel final : public ControlChannel {
     return *reinterpret_cast<ControlRing*>(segment + control_ring_of_slot(slot_));
   }
 
-  // Of what the group before this one left in this rank's own ring. Generations repeat.
+  // Clears what the group before this one left in this rank's own ring, because generations repeat.
   void clear() {
     for (Line& line : mine_.lines) line.stamp.store(0, std::memory_order_relaxed);
     for (auto& read : mine_.read) read.store(0, std::memory_order_relaxed);
@@ -118,15 +118,15 @@ class SharedMemoryControlChannel final : public ControlChannel {
     return std::max<std::size_t>(1, (message.size() + Line::kRoom - 1) / Line::kRoom);
   }
 
-  // Lines that all peers have read may be written again. A peer that has not begun to read has left
-  // what another group had written there.
+  // Returns how many lines may be written. A line that all peers have read may be written again.
+  // The counter of a peer that has not begun to read still holds an earlier group's value.
   std::uint64_t free_lines() {
     std::uint64_t slowest = written_;
     for (Peer& peer : peers_) {
       if (written_ - peer.has_read >= ControlRing::kLines) {
         const std::uint64_t value =
             peer.ring->read[static_cast<std::size_t>(rank_)].load(std::memory_order_acquire);
-        // The low bits of a number that is at most `written_`.
+        // It holds the low bits of a number that is at most `written_`.
         if (value >> kNumberBits == generation_ + 1)
           peer.has_read = written_ - ((written_ - value) & kNumbers);
       }
@@ -135,7 +135,8 @@ class SharedMemoryControlChannel final : public ControlChannel {
     return ControlRing::kLines - (written_ - slowest);
   }
 
-  // Writes what there is room for of the message from a line of it on. Returns how many lines.
+  // Writes as much of the message, from line `from` on, as there is room for. Returns the number of
+  // lines.
   std::size_t write(const Bytes& message, std::size_t from) {
     const std::size_t lines = lines_of(message);
     std::size_t line = from;
@@ -153,14 +154,15 @@ class SharedMemoryControlChannel final : public ControlChannel {
     return line - from;
   }
 
-  // Who takes part in something waits, and looks. But rank 0 is needed by the others whatever its
-  // own program does; and who sleeps for long must read now and then, lest rank 0's ring is full.
+  // Wakes the peers that sleep. A rank that takes part in an operation looks by itself. But the
+  // others need rank 0 whatever its own program does, and a rank that sleeps for long must read now
+  // and then, so that rank 0's ring does not fill up.
   void call_peers() {
     for (const Peer& peer : peers_)
       Doorbell::call(node_->doorbell(members_[static_cast<std::size_t>(peer.rank)]));
   }
 
-  // Whether a message is whole now.
+  // Reads what the peer has written. Returns whether a message is now complete.
   bool read(Peer& peer) {
     const std::uint64_t before = peer.read;
     bool whole = false;
@@ -186,7 +188,7 @@ class SharedMemoryControlChannel final : public ControlChannel {
   const int slot_;
   const std::uint64_t generation_;
   ControlRing& mine_;        // in this rank's segment
-  std::vector<Peer> peers_;  // rank 0's: all others; others': rank 0
+  std::vector<Peer> peers_;  // on rank 0 all others, on others rank 0
   std::size_t next_peer_ = 0;
   std::uint64_t written_ = 0;  // lines of this rank's ring
   std::deque<Outgoing> outbox_;

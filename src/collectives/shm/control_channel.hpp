@@ -1,6 +1,6 @@
-// The control plane's channel where the ranks of a group share memory: each rank has a ring of
-// cache lines in its own segment, that it alone writes. A short message is one line, with its stamp
-// in it, and so travels at once.
+// The control plane's channel for a group whose ranks share memory. Each rank has a ring of cache
+// lines in its own segment, which it alone writes. A short message and its stamp fit one line, so
+// that they travel together.
 #pragma once
 
 #include <cstdint>

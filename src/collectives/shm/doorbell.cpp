@@ -13,12 +13,13 @@ namespace {
 static_assert(sizeof(std::atomic<std::uint32_t>) == sizeof(std::uint32_t), "a futex has 32 bits");
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free, "processes share no locks");
 
-// Without FUTEX_PRIVATE_FLAG: other processes map the line elsewhere.
+// Without FUTEX_PRIVATE_FLAG, because other processes map the line elsewhere.
 void wake(std::atomic<std::uint32_t>& futex) {
   syscall(SYS_futex, &futex, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-// Here only the order of atomics depends on it, which the thread sanitizer need not understand.
+// The thread sanitizer does not support fences. It need not, because only the order of atomics
+// depends on this one.
 void full_fence() {
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic push
@@ -38,13 +39,14 @@ timespec to_timespec(Clock::duration duration) {
 
 }  // namespace
 
-// Either this sees that the thread waits, or the kernel sees the ring and does not let it sleep.
+// Either this call sees that the thread waits, or the kernel sees the ring and does not let the
+// thread sleep.
 void Doorbell::ring() {
   lines_->rings.fetch_add(1, std::memory_order_seq_cst);
   if (waits_.load(std::memory_order_seq_cst)) wake(lines_->rings);
 }
 
-// May end early, for signals: the caller looks again.
+// May return early, after a signal: the caller looks again.
 void Doorbell::wait(std::uint32_t rings, std::optional<Clock::time_point> deadline) {
   timespec timeout{};
   if (deadline) {
@@ -57,8 +59,8 @@ void Doorbell::wait(std::uint32_t rings, std::optional<Clock::time_point> deadli
   waits_.store(false, std::memory_order_relaxed);
 }
 
-// Either who writes sees that this rank listens, or this rank, which looks after this, sees what
-// was written.
+// Either a rank that writes sees that this rank listens, or this rank, which looks after this call,
+// sees what was written.
 void Doorbell::listen() {
   listens_.store(true, std::memory_order_relaxed);
   lines_->called.store(0, std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// Wakes the engine's thread of a rank: threads of its own process can and, if ranks share memory
-// and it has nothing else to do, other ranks, too.
+// Wakes the engine's thread of a rank. Threads of its own process can do so and, if ranks share
+// memory and the thread has nothing else to do, other ranks too.
 #pragma once
 
 #include <atomic>
@@ -17,11 +17,11 @@ class Doorbell {
   // In the rank's own segment; zero at first.
   struct Lines {
     alignas(64) std::atomic<std::uint32_t> rings;    // a futex
-    std::atomic<std::uint32_t> called;               // since it began to listen
-    alignas(64) std::atomic<std::uint32_t> listens;  // to calls; who writes reads it each time
+    std::atomic<std::uint32_t> called;               // 1: called since it began to listen
+    alignas(64) std::atomic<std::uint32_t> listens;  // to calls; writers read it each time
   };
 
-  // `shared`: where other ranks find it; null: nobody calls.
+  // `shared`: the lines that other ranks see; null: no other rank calls.
   explicit Doorbell(std::shared_ptr<Lines> shared)
       : lines_(shared != nullptr ? std::move(shared) : std::make_shared<Lines>()) {}
   Doorbell(const Doorbell&) = delete;
@@ -36,9 +36,10 @@ class Doorbell {
 
   // --- the engine's thread ---
   std::uint32_t rings() const { return lines_->rings.load(std::memory_order_acquire); }
-  // Sleeps until there are more rings than these, or the deadline passes.
+  // Sleeps until there are more rings than `rings`, or the deadline passes.
   void wait(std::uint32_t rings, std::optional<Clock::time_point> deadline);
-  // From now on others call. What they had written before can be seen by whoever looks after this.
+  // From now on other ranks call this one. Whoever looks after this call sees what they wrote
+  // before.
   void listen();
   bool called() const { return lines_->called.load(std::memory_order_acquire) != 0; }
 

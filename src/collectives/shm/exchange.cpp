@@ -23,7 +23,7 @@ Status system_error(const char* what) {
   return Status::internal(std::string(what) + ": " + std::generic_category().message(errno));
 }
 
-// "kolo-" and 32 hexadecimal digits.
+// Sets `name` to "kolo-" and 32 random hexadecimal digits.
 Status random_name(std::string& name) {
   std::array<unsigned char, 16> bytes{};
   if (getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
@@ -36,7 +36,7 @@ Status random_name(std::string& name) {
   return Status::ok();
 }
 
-// A name in Linux's abstract space: no file.
+// Makes an address in Linux's abstract namespace, which needs no file.
 socklen_t make_address(const std::string& name, sockaddr_un& address) {
   address = {};
   address.sun_family = AF_UNIX;
@@ -105,7 +105,7 @@ void close_both(Handed& handed) {
   }
 }
 
-// The descriptors of one rank that has not handed any over before.
+// Receives the descriptors of one rank, which has not handed any over before.
 Status receive_handed(int from, int& rank, std::vector<Handed>& all) {
   if (Status s = wait_for_input(from); !s.is_ok()) return s;
   Message message;

@@ -16,9 +16,9 @@ struct Handed {
   int memory = -1;
 };
 
-// One process's part in it. Rank 0 listens, and tells the others the address by other means; they
-// connect; when all have, everyone swaps. Each step fails rather than waits for longer than the
-// timeout, and whoever is destroyed early lets the others fail at once.
+// One process's part in the exchange. Rank 0 listens, and sends the others the address by other
+// means. The others connect; when all have connected, all swap. A step that takes longer than the
+// timeout fails. If an object is destroyed early, the other processes fail at once.
 class Exchange {
  public:
   Exchange(int rank, int size) : rank_(rank), size_(size) {}
@@ -26,15 +26,15 @@ class Exchange {
   Exchange(const Exchange&) = delete;
   Exchange& operator=(const Exchange&) = delete;
 
-  // Rank 0. `address` is text, for connect().
+  // Called on rank 0. `address` is text, for connect().
   Status listen(std::string& address);
 
-  // The others. Fails at once where the address does not exist: rank 0 is in another network
-  // namespace.
+  // Called on the other ranks. Fails at once if the address does not exist: rank 0 is in another
+  // network namespace.
   Status connect(const std::string& address);
 
-  // All. Gives what the others have handed over, by rank, to be closed by the caller; nothing at
-  // this rank's own place.
+  // Called on all ranks. Returns what the others have handed over, by rank; nothing at this rank's
+  // own place. The caller closes the descriptors.
   Status swap(const Handed& mine, std::vector<Handed>& all);
 
  private:

@@ -58,7 +58,7 @@ Status Exposure::post() {
     stage_one();
     spent_ = Clock::now() - begin;
   }
-  if (region_ != nullptr) {  // else nobody stages anything
+  if (region_ != nullptr) {  // otherwise nobody stages anything
     posted_at_ = Clock::now().time_since_epoch().count();
     mine_.posted_at = posted_at_;
   }
@@ -163,8 +163,8 @@ Exposure::Counters Exposure::counters_of(int rank) const {
           Board::reached(line.copied, stamp_)};
 }
 
-// Looks only at ranks that had not come that far when they were looked at last. Nobody exposes more
-// pieces than they have.
+// Checks only ranks that had not come that far at their last check. A rank does not expose more
+// pieces than it has.
 bool Exposure::all_reached(std::uint64_t Counters::*counter, std::size_t pieces) {
   return std::all_of(others_.begin(), others_.end(), [&](int rank) {
     Peer& peer = peers_[static_cast<std::size_t>(rank)];
@@ -181,7 +181,7 @@ bool Exposure::all_reached(std::uint64_t Counters::*counter, std::size_t pieces)
 
 void Exposure::end() {
   if (staging_ != nullptr) {
-    // From when the last one has come: this rank may not have looked at once.
+    // Counts from the last post, because this rank may not have seen that at once.
     const Clock::duration since = Clock::now().time_since_epoch() - Clock::duration(posted_at_);
     trial().took(way_, static_cast<double>((spent_ + since).count()) / static_cast<double>(bytes_));
   }

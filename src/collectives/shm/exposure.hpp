@@ -98,7 +98,7 @@ class Exposure {
   void end();
 
  private:
-  // Pieces.
+  // Numbers of pieces.
   struct Counters {
     std::uint64_t ready = 0;
     std::uint64_t reduced = 0;
@@ -136,7 +136,7 @@ class Exposure {
   Trial::Way way_ = Trial::kFirst;
   Clock::duration spent_{};     // on staging the first piece, before the post
   std::int64_t posted_at_ = 0;  // the latest time among the posts seen so far
-  std::size_t seen_ = 0;        // of others_: have posted
+  std::size_t seen_ = 0;        // number of others_ known to have posted
   int waits_for_ = -1;          // a rank, or -1
   bool any_private_ = false;
   std::size_t pieces_ = 1;

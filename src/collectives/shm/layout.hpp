@@ -1,5 +1,5 @@
 // The start of each rank's segment: one slot for each group the rank may be in. Slot 0 also holds
-// the rank's doorbell. What no group uses is never touched, and costs no memory.
+// the rank's doorbell. Slots that no group uses are never touched, and cost no memory.
 #pragma once
 
 #include <array>
@@ -15,12 +15,12 @@ namespace kolo::shm {
 // A rank's line on a channel of a Board.
 struct alignas(64) Line {
   std::atomic<std::uint64_t> posted;
-  // Pieces, with the collective's tag in the upper half.
+  // Numbers of pieces, with the low half of the collective's stamp in the upper half.
   std::atomic<std::uint64_t> ready;    // exposed
   std::atomic<std::uint64_t> reduced;  // of which this rank's share is reduced
-  std::atomic<std::uint64_t> copied;   // that this rank has read what it needs of
-  // Written before `posted`: what is exposed. It lies at an offset of the rank's segment; or else
-  // it is private, and comes in pieces through a staging buffer there.
+  std::atomic<std::uint64_t> copied;   // of which this rank has read what it needs
+  // Written before `posted`: the exposed region. It lies at this offset of the rank's segment or,
+  // if it is private, comes in pieces through a staging buffer there.
   std::uint64_t bytes;
   std::uint64_t offset;
   std::uint64_t is_private;
@@ -28,7 +28,7 @@ struct alignas(64) Line {
 };
 
 constexpr std::size_t kBoardChannels = Backend::kWindow;
-constexpr std::size_t kBoardRoom = 4096;  // bytes for small values, a rank and channel
+constexpr std::size_t kBoardRoom = 4096;  // bytes for small values, per rank and channel
 constexpr std::size_t kBoardBytes = kBoardChannels * (sizeof(Line) + kBoardRoom);
 
 // The lines that a rank writes on the control channel, and how many of the others' lines it has
@@ -39,7 +39,7 @@ struct ControlRing {
 
   struct alignas(64) Line {
     static constexpr std::size_t kRoom = 56;
-    // Which line it is, and how many bytes of it are used: see stamp_of(). Written last.
+    // The number of the line and of its bytes that are used: see stamp_of(). Written last.
     std::atomic<std::uint64_t> stamp;
     std::array<std::byte, kRoom> bytes;
   };

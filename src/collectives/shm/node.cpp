@@ -32,7 +32,7 @@ std::vector<std::shared_ptr<Node>> make_local_nodes(const std::vector<int>& rank
   }
   std::vector<std::shared_ptr<Node>> nodes;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    // All of them together own the arenas, since peers may still read when a rank is done.
+    // All nodes together own the arenas, because peers may still read when a rank is done.
     const std::shared_ptr<Arena> mine(arenas, (*arenas)[i].get());
     nodes.push_back(std::make_shared<Node>(ranks, static_cast<int>(i), mine, segments));
   }

@@ -15,8 +15,8 @@ namespace kolo::shm {
 
 class Node {
  public:
-  // `ranks`: those of the node, in the world, in the order of their local ranks. `segments`: where
-  // each one's is mapped here.
+  // `ranks`: the node's ranks in the world, by local rank. `segments`: where each rank's segment is
+  // mapped here.
   Node(std::vector<int> ranks, int local_rank, std::shared_ptr<Arena> arena,
        std::vector<std::span<std::byte>> segments)
       : ranks_(std::move(ranks)),
@@ -35,13 +35,13 @@ class Node {
   }
 
   Doorbell::Lines& doorbell(int local_rank) const;
-  // This rank's, which may outlive the node.
+  // Returns this rank's doorbell, which may outlive the node.
   std::shared_ptr<Doorbell::Lines> own_doorbell() const { return {arena_, &doorbell(local_rank_)}; }
 
-  // The local ranks of ranks in the world; nothing if one of them is on another node.
+  // Returns the local ranks of ranks of the world, or nothing if one of them is on another node.
   std::optional<std::vector<int>> find(const std::vector<int>& ranks) const;
 
-  // Takes over the peers' memory, which the segments lie in.
+  // Takes over the peers' memory, in which their segments lie.
   void keep(std::vector<Segment> mapped) { mapped_ = std::move(mapped); }
 
  private:
@@ -52,8 +52,8 @@ class Node {
   std::vector<Segment> mapped_;  // the peers'
 };
 
-// A node, as each of its ranks sees it, for threads of one process that play these ranks, or ranks
-// 0 to size - 1.
+// Makes a node as each of its ranks sees it, for threads of one process that act as these ranks, or
+// as ranks 0 to size - 1.
 std::vector<std::shared_ptr<Node>> make_local_nodes(const std::vector<int>& ranks,
                                                     std::size_t capacity);
 std::vector<std::shared_ptr<Node>> make_local_nodes(int size, std::size_t capacity);

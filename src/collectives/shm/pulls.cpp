@@ -12,7 +12,7 @@
 namespace kolo::shm {
 namespace {
 
-// Bytes of a rank's region, and where they are wanted here.
+// Bytes of a rank's region, and their destination here.
 struct Want {
   int rank = 0;
   std::size_t begin = 0;
@@ -20,8 +20,8 @@ struct Want {
   std::byte* to = nullptr;
 };
 
-// What all collectives have in common in which ranks read what others expose: they go through the
-// regions piece by piece, at the same time.
+// Base of all collectives in which ranks read what others expose. It goes through all regions at
+// the same time, piece by piece.
 class Pull : public Work {
  public:
   Status start() override { return Status::ok(); }
@@ -41,7 +41,7 @@ class Pull : public Work {
       if (!std::exchange(prepared_, true)) status = prepare();
       if (!status.is_ok()) return Progress::kFailed;
       moved = take_one() || moved;
-      // Then nobody reads this rank's memory any more.
+      // Now nobody reads this rank's memory any more.
       if (taken_ == exposure_.pieces() && exposure_.all_copied(taken_)) {
         exposure_.end();
         return Progress::kDone;
@@ -58,11 +58,11 @@ class Pull : public Work {
         rank_(board.rank()),
         size_(board.size()) {}
 
-  // What the others have to know beside the region. At most Board::kRoom bytes.
+  // Writes what the others must know beside the region, at most Board::kRoom bytes.
   virtual void fill_room(std::byte* /*room*/) {}
-  // All have posted.
+  // Called when all have posted.
   virtual Status prepare() { return Status::ok(); }
-  // The bytes from `begin` to `end` of all regions are there.
+  // Called when the bytes from `begin` to `end` of all regions are exposed.
   virtual void take(std::size_t piece, std::size_t begin, std::size_t end) = 0;
 
   Exposure exposure_;
@@ -82,7 +82,7 @@ class Pull : public Work {
   std::size_t taken_ = 0;  // pieces
 };
 
-// Copies.
+// Copies what this rank wants from the others' regions.
 class Fetch : public Pull {
  public:
   Fetch(Board& board, Turn turn, std::vector<int> participants, const void* region,
@@ -105,7 +105,7 @@ class Fetch : public Pull {
   std::vector<Want> wants_;
 };
 
-// The offsets of what each rank gives to each travel in the room: only the sender knows them.
+// The offsets of each rank's segments travel in its room, because only the sender knows them.
 class Alltoall final : public Fetch {
  public:
   Alltoall(Board& board, Turn turn, const AlltoallSide& from, const AlltoallSide& to)

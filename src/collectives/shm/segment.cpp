@@ -17,7 +17,8 @@ Status system_error(const std::string& what) {
   return Status::internal(what + ": " + std::generic_category().message(errno));
 }
 
-// Growing a file beyond the limit would end the process with a signal.
+// Whether a file may have this size. Growing a file beyond the limit would end the process with a
+// signal.
 bool file_may_have(std::size_t bytes) {
   rlimit limit{};
   return getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
@@ -60,7 +61,7 @@ Status Segment::create(const std::string& name, std::size_t bytes, Segment& segm
   }
   if (ftruncate(made.descriptor_, static_cast<off_t>(bytes)) != 0)
     return system_error("ftruncate of shared memory to " + std::to_string(bytes) + " bytes");
-  // A process that made it shorter would end the others with a signal.
+  // Seals the size: a process that shortened the file would end the others with a signal.
   if (fcntl(made.descriptor_, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
     return system_error("sealing the size of shared memory");
   if (Status s = made.map(); !s.is_ok()) return s;
@@ -88,7 +89,7 @@ Status Segment::map() {
   if (at == MAP_FAILED)
     return system_error("mapping " + std::to_string(size_) + " bytes of shared memory");
   data_ = static_cast<std::byte*>(at);
-  // Taken where the system's settings allow it, and of no harm elsewhere.
+  // Takes effect if the system's settings allow it, and does no harm otherwise.
   (void)madvise(data_, size_, MADV_HUGEPAGE);
   return Status::ok();
 }

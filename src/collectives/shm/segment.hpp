@@ -17,21 +17,21 @@ class Segment {
   Segment(Segment&& other) noexcept;
   Segment& operator=(Segment&& other) noexcept;
 
-  // Makes one and maps it. Its pages are zero, and cost nothing until they are touched. `name` is
-  // what /proc shows.
+  // Makes a segment and maps it. Its pages are zero, and cost nothing until they are touched.
+  // `name` is what /proc shows.
   static Status create(const std::string& name, std::size_t bytes, Segment& segment);
-  // Maps one that another process has made; takes the descriptor over.
+  // Maps a segment that another process has made, and takes over the descriptor.
   static Status adopt(int descriptor, Segment& segment);
 
   std::byte* data() const { return data_; }
   std::size_t size() const { return size_; }
   std::span<std::byte> bytes() const { return {data_, size_}; }
   int descriptor() const { return descriptor_; }
-  // The memory stays mapped, but can be handed to no further process.
+  // The memory stays mapped, but cannot be handed to any other process.
   void close_descriptor();
 
-  // In a child after fork(): this process's view becomes a copy of its own, page by page as it
-  // writes. Makes system calls alone.
+  // For a child after fork(): makes this process's view a copy of its own, page by page as it
+  // writes. Makes only system calls.
   bool make_private() const;
 
   // Gives the pages of a range back to the system; they are zero when they are touched again.

@@ -1,4 +1,4 @@
-// Which of two ways is the quicker one here and now, found out by taking both.
+// Finds out which of two ways is faster here and now, by trying both.
 #pragma once
 
 #include <algorithm>
@@ -8,14 +8,14 @@
 
 namespace kolo::shm {
 
-// Each way counts as the quickest of its last three times, so that one that something else
-// disturbed does not decide. A way that has become slow is left after three times at the latest;
-// one that has become quicker is noticed when its turn comes to be tried again.
+// A way counts as fast as the best of its last three times, so that a disturbed time does not
+// decide. A way that has become slow is left after at most three times. A way that has become
+// faster is noticed when it is tried again.
 class Trial {
  public:
   enum Way : std::size_t { kFirst, kSecond };
 
-  // The way to go next.
+  // Returns the way to take next.
   Way next() {
     ++turn_;
     const std::size_t known = times_[kFirst].known + times_[kSecond].known;
@@ -35,8 +35,8 @@ class Trial {
   }
 
  private:
-  // The slower way may take several times as long. A prime: where things of different size take
-  // turns, it must not always be the same one that tries.
+  // Uses after which the slower way is tried again, which may take several times as long. A prime:
+  // if operations of different sizes take turns, it is not always the same one that tries.
   static constexpr std::uint64_t kEvery = 61;
 
   struct Times {
@@ -47,7 +47,7 @@ class Trial {
     double best() const { return *std::min_element(last.begin(), last.end()); }
   };
 
-  // Likewise of two that take turns.
+  // The first uses: if two kinds of operations take turns, each one tries both ways.
   static constexpr std::array<Way, 6> kBeginning = {kFirst, kSecond, kSecond,
                                                     kFirst, kFirst,  kSecond};
 

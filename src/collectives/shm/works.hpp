@@ -1,5 +1,5 @@
 // The collectives of ranks that share memory, each a work over an exposure. docs/architecture.md
-// tells how each one goes.
+// describes each one.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace kolo::shm {
 
-// Whether an allreduce travels whole in the lines' room: every rank reduces all of it by itself.
+// Whether an allreduce fits the lines' rooms. Every rank then reduces all of it by itself.
 bool fits_room(std::size_t bytes);
 
 std::unique_ptr<Work> make_small_allreduce(Board& board, Turn turn, void* data, std::size_t count,
@@ -21,12 +21,12 @@ std::unique_ptr<Work> make_small_allreduce(Board& board, Turn turn, void* data, 
 std::unique_ptr<Work> make_sliced_allreduce(Board& board, Turn turn, void* data, std::size_t count,
                                             const Reduction& reduction);
 
-// The others read what each one exposes.
+// Each rank reads what the others expose.
 std::unique_ptr<Work> make_broadcast(Board& board, Turn turn, void* data, std::size_t bytes,
                                      int root);
 std::unique_ptr<Work> make_allgather(Board& board, Turn turn, void* data,
                                      const std::vector<std::size_t>& boundaries);
-// Each rank's offsets travel in its line's room.
+// Whether an alltoall's offsets, for this number of ranks, fit a line's room, in which they travel.
 bool offsets_fit_room(int ranks);
 std::unique_ptr<Work> make_alltoall(Board& board, Turn turn, const AlltoallSide& from,
                                     const AlltoallSide& to);

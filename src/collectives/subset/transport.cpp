@@ -45,7 +45,7 @@ class SubsetTransport final : public Transport {
  private:
   Transport& parent_;             // outlives this
   const std::vector<int> ranks_;  // of the parent
-  std::vector<int> index_;        // here, of each of the parent's ranks
+  std::vector<int> index_;        // rank in this view, by rank of the parent
   const Tag first_tag_;
   const Tag tags_;
 };

@@ -1,5 +1,5 @@
-// A view of another transport for some of its ranks: how process sets share one communicator. Needs
-// no messages to be made.
+// A view of another transport for some of its ranks. Process sets share one communicator in this
+// way. Making a view needs no messages.
 #pragma once
 
 #include <memory>
@@ -9,17 +9,17 @@
 
 namespace kolo {
 
-// The number of views with tags of their own that a transport can have at once.
+// Returns the number of views with tags of their own that a transport can have at once.
 int subset_slots(const Transport& parent);
 
-// The view for `ranks` of the parent (in the order of the new ranks; this process' own among them).
-// Every member makes it with the same ranks and the same slot, from 0 to subset_slots() - 1, that
-// no other view in use has. The parent outlives it.
+// Makes the view for `ranks` of the parent (in the order of the new ranks; this process's own among
+// them). Every member makes it with the same ranks and the same slot, from 0 to subset_slots() - 1,
+// which no other view in use has. The parent outlives the view.
 std::unique_ptr<Transport> make_subset_transport(Transport& parent, std::vector<int> ranks,
                                                  int slot);
 
-// A view with the parent's own tags: what uses a tag here and there at the same time must not be
-// between the same two ranks.
+// Makes a view with the parent's own tags. A tag must not be in use between the same two ranks in
+// both at the same time.
 std::unique_ptr<Transport> make_subset_transport(Transport& parent, std::vector<int> ranks);
 
 }  // namespace kolo
