@@ -131,8 +131,9 @@ std::string gpu_choice_of_build(const std::string& operation) {
 
 // Makes the row of an operation's choice: NCCL, or MPI, with which the host carries it out.
 Row cuda_row(OpKind kind) {
-  const std::string help = std::string("What carries out ") + name_of(kind) +
-                           " of CUDA tensors: NCCL, or MPI: the host, over shared memory and MPI.";
+  const std::string help =
+      std::string("The library that carries out ") + name_of(kind) +
+      " of CUDA tensors: NCCL; or MPI, with which the host does it over shared memory and MPI.";
   const std::string operation = upper_name_of(kind);
   return rank_zeros({{"KOLO_GPU_" + operation, "", "library", gpu_choice_of_build(operation),
                       "NCCL or MPI", help},
@@ -175,10 +176,9 @@ void add_cuda(std::vector<Row>& rows) {
          c.cuda_aware_mpi = is_aware;
          return true;
        }});
-  rows.push_back(
-      equal(bool_row("KOLO_SHARE_DEVICE", "", &Config::share_device, "0",
-                     "Ranks may use the same GPU, which is slow, and for tests; 0: that is an "
-                     "error.")));
+  rows.push_back(equal(
+      bool_row("KOLO_SHARE_DEVICE", "", &Config::share_device, "0",
+               "Ranks may use the same GPU. This is slow, and meant for tests. 0: an error.")));
 }
 
 Row path_row(const char* name, std::string Config::*field, const char* range, const char* help) {
@@ -191,22 +191,22 @@ Row path_row(const char* name, std::string Config::*field, const char* range, co
 void add_timers(std::vector<Row>& rows) {
   rows.push_back(number_row("KOLO_COLLECTIVE_TIMEOUT_SECONDS", "", "seconds",
                             &Config::collective_timeout_seconds, 300.0, 0.001, 365 * kDay,
-                            "A collective that has started on all ranks and moves no byte for so "
-                            "long ends with PeerLostError."));
+                            "A collective that has started on all ranks and moves no byte for this "
+                            "time ends with PeerLostError."));
   rows.push_back(number_row("KOLO_SHUTDOWN_TIMEOUT_SECONDS", "", "seconds",
                             &Config::shutdown_timeout_seconds, 30.0, 0.001, 365 * kDay,
-                            "How long shutdown() waits for the other ranks to shut down too."));
+                            "Time that shutdown() waits for the other ranks to shut down."));
   rows.push_back(number_row(
       "KOLO_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_CHECK_TIME_SECONDS", "seconds",
       &Config::stall_check_seconds, 60.0, 0.0, 365 * kDay,
       "After this time a warning names operations that some ranks have submitted and others have "
-      "not, collectives that move nothing, and the ranks that are waited for. Operations of "
-      "different kinds under one name that wait for each other fail then. 0: never."));
-  rows.push_back(
-      number_row("KOLO_STALL_SHUTDOWN_TIME_SECONDS", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
-                 "seconds", &Config::stall_shutdown_seconds, 0.0, 0.0, 365 * kDay,
-                 "What some ranks have submitted so long ago and others have not ends the job with "
-                 "PeerLostError. 0: never. Nothing while stalls are not checked."));
+      "not, collectives that move nothing, and the missing ranks. Operations of different kinds "
+      "under one name that wait for each other then fail. 0: never."));
+  rows.push_back(number_row(
+      "KOLO_STALL_SHUTDOWN_TIME_SECONDS", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", "seconds",
+      &Config::stall_shutdown_seconds, 0.0, 0.0, 365 * kDay,
+      "An operation that some ranks have submitted this long ago and others have not ends the job "
+      "with PeerLostError. 0: never. Has no effect if stalls are not checked."));
 }
 
 // Settings of what a job reports about itself.
@@ -216,30 +216,30 @@ void add_recording(std::vector<Row>& rows) {
                             std::int64_t{0}, std::int64_t{65535},
                             "Rank 0 serves the metrics of all ranks at /metrics of this port, for "
                             "Prometheus. 0: not served.")));
-  rows.push_back(rank_zeros(
-      {{"KOLO_METRICS_ADDRESS", "", "address", "127.0.0.1", "an IP address of rank 0's",
-        "Where the metrics are served; 0.0.0.0 and :: are all of its computer's addresses. Whoever "
-        "can reach them can read the metrics."},
-       [](const std::string& t, Config& c) {
-         c.metrics_address = t;
-         return !t.empty();
-       }}));
+  rows.push_back(
+      rank_zeros({{"KOLO_METRICS_ADDRESS", "", "address", "127.0.0.1", "an IP address of rank 0's",
+                   "Address at which the metrics are served; 0.0.0.0 and :: are all addresses of "
+                   "its host. Everyone who can reach the address can read the metrics."},
+                  [](const std::string& t, Config& c) {
+                    c.metrics_address = t;
+                    return !t.empty();
+                  }}));
   // The folder may have a different name on each node, but starting a timeline is collective.
   Row timeline = path_row("KOLO_TIMELINE", &Config::timeline, "a folder, or empty",
-                          "Each rank writes a timeline of what it does into this folder, see "
+                          "Each rank writes a timeline of its activity into this folder, see "
                           "docs/timeline.md. Empty: no timeline. Set on all ranks or on none.");
   timeline.print = [](const Config& c) { return std::string(c.timeline.empty() ? "" : "(set)"); };
   rows.push_back(equal(std::move(timeline)));
-  rows.push_back(path_row("KOLO_FLIGHT_RECORDER_DIR", &Config::flight_recorder_folder,
-                          "a folder, or empty",
-                          "Where each rank writes its last operations after a failure or a stall, "
-                          "and on SIGUSR2. Empty: a folder of this job's in that for temporary "
-                          "files, on each node."));
+  rows.push_back(path_row(
+      "KOLO_FLIGHT_RECORDER_DIR", &Config::flight_recorder_folder, "a folder, or empty",
+      "Folder into which each rank writes its last operations after a failure or a stall, and on "
+      "SIGUSR2. Empty: a folder of this job in the folder for temporary files, on each node."));
   rows.push_back({{"KOLO_LOG_LEVEL", "HOROVOD_LOG_LEVEL", "level", "warning",
-                   "trace, debug, info, warning, error, off", "What goes to standard error."},
+                   "trace, debug, info, warning, error, off",
+                   "Lowest level of messages that are written to standard error."},
                   [](const std::string& t, Config& c) { return parse_level(t, c.log_level); }});
   rows.push_back(bool_row("KOLO_LOG_TIMESTAMP", "", &Config::log_timestamp, "0",
-                          "Begin each log line with the time."));
+                          "Begins each log line with the time."));
   rows.push_back(equal(number_row("KOLO_CHECK_IN_SYNC", "", "steps", &Config::check_in_sync,
                                   std::int64_t{0}, std::int64_t{0}, std::int64_t{1} << 40,
                                   "Number of steps of a DistributedOptimizer after which the ranks "
@@ -263,36 +263,34 @@ std::vector<Row> make_table() {
                        128 * kKiB, std::int64_t{0}, kGiB,
                        "Only tensors up to this size are packed; larger ones are reduced where "
                        "they lie, because copying them costs more than it saves.")));
-  rows.push_back(equal(bool_row("KOLO_DISABLE_GROUP_FUSION", "HOROVOD_DISABLE_GROUP_FUSION",
-                                &Config::disable_group_fusion, "0",
-                                "The tensors of a group travel one by one; still all of them or "
-                                "none.")));
-  rows.push_back(number_row("KOLO_FUSION_HOLD_SECONDS", "", "seconds", &Config::fusion_hold_seconds,
-                            30.0, 0.001, kDay,
-                            "A bucket of which a tensor was submitted so long ago and others still "
-                            "are not is given up, and its tensors travel one by one."));
+  rows.push_back(equal(bool_row(
+      "KOLO_DISABLE_GROUP_FUSION", "HOROVOD_DISABLE_GROUP_FUSION", &Config::disable_group_fusion,
+      "0", "Sends the tensors of a group one by one; still all of them or none.")));
+  rows.push_back(number_row(
+      "KOLO_FUSION_HOLD_SECONDS", "", "seconds", &Config::fusion_hold_seconds, 30.0, 0.001, kDay,
+      "If a tensor of a bucket was submitted this long ago and others are still missing, the "
+      "bucket is given up, and its tensors are reduced one by one."));
   rows.push_back(equal(number_row("KOLO_CHUNK_BYTES", "", "bytes", &Config::chunk_bytes, 128 * kKiB,
                                   std::int64_t{64}, kGiB,
-                                  "Messages are cut into pieces of this size inside a "
-                                  "collective; into larger ones, where there would be more than "
-                                  "1,024.")));
-  Row allreduce_table = path_row(
-      "KOLO_ALLREDUCE_TABLE", &Config::allreduce_table, "a file that rank 0 can read, or empty",
-      "Says which algorithm an allreduce over messages takes, by number of ranks and size; "
-      "docs/configuration.md tells its form. Empty: recursive doubling below 32 KiB, a ring from "
-      "there on.");
+                                  "A collective sends data in pieces of this size, or in larger "
+                                  "ones if there would be more than 1,024 pieces.")));
+  Row allreduce_table = path_row("KOLO_ALLREDUCE_TABLE", &Config::allreduce_table,
+                                 "a file that rank 0 can read, or empty",
+                                 "File with the algorithm of an allreduce over messages by number "
+                                 "of ranks and size; docs/configuration.md describes its format. "
+                                 "Empty: recursive doubling below 32 KiB, a ring from there on.");
   rows.push_back(rank_zeros(std::move(allreduce_table)));  // rank 0 sends what the file holds
   rows.push_back(rank_zeros(number_row(
       "KOLO_CACHE_CAPACITY", "HOROVOD_CACHE_CAPACITY", "integer", &Config::cache_capacity,
       std::int64_t{16384}, std::int64_t{0}, std::int64_t{1} << 30,
-      "How many tensor names the response cache holds; the one not used for "
-      "longest makes room. With 0 every step is negotiated by name.")));
+      "Number of tensor names that the response cache holds. The name not used for longest makes "
+      "room. With 0 every step is negotiated by name.")));
   add_timers(rows);
   rows.push_back(number_row("KOLO_SPIN_MICROSECONDS", "", "microseconds",
                             &Config::spin_microseconds, std::int64_t{50}, std::int64_t{0},
                             std::int64_t{1000000},
-                            "How long the engine polls at full speed before it yields and then "
-                            "sleeps, where every thread has a core of its own."));
+                            "Time that the engine polls at full speed before it yields and then "
+                            "sleeps, if every thread has a core of its own."));
   add_memory(rows);
   add_cuda(rows);
   add_recording(rows);
@@ -428,16 +426,16 @@ ranks 64
 65536 tree
 ```
 
-Below a line `ranks N` each row says from how many bytes on which algorithm is taken: `recursive-doubling`,
-`halving-doubling`, `ring` or `tree` ([architecture.md](architecture.md) says what each of them costs). The first row is
-from 0 on. A group whose number of ranks is not there takes the rows of the nearest one, by ratio (of 4 and 64 ranks, 16
-take those of 4, and 17 those of 64). Where allreduce goes in stages, what counts are the ranks between nodes, one on
-each, and the bytes of a slice. Lines that begin with `#` are comments, but the first one must be as above; empty lines
-are skipped. Rank 0 reads the file and tells the others; what is wrong with it is an error on every rank, with the line.
-In memory that ranks share, and with Adasum, the table does not count.
+Each row below a line `ranks N` names the number of bytes from which on an algorithm is used: `recursive-doubling`,
+`halving-doubling`, `ring` or `tree` ([architecture.md](architecture.md) compares their costs). The first row begins
+with 0. A process set whose number of ranks is not listed uses the rows of the nearest number, by ratio (with 4 and 64
+listed, 16 ranks use the rows of 4, and 17 those of 64). If an allreduce goes in stages, the number of ranks is that of
+the nodes, and the number of bytes that of a slice. Lines that begin with `#` are comments, but the first one must be as
+above; empty lines are skipped. Rank 0 reads the file and sends it to the others; a mistake in it is an error on every
+rank, with the line. The table has no effect on Adasum and on ranks that share memory.
 
-`kolo bench tune -np N [-H HOST:SLOTS,...] --output FILE` measures all four, in groups of 2, 4, 8 ... ranks up to as many as
-send each other messages (one on each node, where there are several nodes), and writes such a file.
+`kolo bench tune -np N [-H HOST:SLOTS,...] --output FILE` measures all four with 2, 4, 8 ... ranks, up to the number of
+ranks that send each other messages (one on each node, if there are several nodes), and writes such a file.
 )";
 
 }  // namespace

@@ -45,29 +45,29 @@ void Outbox::grow() {
 
 void Outbox::send(std::size_t unit, const std::vector<at::Tensor>& gradients, FirstError& error) {
   error.catch_from([&] {
-    Departure departure;
+    OutgoingUnit outgoing;
     try {
-      departure = depart(unit, gradients);
+      outgoing = prepare(unit, gradients);
     } catch (const std::exception& why) {
       give_up(unit, why.what());
       throw;
     }
-    if (departure.dense.empty()) return;
+    if (outgoing.dense.empty()) return;
     if (has_own_compression()) {
-      submit_compressed(std::move(departure));
+      submit_compressed(std::move(outgoing));
     } else if (const auto stream = stream_to_hold_on(table_.units()[unit])) {
-      hold(std::move(departure), *stream, error);
+      hold(std::move(outgoing), *stream, error);
     } else {
-      std::vector<Departure> alone;
-      alone.push_back(std::move(departure));
+      std::vector<OutgoingUnit> alone;
+      alone.push_back(std::move(outgoing));
       submit(std::move(alone), error);
     }
   });
 }
 
 // Submits the sparse gradients, and returns the dense ones.
-Outbox::Departure Outbox::depart(std::size_t unit, const std::vector<at::Tensor>& gradients) {
-  Departure departure{unit, {}};
+Outbox::OutgoingUnit Outbox::prepare(std::size_t unit, const std::vector<at::Tensor>& gradients) {
+  OutgoingUnit outgoing{unit, {}};
   auto gradient = gradients.begin();
   for (const std::size_t member : table_.units()[unit].members) {
     const Parameter& parameter = table_[member];
@@ -79,10 +79,10 @@ Outbox::Departure Outbox::depart(std::size_t unit, const std::vector<at::Tensor>
       continue;
     }
     const at::Tensor values = mine.defined() ? mine : zeros_for(parameter.tensor);
-    departure.dense.push_back(
+    outgoing.dense.push_back(
         {member, parameter.order_differs ? values.contiguous() : values, {}, !mine.defined()});
   }
-  return departure;
+  return outgoing;
 }
 
 void Outbox::submit_sparse(std::size_t unit, std::size_t parameter, const at::Tensor& gradient) {
@@ -105,36 +105,36 @@ std::optional<c10::Stream> Outbox::stream_to_hold_on(const Unit& unit) const {
   return running->device().open_stream(device.index());
 }
 
-void Outbox::hold(Departure departure, c10::Stream stream, FirstError& error) {
+void Outbox::hold(OutgoingUnit outgoing, c10::Stream stream, FirstError& error) {
   if (held_.stream && *held_.stream != stream) flush(error);
   held_.stream = stream;
-  flights_[departure.unit].is_held = true;
-  for (const std::size_t member : table_.units()[departure.unit].members)
+  flights_[outgoing.unit].is_held = true;
+  for (const std::size_t member : table_.units()[outgoing.unit].members)
     held_.bytes += table_[member].tensor.nbytes();
-  held_.departures.push_back(std::move(departure));
+  held_.units.push_back(std::move(outgoing));
   const std::int64_t bucket = session("DistributedOptimizer")->config().cuda_fusion_threshold_bytes;
   if (held_.bytes >= static_cast<std::size_t>(bucket / kHeldPart)) flush(error);
 }
 
 void Outbox::flush(FirstError& error) {
-  Held batch = std::exchange(held_, {});
-  if (batch.departures.empty()) return;
-  for (const Departure& departure : batch.departures) flights_[departure.unit].is_held = false;
+  HeldUnits batch = std::exchange(held_, {});
+  if (batch.units.empty()) return;
+  for (const OutgoingUnit& outgoing : batch.units) flights_[outgoing.unit].is_held = false;
   const c10::StreamGuard guard(*batch.stream);
-  submit(std::move(batch.departures), error);
+  submit(std::move(batch.units), error);
 }
 
-void Outbox::submit(std::vector<Departure> departures, FirstError& error) {
+void Outbox::submit(std::vector<OutgoingUnit> units, FirstError& error) {
   error.catch_from([&] {
     if (options_.compression().dtype() && options_.process_set().size() > 1) {
       std::vector<SentGradient*> all;
-      for (Departure& departure : departures) {
-        for (SentGradient& one : departure.dense) all.push_back(&one);
+      for (OutgoingUnit& outgoing : units) {
+        for (SentGradient& one : outgoing.dense) all.push_back(&one);
       }
       send_as(*options_.compression().dtype(), all);
     }
     std::shared_ptr<DevicePoint> ready;
-    for (Departure& one : departures) {
+    for (OutgoingUnit& one : units) {
       if (!one.dense.empty()) error.catch_from([&] { submit_one(std::move(one), ready); });
     }
   });
@@ -142,10 +142,10 @@ void Outbox::submit(std::vector<Departure> departures, FirstError& error) {
 
 // `ready`: the point at which the values of all units submitted before were computed; afterwards
 // also this unit's.
-void Outbox::submit_one(Departure departure, std::shared_ptr<DevicePoint>& ready) {
-  const std::vector<SentGradient>& dense = departure.dense;
+void Outbox::submit_one(OutgoingUnit outgoing, std::shared_ptr<DevicePoint>& ready) {
+  const std::vector<SentGradient>& dense = outgoing.dense;
   Call call("DistributedOptimizer", "allreduce", OpKind::kAllreduce,
-            table_.units()[departure.unit].name, options_.process_set());
+            table_.units()[outgoing.unit].name, options_.process_set());
   std::vector<at::Tensor> to_reduce;
   to_reduce.reserve(dense.size());
   bool all_missing = true;
@@ -168,8 +168,8 @@ void Outbox::submit_one(Departure departure, std::shared_ptr<DevicePoint>& ready
     if (dense[i].values.is_same(parameter.tensor.grad()) && !is_reduced_in_place(dense[i].values))
       senders_[dense[i].parameter].sent.reset();
   }
-  Flight& flight = flights_[departure.unit];
-  flight.dense = std::move(departure.dense);
+  Flight& flight = flights_[outgoing.unit];
+  flight.dense = std::move(outgoing.dense);
   flight.reduction = kolo::submit(call.session, std::move(operation));
 }
 
@@ -177,10 +177,10 @@ bool Outbox::has_own_compression() const {
   return options_.compression().make() != nullptr && options_.process_set().size() > 1;
 }
 
-std::unique_ptr<CompressedExchange> Outbox::compress(const Departure& departure) {
+std::unique_ptr<CompressedExchange> Outbox::compress(const OutgoingUnit& outgoing) {
   std::vector<GradientCompressor*> compressors;
   std::vector<at::Tensor> gradients;
-  for (const SentGradient& one : departure.dense) {
+  for (const SentGradient& one : outgoing.dense) {
     const Parameter& parameter = table_[one.parameter];
     std::unique_ptr<GradientCompressor>& compressor = senders_[one.parameter].compressor;
     if (compressor == nullptr) compressor = options_.compression().make()(parameter.tensor);
@@ -191,24 +191,24 @@ std::unique_ptr<CompressedExchange> Outbox::compress(const Departure& departure)
   }
   auto exchange = std::make_unique<CompressedExchange>(
       std::move(compressors), gradients,
-      reduction_of(options_, table_.units()[departure.unit].name));
+      reduction_of(options_, table_.units()[outgoing.unit].name));
   // A compressor may have written to the gradient, which is replaced in the end.
-  for (const SentGradient& one : departure.dense)
+  for (const SentGradient& one : outgoing.dense)
     senders_[one.parameter].sent = SeenTensor(table_[one.parameter].tensor.grad());
   return exchange;
 }
 
-void Outbox::submit_compressed(Departure departure) {
+void Outbox::submit_compressed(OutgoingUnit outgoing) {
   std::unique_ptr<CompressedExchange> exchange;
   try {
-    exchange = compress(departure);
+    exchange = compress(outgoing);
   } catch (const std::exception& why) {
-    give_up(departure.unit, why.what());
+    give_up(outgoing.unit, why.what());
     throw;
   }
   exchange->begin();
-  flights_[departure.unit].dense = std::move(departure.dense);
-  flights_[departure.unit].compressed = std::move(exchange);
+  flights_[outgoing.unit].dense = std::move(outgoing.dense);
+  flights_[outgoing.unit].compressed = std::move(exchange);
 }
 
 void Outbox::give_up(std::size_t unit, const std::string& why) {
@@ -329,17 +329,17 @@ void Outbox::finish_compressed(Flight& flight) {
 // --- steps ---
 
 void Outbox::send_steps(const std::vector<at::Tensor>& steps, FirstError& error) {
-  std::vector<Departure> departures;
+  std::vector<OutgoingUnit> units;
   for (std::size_t unit = 0; unit < flights_.size(); ++unit) {
-    Departure& departure = departures.emplace_back(Departure{unit, {}});
+    OutgoingUnit& outgoing = units.emplace_back(OutgoingUnit{unit, {}});
     for (const std::size_t member : table_.units()[unit].members) {
       const at::Tensor& parameter = table_[member].tensor;
       // The step itself may have added parameters.
       if (!parameter.requires_grad() || member >= steps.size()) continue;
-      departure.dense.push_back({member, steps[member], {}, !parameter.grad().defined()});
+      outgoing.dense.push_back({member, steps[member], {}, !parameter.grad().defined()});
     }
   }
-  submit(std::move(departures), error);
+  submit(std::move(units), error);
 }
 
 void Outbox::wait_for_steps(const Apply& apply, FirstError& error) {

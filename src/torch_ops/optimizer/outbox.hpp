@@ -75,15 +75,15 @@ class Outbox {
   };
 
   // The dense gradients of a unit that will be submitted.
-  struct Departure {
+  struct OutgoingUnit {
     std::size_t unit = 0;
     std::vector<SentGradient> dense;
   };
 
   // Units on a device that will be submitted together: a few large steps cost the host less than
   // many small ones, and everything that one stream computes needs only one event.
-  struct Held {
-    std::vector<Departure> departures;
+  struct HeldUnits {
+    std::vector<OutgoingUnit> units;
     std::size_t bytes = 0;
     std::optional<c10::Stream> stream;  // computes the gradients
   };
@@ -95,14 +95,14 @@ class Outbox {
   };
 
   std::optional<c10::Stream> stream_to_hold_on(const Unit& unit) const;
-  void hold(Departure departure, c10::Stream stream, FirstError& error);
-  Departure depart(std::size_t unit, const std::vector<at::Tensor>& gradients);
+  void hold(OutgoingUnit outgoing, c10::Stream stream, FirstError& error);
+  OutgoingUnit prepare(std::size_t unit, const std::vector<at::Tensor>& gradients);
   void submit_sparse(std::size_t unit, std::size_t parameter, const at::Tensor& gradient);
-  void submit(std::vector<Departure> departures, FirstError& error);
-  void submit_one(Departure departure, std::shared_ptr<DevicePoint>& ready);
+  void submit(std::vector<OutgoingUnit> units, FirstError& error);
+  void submit_one(OutgoingUnit outgoing, std::shared_ptr<DevicePoint>& ready);
   bool has_own_compression() const;
-  std::unique_ptr<CompressedExchange> compress(const Departure& departure);
-  void submit_compressed(Departure departure);
+  std::unique_ptr<CompressedExchange> compress(const OutgoingUnit& outgoing);
+  void submit_compressed(OutgoingUnit outgoing);
 
   std::vector<SentGradient> arrived(Flight& flight, WaitsOnDevice& results);
   void end_flight(std::size_t parameter);
@@ -115,7 +115,7 @@ class Outbox {
   const ParameterTable& table_;
   std::vector<Sender> senders_;  // by parameter
   std::vector<Flight> flights_;  // by unit
-  Held held_;
+  HeldUnits held_;
 };
 
 }  // namespace kolo::detail
