@@ -113,17 +113,23 @@ TEST(Driver, WhileSomebodyDrivesNobodyHasToCall) {
 }
 
 // A call that finds nobody asleep is not lost: rest() returns at once, and end() wakes the engine's
-// thread.
+// thread, which would otherwise sleep for 50 ms.
 TEST(Driver, ACallIsNotLost) {
-  Driver driver(std::nullopt, nullptr);
-  ASSERT_TRUE(driver.begin());
-  driver.about_to_take();
-  driver.call_for_submission(true);  // quietly, but somebody drives already
-  const Clock::time_point begin = Clock::now();
-  driver.rest(begin + std::chrono::seconds(20));
-  EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
-  driver.end(false);
-  driver.park(std::nullopt);  // or the test ends by its time limit
+  Clock::duration shortest = milliseconds(50);
+  for (int i = 0; i < 20; ++i) {  // the machine may be busy
+    Driver driver(std::nullopt, nullptr);
+    ASSERT_TRUE(driver.begin());
+    driver.about_to_take();
+    driver.call_for_submission(true);  // quietly, but somebody drives already
+    const Clock::time_point begin = Clock::now();
+    driver.rest(begin + std::chrono::seconds(20));
+    EXPECT_LT(Clock::now() - begin, std::chrono::seconds(10));
+    driver.end(false);
+    const Clock::time_point ended = Clock::now();
+    driver.park(std::nullopt);
+    shortest = std::min(shortest, Clock::now() - ended);
+  }
+  EXPECT_LT(shortest, milliseconds(40));
 }
 
 // Somebody calls the engine's thread, and another thread begins to drive before it runs. If that
