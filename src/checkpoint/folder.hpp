@@ -35,8 +35,8 @@ struct Retention {
 
 // Returns the steps that may be removed, now that `saved` is complete. Later steps stay and do not
 // count: they belong to an abandoned run or are damaged, and must not push out what the present run
-// saves. `metrics`: by step, where known. Of equal metrics the newer one is better; NaN counts as
-// no metric. Pure.
+// saves. `metrics`: the known metrics by step. If two are equal, the newer step is better; NaN
+// counts as no metric. Pure.
 std::vector<std::int64_t> removable(const std::vector<std::int64_t>& steps, std::int64_t saved,
                                     const std::map<std::int64_t, double>& metrics,
                                     const Retention& retention);

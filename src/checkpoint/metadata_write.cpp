@@ -20,8 +20,8 @@ constexpr std::uint64_t kAlignment = 4096;  // of tensors of at least this size:
 constexpr std::uint64_t kFirstGuess = std::uint64_t{64} << 20;
 constexpr std::uint64_t kMostMetadata = std::uint64_t{2} << 30;
 
-// The file that HDF5 believes it writes. It never grows to the size of the data: HDF5 is told not
-// to fill the datasets, and writes only when the file is closed.
+// The file that HDF5 sees, kept in memory. It never grows to the size of the data, because HDF5 is
+// set not to fill the datasets, and writes only when the file is closed.
 class Image {
  public:
   ~Image() { std::free(data_); }

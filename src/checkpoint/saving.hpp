@@ -34,7 +34,7 @@ struct Greetings {
 // Exchanges the ranks' messages. Collective.
 Greetings greet(const Hello& mine, const Capture& capture);
 
-// What all ranks save together.
+// The data that all ranks save together.
 struct Opening {
   Table table;  // without offsets
   Boxes boxes;

@@ -63,7 +63,7 @@ struct NegotiatedTensor {
   // Whether a rank that the operation needs has left without submitting it.
   bool is_hopeless(const Attendance& attendance) const;
 
-  // Reasons for which the operation cannot take place, in words; empty if there are none.
+  // Reasons that prevent the operation, in words; empty if it can take place.
   // The ranks that cannot take part, and why.
   std::string refusals(const Attendance& attendance) const;
   // The difference between what the ranks mean.

@@ -22,7 +22,7 @@ Participant::Tensor& Participant::tensor_of(const Submission& submission) {
                         submission.name);
 }
 
-// Null if there is none.
+// Returns null if no tensor has the name.
 Participant::Tensor* Participant::find(NameSpace name_space, const std::string& name) const {
   const ByName& tensors = tensors_[name_space];
   const auto found = tensors.find(name);

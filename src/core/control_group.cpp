@@ -117,7 +117,7 @@ std::int64_t number(const std::string& text) {
   return value;
 }
 
-// Returns the quota in cores, or 0 if there is none. Version 2 writes "QUOTA PERIOD" or "max
+// Returns the quota in cores, or 0 if none is set. Version 2 writes "QUOTA PERIOD" or "max
 // PERIOD" into one file; version 1 has two files, and -1 for no quota.
 double quota_of(const ControlGroup& group) {
   std::string quota;
@@ -146,7 +146,7 @@ std::int64_t value_in(const std::string& path, const std::string& key) {
   return -1;
 }
 
-// Returns the limit in bytes, or -1 if there is none.
+// Returns the limit in bytes, or -1 if none is set.
 std::int64_t memory_limit_of(const ControlGroup& group) {
   constexpr std::int64_t kNone = std::int64_t{1} << 60;  // version 1 writes nearly 2^63 for "none"
   const char* const file =

@@ -19,10 +19,10 @@ struct CpuQuota {
 // and /sys in `root`.
 std::vector<CpuQuota> cpu_quotas(const std::string& root = "");
 
-// Returns the smallest quota, in cores, or nothing if there is none.
+// Returns the smallest quota, in cores, or nothing if none is set.
 std::optional<double> least_cores(const std::vector<CpuQuota>& quotas);
 
-// Returns the smallest memory limit of the same groups, in bytes, or -1 if there is none.
+// Returns the smallest memory limit of the same groups, in bytes, or -1 if none is set.
 std::int64_t memory_limit(const std::string& root = "");
 
 // Returns the bytes of memory that this process can still get: the least of what the machine can

@@ -7,8 +7,8 @@
 
 namespace kolo {
 
-// Returns the number of bytes of the UTF-8 character at `at`, 1 to 4; 0 if there is none (RFC
-// 3629).
+// Returns the number of bytes of the UTF-8 character at `at`, 1 to 4, or 0 if the bytes are
+// not UTF-8 (RFC 3629).
 std::size_t utf8_length(std::string_view text, std::size_t at);
 
 // Appends the text in quotes, with escapes. A byte that is not UTF-8 becomes U+FFFD.

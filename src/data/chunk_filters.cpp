@@ -46,7 +46,7 @@ Bytes unshuffled(const Bytes& stored, std::size_t element_size) {
 // odd last byte is the upper half of a word.
 std::uint32_t fletcher32(const std::uint8_t* data, std::size_t size) {
   constexpr std::uint64_t kModulus = 65535;
-  constexpr std::size_t kWordsUnreduced = 4096;  // so many cannot overflow 64 bits
+  constexpr std::size_t kWordsUnreduced = 4096;  // their sums fit into 64 bits
   std::uint64_t low = 0;
   std::uint64_t high = 0;
   std::size_t at = 0;

@@ -257,6 +257,25 @@ TEST_F(Optimizer, AGradientThatAnAddedParameterHasIsReduced) {
   EXPECT_TRUE(added.detach().allclose(expected));
 }
 
+// The other ranks would wait for ever for a gradient that a rank cannot bring into the form on
+// which they have agreed.
+TEST_F(Optimizer, AGradientThatCannotBeMadeSparseFailsOnAllRanks) {
+  torch::nn::Embedding table(torch::nn::EmbeddingOptions(4, 2).sparse(true));
+  DistributedSgd optimizer(table->parameters(), torch::optim::SGDOptions(1.0));
+  table(torch::tensor({1})).sum().backward();
+  optimizer.step();
+  optimizer.zero_grad();
+  const at::Tensor ones = torch::ones({4, 2});
+  if (rank() == 0) {
+    table->weight.mutable_grad() = ones.to_sparse_csr();
+    EXPECT_THROW(optimizer.step(), c10::Error);
+  } else {
+    table->weight.mutable_grad() = ones.to_sparse(1);
+    EXPECT_THAT(message_of<MismatchError>([&] { optimizer.step(); }),
+                HasSubstr("rank 0 could not take part"));
+  }
+}
+
 TEST_F(Optimizer, TwoOptimizersCannotOwnAParameter) {
   const at::Tensor p = parameter();
   {

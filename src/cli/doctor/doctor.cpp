@@ -224,8 +224,8 @@ int examine(const DoctorOptions& options) {
 }
 
 // Whether this process is a rank. Where PMIx is the cluster's default, the shell of srun --pty has
-// PMIx's variables as well. What it starts inherits SLURM_PTY_PORT, but only that shell has a
-// terminal.
+// PMIx's variables as well. Processes that the shell starts inherit SLURM_PTY_PORT, but only the
+// shell has a terminal.
 bool is_rank(const Lookup& environment) {
   const auto has = [&](const char* name) { return environment(name).has_value(); };
   if (has("OMPI_COMM_WORLD_RANK") || has("PMI_RANK")) return true;

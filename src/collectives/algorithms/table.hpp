@@ -43,7 +43,7 @@ struct AllreduceTable {
   // For any number of ranks: recursive doubling below 32 KiB, a ring from there on.
   static Groups built_in();
 
-  // Chooses by the rows for this number of ranks. If there are none, uses those for the nearest
+  // Chooses by the rows for this number of ranks. Without such rows, uses those for the nearest
   // number by ratio; of two equally near numbers, the smaller.
   AllreduceAlgorithm choose(int ranks, std::size_t bytes) const;
 

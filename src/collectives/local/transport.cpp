@@ -49,8 +49,8 @@ class LocalHub {
     return message.taken;
   }
 
-  // Takes the next message of this channel; null if there is none. The caller copies it and then
-  // calls release().
+  // Takes the next message of this channel. Returns null if none has arrived. The caller copies the
+  // message and then calls release().
   std::shared_ptr<Message> take(int from, int to, Tag tag) {
     MutexLock lock(mutex_);
     auto found = queues_.find({from, to, tag});

@@ -62,9 +62,9 @@ void progress_mpi() {
   if (code != MPI_SUCCESS) log::warning("MPI_Iprobe failed while waiting for PMIx_Fence_nb");
 }
 
-// Runs a PMIx fence that collects the ranks' data, although there is none. The fence of MPI_Init
-// collects nothing, and with Slurm 22.05 it is no barrier between nodes; a fence that collects is
-// one.
+// Runs a PMIx fence that collects the ranks' data, although the ranks have put no data. With Slurm
+// 22.05, a fence is a barrier between nodes only if it collects data, and the fence of MPI_Init
+// collects none.
 int fence() {
   Pmix pmix{};
   if (!find("PMIx_Fence_nb", pmix.fence) || !find("PMIx_Info_load", pmix.load_info))

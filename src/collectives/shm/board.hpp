@@ -5,10 +5,10 @@
 // A collective uses a channel, which is its sequence number modulo kChannels. On it each rank has
 // one line, and some room for small values. The rules:
 //  - A rank posts: it fills offset, flags and room, sets the counters to their start, and stores
-//    the stamp of the collective to `posted`. What it exposes may be read once `posted` has the
-//    stamp.
-//  - The counters ready, reduced and copied only grow while the channel is in use. Whoever has seen
-//    a counter raised can read what the rank wrote before that.
+//    the stamp of the collective to `posted`. Once `posted` has the stamp, other ranks may read
+//    the memory that the rank exposes.
+//  - The counters ready, reduced and copied only grow while the channel is in use. A rank that
+//    has seen a counter raised can read everything that was written before that.
 //  - A rank posts again on the channel only when all others have copied all pieces. A counter that
 //    has another collective's stamp therefore belongs to a rank that went on, and counts as
 //    finished.
