@@ -25,10 +25,13 @@ void Driver::call() {
   wake();
 }
 
-// A thread that sleeps without an alarm is woken once, to set it.
+// A quiet call by itself needs no lock of this class. A thread that begins to drive at the same
+// moment takes the entry, or has emptied the mailbox before the caller locked it; then its
+// replaced_ is seen here. A thread that sleeps without an alarm is woken once, to set it.
 void Driver::call_for_submission(bool quietly) {
-  const MutexLock lock(mutex_);
   called_.store(true, std::memory_order_relaxed);
+  if (quietly && !is_replaced()) return;
+  const MutexLock lock(mutex_);
   if (is_replaced()) return wake();
   if (quietly) return;
   if (!patience_) return wake();

@@ -26,7 +26,8 @@ class Driver {
   // Wakes the thread that drives.
   void call() KOLO_EXCLUDES(mutex_);
   // For submissions: the engine's thread may leave them to submitting threads for some time.
-  // `quietly`: does not wake it, because the caller is about to wait, and will drive.
+  // `quietly`: does not wake it, because the caller is about to wait, and will drive. The caller
+  // holds the mailbox's lock, under which it has entered the submission.
   void call_for_submission(bool quietly) KOLO_EXCLUDES(mutex_);
 
   // --- a thread of the program ---

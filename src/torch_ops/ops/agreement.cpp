@@ -31,15 +31,14 @@ std::vector<at::Tensor> weighted(const at::Tensor& value, double weight) {
 }  // namespace
 
 at::Tensor average(const at::Tensor& value, double weight, const OperationOptions& options) {
-  const Call call("average", "average", OpKind::kAllreduce, options.name(), options.process_set());
+  const Call call("average", "average", OpKind::kAllreduce, options);
   const at::NoGradGuard no_grad;
-  const std::vector<at::Tensor> mine = make_or_give_up(call, [&] {
+  const std::vector<at::Tensor> mine = call.or_give_up([&] {
     if (!value.defined() || !value.is_floating_point()) {
-      throw InvalidArgumentError(call.what() + ": the value is " +
-                                 (value.defined()
-                                      ? "a tensor of " + std::string(value.dtype().name())
-                                      : "an undefined tensor") +
-                                 "; give one of a floating-point dtype");
+      call.refuse("the value is " +
+                  (value.defined() ? "a tensor of " + std::string(value.dtype().name())
+                                   : "an undefined tensor") +
+                  "; give one of a floating-point dtype");
     }
     return weighted(value.detach(), weight);
   });
@@ -49,8 +48,8 @@ at::Tensor average(const at::Tensor& value, double weight, const OperationOption
           .wait();
   const double total = sums[1][0].item<double>();
   if (sums[1][1].item<double>() > 0 || total == 0) {
-    throw InvalidArgumentError(call.what() + ": the weight here is " + std::to_string(weight) +
-                               "; the ranks' weights must be finite, at least 0, and not all 0");
+    call.refuse("the weight here is " + std::to_string(weight) +
+                "; the ranks' weights must be finite, at least 0, and not all 0");
   }
   return (sums[0] / total).to(value.scalar_type());
 }

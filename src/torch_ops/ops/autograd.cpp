@@ -77,8 +77,8 @@ variable_list and_nothing_for(std::size_t others, variable_list gradients) {
 
 void check_differentiable(const Call& call, ReduceOp op) {
   if (op == ReduceOp::Sum || op == ReduceOp::Average) return;
-  throw InvalidArgumentError(call.what() + ": " + name_of(op) +
-                             " has no gradient; use Sum or Average, or detach() the tensor");
+  call.refuse(std::string(name_of(op)) +
+              " has no gradient; use Sum or Average, or detach() the tensor");
 }
 
 struct SavedReduction {

@@ -54,8 +54,8 @@ int Call::root_in_set(int root_rank) const {
   const std::vector<int> ranks = set.ranks();
   const auto found = std::find(ranks.begin(), ranks.end(), root_rank);
   if (found != ranks.end()) return static_cast<int>(found - ranks.begin());
-  throw InvalidArgumentError(what() + ": root rank " + std::to_string(root_rank) +
-                             " does not take part; choose one of " + rank_list(ranks));
+  refuse("root rank " + std::to_string(root_rank) + " does not take part; choose one of " +
+         rank_list(ranks));
 }
 
 Call Call::gradient(OpKind of_kind) const {
@@ -63,25 +63,30 @@ Call Call::gradient(OpKind of_kind) const {
   call.kind = of_kind;
   call.name += ".gradient";
   call.operation_ = "backward()";
+  std::swap(call.source, call.destination);
   return call;
 }
 
-std::shared_ptr<Operation> operation_of(const Call& call) {
-  std::shared_ptr<Operation> operation = Operation::make();
-  operation->name = call.name;
-  operation->descriptor.kind = call.kind;
-  operation->process_set = call.set.id();
-  operation->transient = call.transient;
-  return operation;
+void Call::refuse(const std::string& why) const {
+  throw InvalidArgumentError(what() + ": " + why);
 }
 
-void give_up(const Call& call, Descriptor meant, const std::string& why) {
-  const std::shared_ptr<Operation> refusal = operation_of(call);
-  meant.kind = call.kind;
-  meant.refusal = why;
-  refusal->descriptor = std::move(meant);
+void Call::give_up(const std::string& why) const {
+  const std::shared_ptr<Operation> refusal = operation();
+  refusal->descriptor.refusal = why;
   // Submitting fails if the name is in flight, or after a failure. Then no rank waits for this one.
-  static_cast<void>(call.session->engine().submit(refusal));
+  static_cast<void>(session->engine().submit(refusal));
+}
+
+std::shared_ptr<Operation> Call::operation() const {
+  std::shared_ptr<Operation> operation = Operation::make();
+  operation->name = name;
+  operation->descriptor.kind = kind;
+  operation->descriptor.root = source;
+  operation->descriptor.destination = destination;
+  operation->process_set = set.id();
+  operation->transient = transient;
+  return operation;
 }
 
 }  // namespace kolo

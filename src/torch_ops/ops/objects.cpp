@@ -45,10 +45,9 @@ namespace detail {
 // Runs an allgather to which only the root contributes, so the size needs no separate message.
 std::string broadcast_bytes(const Encode& encode, int root_rank, const OperationOptions& options,
                             const std::string& agreed) {
-  const Call call("broadcast_object", "broadcast_object", OpKind::kAllgather, options.name(),
-                  options.process_set());
+  const Call call("broadcast_object", "broadcast_object", OpKind::kAllgather, options);
   int root = 0;
-  const std::string mine = make_or_give_up(call, [&] {
+  const std::string mine = call.or_give_up([&] {
     root = call.root_in_set(root_rank);
     return root == call.rank() ? encode() : std::string();
   });
@@ -60,9 +59,8 @@ std::string broadcast_bytes(const Encode& encode, int root_rank, const Operation
 }
 
 std::vector<std::string> allgather_bytes(const Encode& encode, const OperationOptions& options) {
-  const Call call("allgather_object", "allgather_object", OpKind::kAllgather, options.name(),
-                  options.process_set());
-  return gather(call, make_or_give_up(call, encode), 0);
+  const Call call("allgather_object", "allgather_object", OpKind::kAllgather, options);
+  return gather(call, call.or_give_up(encode), 0);
 }
 
 std::string to_archive(const Save& save) {

@@ -60,8 +60,7 @@ BasicHandle<Result> submit_in_place(const Call& call, std::shared_ptr<Operation>
 // --- allreduce ---
 
 at::Tensor allreduce(const at::Tensor& tensor, const AllreduceOptions& options) {
-  const Call call("allreduce", "allreduce", OpKind::kAllreduce, options.name(),
-                  options.process_set());
+  const Call call("allreduce", "allreduce", OpKind::kAllreduce, options);
   return differentiable_allreduce(call, {tensor}, options)[0];
 }
 
@@ -71,22 +70,19 @@ at::Tensor allreduce_(at::Tensor tensor, const AllreduceOptions& options) {
 }
 
 Handle allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options) {
-  const Call call("allreduce_async", "allreduce", OpKind::kAllreduce, options.name(),
-                  options.process_set());
+  const Call call("allreduce_async", "allreduce", OpKind::kAllreduce, options);
   return start_allreduce(call, working_copy(call, tensor), options);
 }
 
 // By value: a const reference would hide that the tensor is changed.
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 Handle allreduce_async_(at::Tensor tensor, const AllreduceOptions& options) {
-  const Call call("allreduce_async_", "allreduce", OpKind::kAllreduce, options.name(),
-                  options.process_set());
+  const Call call("allreduce_async_", "allreduce", OpKind::kAllreduce, options);
   return submit_in_place(call, make_allreduce(call, tensor, options), tensor);
 }
 
 Tensors grouped_allreduce(const Tensors& tensors, const AllreduceOptions& options) {
-  const Call call("grouped_allreduce", "grouped_allreduce", OpKind::kAllreduce, options.name(),
-                  options.process_set());
+  const Call call("grouped_allreduce", "grouped_allreduce", OpKind::kAllreduce, options);
   return differentiable_allreduce(call, tensors, options);
 }
 
@@ -96,23 +92,20 @@ Tensors grouped_allreduce_(Tensors tensors, const AllreduceOptions& options) {
 }
 
 GroupHandle grouped_allreduce_async(const Tensors& tensors, const AllreduceOptions& options) {
-  const Call call("grouped_allreduce_async", "grouped_allreduce", OpKind::kAllreduce,
-                  options.name(), options.process_set());
+  const Call call("grouped_allreduce_async", "grouped_allreduce", OpKind::kAllreduce, options);
   return start_allreduce(call, working_copies(call, tensors), options);
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 GroupHandle grouped_allreduce_async_(Tensors tensors, const AllreduceOptions& options) {
-  const Call call("grouped_allreduce_async_", "grouped_allreduce", OpKind::kAllreduce,
-                  options.name(), options.process_set());
+  const Call call("grouped_allreduce_async_", "grouped_allreduce", OpKind::kAllreduce, options);
   return submit_in_place(call, make_allreduce(call, tensors, options), tensors);
 }
 
 // --- broadcast ---
 
 at::Tensor broadcast(const at::Tensor& tensor, int root_rank, const OperationOptions& options) {
-  const Call call("broadcast", "broadcast", OpKind::kBroadcast, options.name(),
-                  options.process_set());
+  const Call call("broadcast", "broadcast", OpKind::kBroadcast, options);
   return differentiable_broadcast(call, {tensor}, root_rank)[0];
 }
 
@@ -122,22 +115,19 @@ at::Tensor broadcast_(at::Tensor tensor, int root_rank, const OperationOptions& 
 }
 
 Handle broadcast_async(const at::Tensor& tensor, int root_rank, const OperationOptions& options) {
-  const Call call("broadcast_async", "broadcast", OpKind::kBroadcast, options.name(),
-                  options.process_set());
+  const Call call("broadcast_async", "broadcast", OpKind::kBroadcast, options);
   return start_broadcast(call, working_copy(call, tensor), root_rank);
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 Handle broadcast_async_(at::Tensor tensor, int root_rank, const OperationOptions& options) {
-  const Call call("broadcast_async_", "broadcast", OpKind::kBroadcast, options.name(),
-                  options.process_set());
+  const Call call("broadcast_async_", "broadcast", OpKind::kBroadcast, options);
   auto operation = make_broadcast(call, tensor, root_rank);
   return submit_in_place(call, std::move(operation), tensor, !is_root(call, root_rank));
 }
 
 Tensors grouped_broadcast(const Tensors& tensors, int root_rank, const OperationOptions& options) {
-  const Call call("grouped_broadcast", "grouped_broadcast", OpKind::kBroadcast, options.name(),
-                  options.process_set());
+  const Call call("grouped_broadcast", "grouped_broadcast", OpKind::kBroadcast, options);
   return differentiable_broadcast(call, tensors, root_rank);
 }
 
@@ -148,16 +138,14 @@ Tensors grouped_broadcast_(Tensors tensors, int root_rank, const OperationOption
 
 GroupHandle grouped_broadcast_async(const Tensors& tensors, int root_rank,
                                     const OperationOptions& options) {
-  const Call call("grouped_broadcast_async", "grouped_broadcast", OpKind::kBroadcast,
-                  options.name(), options.process_set());
+  const Call call("grouped_broadcast_async", "grouped_broadcast", OpKind::kBroadcast, options);
   return start_broadcast(call, working_copies(call, tensors), root_rank);
 }
 
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 GroupHandle grouped_broadcast_async_(Tensors tensors, int root_rank,
                                      const OperationOptions& options) {
-  const Call call("grouped_broadcast_async_", "grouped_broadcast", OpKind::kBroadcast,
-                  options.name(), options.process_set());
+  const Call call("grouped_broadcast_async_", "grouped_broadcast", OpKind::kBroadcast, options);
   auto operation = make_broadcast(call, tensors, root_rank);
   return submit_in_place(call, std::move(operation), tensors, !is_root(call, root_rank));
 }
@@ -165,28 +153,24 @@ GroupHandle grouped_broadcast_async_(Tensors tensors, int root_rank,
 // --- allgather ---
 
 at::Tensor allgather(const at::Tensor& tensor, const OperationOptions& options) {
-  const Call call("allgather", "allgather", OpKind::kAllgather, options.name(),
-                  options.process_set());
+  const Call call("allgather", "allgather", OpKind::kAllgather, options);
   return differentiable_allgather(call, {tensor})[0];
 }
 
 Handle allgather_async(const at::Tensor& tensor, const OperationOptions& options) {
-  const Call call("allgather_async", "allgather", OpKind::kAllgather, options.name(),
-                  options.process_set());
+  const Call call("allgather_async", "allgather", OpKind::kAllgather, options);
   const auto gathered = std::make_shared<Gathered>();
   std::shared_ptr<Operation> operation = make_allgather(call, {tensor}, gathered);
   return submit(call.session, std::move(operation), first_of(gathered));
 }
 
 Tensors grouped_allgather(const Tensors& tensors, const OperationOptions& options) {
-  const Call call("grouped_allgather", "grouped_allgather", OpKind::kAllgather, options.name(),
-                  options.process_set());
+  const Call call("grouped_allgather", "grouped_allgather", OpKind::kAllgather, options);
   return differentiable_allgather(call, tensors);
 }
 
 GroupHandle grouped_allgather_async(const Tensors& tensors, const OperationOptions& options) {
-  const Call call("grouped_allgather_async", "grouped_allgather", OpKind::kAllgather,
-                  options.name(), options.process_set());
+  const Call call("grouped_allgather_async", "grouped_allgather", OpKind::kAllgather, options);
   const auto gathered = std::make_shared<Gathered>();
   std::shared_ptr<Operation> operation = make_allgather(call, tensors, gathered);
   return submit(call.session, std::move(operation), all_of(gathered));
@@ -196,14 +180,13 @@ GroupHandle grouped_allgather_async(const Tensors& tensors, const OperationOptio
 
 AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
                         const OperationOptions& options) {
-  const Call call("alltoall", "alltoall", OpKind::kAlltoall, options.name(), options.process_set());
+  const Call call("alltoall", "alltoall", OpKind::kAlltoall, options);
   return differentiable_alltoall(call, tensor, splits);
 }
 
 AlltoallHandle alltoall_async(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
                               const OperationOptions& options) {
-  const Call call("alltoall_async", "alltoall", OpKind::kAlltoall, options.name(),
-                  options.process_set());
+  const Call call("alltoall_async", "alltoall", OpKind::kAlltoall, options);
   const auto result = std::make_shared<AlltoallResult>();
   std::shared_ptr<Operation> operation = make_alltoall(call, tensor, splits, result);
   return submit<AlltoallResult>(call.session, std::move(operation), result);
@@ -212,14 +195,12 @@ AlltoallHandle alltoall_async(const at::Tensor& tensor, const std::vector<std::i
 // --- reducescatter ---
 
 at::Tensor reducescatter(const at::Tensor& tensor, const ReducescatterOptions& options) {
-  const Call call("reducescatter", "reducescatter", OpKind::kReducescatter, options.name(),
-                  options.process_set());
+  const Call call("reducescatter", "reducescatter", OpKind::kReducescatter, options);
   return differentiable_reducescatter(call, {tensor}, options)[0];
 }
 
 Handle reducescatter_async(const at::Tensor& tensor, const ReducescatterOptions& options) {
-  const Call call("reducescatter_async", "reducescatter", OpKind::kReducescatter, options.name(),
-                  options.process_set());
+  const Call call("reducescatter_async", "reducescatter", OpKind::kReducescatter, options);
   Tensors results;
   std::shared_ptr<Operation> operation = make_reducescatter(call, {tensor}, options, results);
   return submit(call.session, std::move(operation), std::move(results[0]));
@@ -227,14 +208,14 @@ Handle reducescatter_async(const at::Tensor& tensor, const ReducescatterOptions&
 
 Tensors grouped_reducescatter(const Tensors& tensors, const ReducescatterOptions& options) {
   const Call call("grouped_reducescatter", "grouped_reducescatter", OpKind::kReducescatter,
-                  options.name(), options.process_set());
+                  options);
   return differentiable_reducescatter(call, tensors, options);
 }
 
 GroupHandle grouped_reducescatter_async(const Tensors& tensors,
                                         const ReducescatterOptions& options) {
   const Call call("grouped_reducescatter_async", "grouped_reducescatter", OpKind::kReducescatter,
-                  options.name(), options.process_set());
+                  options);
   Tensors results;
   std::shared_ptr<Operation> operation = make_reducescatter(call, tensors, options, results);
   return submit(call.session, std::move(operation), std::move(results));
@@ -246,7 +227,7 @@ namespace {
 
 // Waits for an operation without tensors.
 std::shared_ptr<Operation> run_plain(const Call& call) {
-  std::shared_ptr<Operation> operation = operation_of(call);
+  std::shared_ptr<Operation> operation = call.operation();
   const Engine::WaitsAtOnce waits;
   submit(call.session, operation, at::Tensor()).wait();
   return operation;
@@ -255,7 +236,7 @@ std::shared_ptr<Operation> run_plain(const Call& call) {
 }  // namespace
 
 void barrier(const OperationOptions& options) {
-  run_plain(Call("barrier", "barrier", OpKind::kBarrier, options.name(), options.process_set()));
+  run_plain(Call("barrier", "barrier", OpKind::kBarrier, options));
 }
 
 int join(const ProcessSet& process_set) {

@@ -16,98 +16,75 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// A message from one rank to another.
-struct Message {
-  Call call;
-  int source;
-  int destination;
+std::string message_name(const char* function, const OperationOptions& options, int source,
+                         int destination) {
+  const std::string pair = "@" + std::to_string(source) + ">" + std::to_string(destination);
+  if (!options.name().empty()) return options.name() + pair;
+  return unnamed_names(*session(function), options.process_set())
+             .next_between(source, destination) +
+         pair;
+}
 
-  Message(const char* function, const OperationOptions& options, int from, int to)
-      : call(function, "send", OpKind::kSend, name(function, options, from, to),
-             options.process_set()),
-        source(from),
-        destination(to) {
-    call.transient = options.name().empty();
-    call.root_in_set(from);
-    call.root_in_set(to);
-    if (from != to) return;
-    throw InvalidArgumentError(call.what() + ": a rank cannot send to itself");
-  }
+// Returns the call of either end of a message.
+Call message_between(const char* function, const OperationOptions& options, int source,
+                     int destination) {
+  Call call(function, "send", OpKind::kSend, message_name(function, options, source, destination),
+            options.process_set());
+  call.transient = options.name().empty();
+  call.source = source;
+  call.destination = destination;
+  call.root_in_set(source);
+  call.root_in_set(destination);
+  if (source == destination) call.refuse("a rank cannot send to itself");
+  return call;
+}
 
-  static Message to(const char* function, const OperationOptions& options, int destination) {
-    return Message(function, options, world_rank(function), destination);
-  }
-  static Message from(const char* function, const OperationOptions& options, int source) {
-    return Message(function, options, source, world_rank(function));
-  }
+int world_rank(const char* function) {
+  return session(function)->topology().rank;
+}
+Call message_to(int destination, const char* function, const OperationOptions& options) {
+  return message_between(function, options, world_rank(function), destination);
+}
+Call message_from(int source, const char* function, const OperationOptions& options) {
+  return message_between(function, options, source, world_rank(function));
+}
 
-  // Returns the message of the gradient, which goes the opposite way.
-  Message gradient() const {
-    Message back = *this;
-    back.call = call.gradient(OpKind::kSend);
-    std::swap(back.source, back.destination);
-    return back;
-  }
+Handle start(const Call& message, at::Tensor tensor) {
+  std::shared_ptr<Operation> operation = make_send(message, tensor);
+  return submit(message.session, std::move(operation), std::move(tensor));
+}
 
-  Descriptor descriptor() const {
-    Descriptor descriptor;
-    descriptor.root = source;
-    descriptor.destination = destination;
-    return descriptor;
-  }
-
-  // Returns the result of make(). If make() throws, informs the other rank.
-  template <typename Make>
-  auto make_or_give_up(const Make& make) const {
-    return kolo::make_or_give_up(call, make, descriptor());
-  }
-
-  Handle start(at::Tensor tensor) const {
-    std::shared_ptr<Operation> operation =
-        make_or_give_up([&] { return make_operation(call, {tensor}, descriptor()); });
-    return submit(call.session, std::move(operation), std::move(tensor));
-  }
-
- private:
-  static int world_rank(const char* function) { return session(function)->topology().rank; }
-  static std::string name(const char* function, const OperationOptions& options, int from, int to) {
-    const std::string pair = "@" + std::to_string(from) + ">" + std::to_string(to);
-    if (!options.name().empty()) return options.name() + pair;
-    return unnamed_names(*session(function), options.process_set()).next_between(from, to) + pair;
-  }
-};
-
-at::Tensor detached(const Message& message, const at::Tensor& tensor) {
-  return message.make_or_give_up([&] {
-    check({message.call}, tensor);
+at::Tensor detached(const Call& message, const at::Tensor& tensor) {
+  return message.or_give_up([&] {
+    check_tensor(message, tensor);
     return tensor.detach().resolve_conj().resolve_neg().contiguous();
   });
 }
 
-at::Tensor empty_like(const Message& message, const at::Tensor& like) {
-  return message.make_or_give_up([&] {
-    check({message.call}, like);
+at::Tensor empty_like(const Call& message, const at::Tensor& like) {
+  return message.or_give_up([&] {
+    check_tensor(message, like);
     return at::empty(like.sizes(), like.options().requires_grad(false));
   });
 }
 
-void run_send(const Message& message, const at::Tensor& tensor) {
+void run_send(const Call& message, const at::Tensor& tensor) {
   const Engine::WaitsAtOnce waits;
-  message.start(detached(message, tensor)).wait();
+  start(message, detached(message, tensor)).wait();
 }
 
-at::Tensor run_recv(const Message& message, const at::Tensor& like) {
+at::Tensor run_recv(const Call& message, const at::Tensor& like) {
   const Engine::WaitsAtOnce waits;
-  return message.start(empty_like(message, like)).wait();
+  return start(message, empty_like(message, like)).wait();
 }
 
 struct SavedMessage : torch::CustomClassHolder {
-  SavedMessage(Message m, at::Tensor shape) : message(std::move(m)), like(std::move(shape)) {}
-  Message message;
+  SavedMessage(Call m, at::Tensor shape) : message(std::move(m)), like(std::move(shape)) {}
+  Call message;
   at::Tensor like;  // without memory; holds shape and dtype
 };
 
-void save(AutogradContext* ctx, const Message& message, const at::Tensor& tensor) {
+void save(AutogradContext* ctx, const Call& message, const at::Tensor& tensor) {
   const at::Tensor like =
       at::empty({1}, tensor.options().requires_grad(false)).expand(tensor.sizes());
   ctx->saved_data["kolo"] =
@@ -118,26 +95,25 @@ const SavedMessage& saved_in(AutogradContext* ctx) {
 }
 
 struct Send : Function<Send> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& tensor,
-                            const Message& message) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& tensor, const Call& message) {
     save(ctx, message, tensor);
     run_send(message, tensor);
     return at::zeros({}, tensor.options().requires_grad(false));
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& /*gradients*/) {
     const SavedMessage& saved = saved_in(ctx);
-    return {run_recv(saved.message.gradient(), saved.like), at::Tensor()};
+    return {run_recv(saved.message.gradient(OpKind::kSend), saved.like), at::Tensor()};
   }
 };
 
 struct Recv : Function<Recv> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& like, const Message& message) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& like, const Call& message) {
     save(ctx, message, like);
     return run_recv(message, like);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const SavedMessage& saved = saved_in(ctx);
-    run_send(saved.message.gradient(), gradients[0]);
+    run_send(saved.message.gradient(OpKind::kSend), gradients[0]);
     return {at::zeros_like(saved.like), at::Tensor()};
   }
 };
@@ -145,14 +121,14 @@ struct Recv : Function<Recv> {
 }  // namespace
 
 at::Tensor send(const at::Tensor& tensor, int destination, const OperationOptions& options) {
-  const Message message = Message::to("send", options, destination);
+  const Call message = message_to(destination, "send", options);
   if (needs_gradient({tensor})) return Send::apply(tensor, message);
   run_send(message, tensor);
   return at::zeros({}, tensor.options());
 }
 
 at::Tensor recv(const at::Tensor& like, int source, const OperationOptions& options) {
-  const Message message = Message::from("recv", options, source);
+  const Call message = message_from(source, "recv", options);
   return needs_gradient({like}) ? Recv::apply(like, message) : run_recv(message, like);
 }
 
@@ -162,36 +138,34 @@ at::Tensor recv_(at::Tensor tensor, int source, const OperationOptions& options)
 }
 
 Handle send_async(const at::Tensor& tensor, int destination, const OperationOptions& options) {
-  const Message message = Message::to("send_async", options, destination);
-  return message.start(
-      message.make_or_give_up([&] { return working_copy(Argument{message.call}, tensor); }));
+  const Call message = message_to(destination, "send_async", options);
+  return start(message, working_copy(message, tensor));
 }
 
 // By value: a const reference would hide that the tensor is changed.
 // NOLINTNEXTLINE(performance-unnecessary-value-param)
 Handle recv_async_(at::Tensor tensor, int source, const OperationOptions& options) {
-  const Message message = Message::from("recv_async_", options, source);
-  Handle handle = message.start(tensor);
+  const Call message = message_from(source, "recv_async_", options);
+  Handle handle = start(message, tensor);
   note_change({tensor});
   return handle;
 }
 
 at::Tensor sendrecv(const at::Tensor& tensor, int destination, const at::Tensor& like, int source,
                     const OperationOptions& options) {
-  const Message out = Message::to("sendrecv", options, destination);
+  const Call out = message_to(destination, "sendrecv", options);
   // Starts both or neither. If one cannot start, informs both peers.
-  const Message in =
-      out.make_or_give_up([&] { return Message::from("sendrecv", options, source); });
-  const auto [outgoing, incoming] = out.make_or_give_up([&] {
-    return in.make_or_give_up([&] {
-      check({out.call}, tensor);
-      check({in.call}, like);
+  const Call in = out.or_give_up([&] { return message_from(source, "sendrecv", options); });
+  const auto [outgoing, incoming] = out.or_give_up([&] {
+    return in.or_give_up([&] {
+      check_tensor(out, tensor);
+      check_tensor(in, like);
       return std::pair(tensor.detach().clone(at::MemoryFormat::Contiguous),
                        at::empty(like.sizes(), like.options().requires_grad(false)));
     });
   });
-  Handle sent = out.start(outgoing);
-  Handle received = in.start(incoming);
+  Handle sent = start(out, outgoing);
+  Handle received = start(in, incoming);
   sent.wait();
   return received.wait();
 }

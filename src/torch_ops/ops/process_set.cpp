@@ -24,7 +24,7 @@ Call change(const char* function, OpKind kind) {
 
 // Runs the call in the engine.
 std::shared_ptr<Operation> run_change(const Call& call, std::vector<std::int64_t> numbers) {
-  std::shared_ptr<Operation> operation = operation_of(call);
+  std::shared_ptr<Operation> operation = call.operation();
   operation->descriptor.tensors = {{DType::kInt64, std::move(numbers)}};
   operation->tensors.emplace_back();
   const Engine::WaitsAtOnce waits;
@@ -83,7 +83,7 @@ int ProcessSet::rank() const {
 
 ProcessSet add_process_set(const std::vector<int>& ranks) {
   const Call call = change("add_process_set", OpKind::kAddProcessSet);
-  make_or_give_up(call, [&] { check_ranks(ranks, call.size()); });
+  call.or_give_up([&] { check_ranks(ranks, call.size()); });
   const auto operation = run_change(call, {ranks.begin(), ranks.end()});
   auto state = std::make_shared<detail::ProcessSetState>();
   state->session = call.session;
@@ -94,7 +94,7 @@ ProcessSet add_process_set(const std::vector<int>& ranks) {
 
 void remove_process_set(const ProcessSet& process_set) {
   const Call call = change("remove_process_set", OpKind::kRemoveProcessSet);
-  make_or_give_up(call, [&] {
+  call.or_give_up([&] {
     if (!process_set.state())
       throw InvalidArgumentError("remove_process_set: all ranks are no set that can be removed");
     check_alive(*call.session, process_set, "remove_process_set");

@@ -12,40 +12,38 @@
 namespace kolo {
 namespace {
 
-[[noreturn]] void refuse(const Call& call, const std::string& why) {
-  throw InvalidArgumentError(call.what() + ": " + why);
-}
-
 void check_not_empty(const Call& call, at::TensorList tensors) {
-  if (tensors.empty()) refuse(call, "the group has no tensors");
+  if (tensors.empty()) call.refuse("the group has no tensors");
 }
 
-Descriptor describe_reduction(const Call& call, at::TensorList tensors,
-                              const AllreduceOptions& options) {
+void check_reduction(const Call& call, at::TensorList tensors, const AllreduceOptions& options) {
   check_not_empty(call, tensors);
   for (const at::Tensor& tensor : tensors) {
     if (!tensor.defined()) continue;  // reported when the operation is made
     if (tensor.scalar_type() == at::kBool && !reduction_supported(DType::kBool, options.op())) {
-      refuse(call, std::string("a bool tensor has no ") + name_of(options.op()) +
-                       "; use Max for \"on any rank\", Min for \"on every rank\", or an integer "
-                       "dtype");
+      call.refuse(std::string("a bool tensor has no ") + name_of(options.op()) +
+                  "; use Max for \"on any rank\", Min for \"on every rank\", or an integer "
+                  "dtype");
     }
     if (options.op() == ReduceOp::Adasum && !tensor.is_floating_point()) {
-      refuse(call, std::string("Adasum is for floating point, not for ") +
-                       c10::toString(tensor.scalar_type()));
+      call.refuse(std::string("Adasum is for floating point, not for ") +
+                  c10::toString(tensor.scalar_type()));
     }
     const bool adds = options.op() == ReduceOp::Sum || options.op() == ReduceOp::Average;
     if (tensor.is_complex() && !adds) {
-      refuse(call, std::string("a complex tensor has no ") + name_of(options.op()) +
-                       "; use Sum or Average");
+      call.refuse(std::string("a complex tensor has no ") + name_of(options.op()) +
+                  "; use Sum or Average");
     }
     check_scales(call, tensor.scalar_type(), options);
   }
-  Descriptor descriptor;
-  descriptor.op = options.op();
-  descriptor.prescale = options.prescale_factor();
-  descriptor.postscale = options.postscale_factor();
-  return descriptor;
+}
+
+std::shared_ptr<Operation> reduction(const Call& call, const AllreduceOptions& options) {
+  std::shared_ptr<Operation> operation = call.operation();
+  operation->descriptor.op = options.op();
+  operation->descriptor.prescale = options.prescale_factor();
+  operation->descriptor.postscale = options.postscale_factor();
+  return operation;
 }
 
 }  // namespace
@@ -54,37 +52,42 @@ void check_scales(const Call& call, at::ScalarType dtype, const AllreduceOptions
   const double before = options.prescale_factor();
   const double after = options.postscale_factor();
   if (dtype == at::kBool && (before != 1.0 || after != 1.0))
-    refuse(call, "a bool tensor cannot be scaled");
+    call.refuse("a bool tensor cannot be scaled");
   if (is_integer(dtype) && !(std::isfinite(before) && std::isfinite(after))) {
-    refuse(call, std::string("a tensor of ") + c10::toString(dtype) + " cannot be scaled by " +
-                     std::to_string(std::isfinite(before) ? after : before) +
-                     "; give a finite factor");
+    call.refuse(std::string("a tensor of ") + c10::toString(dtype) + " cannot be scaled by " +
+                std::to_string(std::isfinite(before) ? after : before) + "; give a finite factor");
   }
 }
 
 std::shared_ptr<Operation> make_allreduce(const Call& call, at::TensorList results,
-                                          const AllreduceOptions& options) {
-  return make_or_give_up(call, [&] {
-    Descriptor descriptor = describe_reduction(call, results, options);
-    return make_operation(call, results, std::move(descriptor));
+                                          const AllreduceOptions& options,
+                                          const std::shared_ptr<DevicePoint>& ready) {
+  return call.or_give_up([&] {
+    check_reduction(call, results, options);
+    std::shared_ptr<Operation> operation = reduction(call, options);
+    set_tensors(call, results, *operation, ready);
+    return operation;
   });
 }
 
 std::shared_ptr<Operation> make_broadcast(const Call& call, at::TensorList results, int root_rank) {
-  return make_or_give_up(call, [&] {
+  return call.or_give_up([&] {
     check_not_empty(call, results);
     call.root_in_set(root_rank);
-    Descriptor descriptor;
-    descriptor.root = root_rank;
-    return make_operation(call, results, std::move(descriptor));
+    std::shared_ptr<Operation> operation = call.operation();
+    operation->descriptor.root = root_rank;
+    set_tensors(call, results, *operation);
+    return operation;
   });
 }
 
 std::shared_ptr<Operation> make_allgather(const Call& call, const std::vector<at::Tensor>& tensors,
                                           const std::shared_ptr<Gathered>& gathered) {
-  return make_or_give_up(call, [&] {
+  return call.or_give_up([&] {
     check_not_empty(call, tensors);
-    return make_gather(call, tensors, gathered);
+    std::shared_ptr<Operation> operation = call.operation();
+    set_rows(call, tensors, *operation, gathered);
+    return operation;
   });
 }
 
@@ -96,26 +99,26 @@ std::vector<std::int64_t> checked_splits(const Call& call, std::vector<std::int6
   const std::int64_t size = call.size();
   if (splits.empty()) {
     if (rows % size != 0) {
-      refuse(call, std::to_string(rows) + " rows cannot be split evenly over " +
-                       std::to_string(size) + " ranks; give splits");
+      call.refuse(std::to_string(rows) + " rows cannot be split evenly over " +
+                  std::to_string(size) + " ranks; give splits");
     }
     splits.assign(static_cast<std::size_t>(size), rows / size);
   }
   if (static_cast<std::int64_t>(splits.size()) != size) {
-    refuse(call, "splits " + to_string(splits) + " are " + std::to_string(splits.size()) +
-                     " numbers, but there are " + std::to_string(size) + " ranks");
+    call.refuse("splits " + to_string(splits) + " are " + std::to_string(splits.size()) +
+                " numbers, but there are " + std::to_string(size) + " ranks");
   }
   std::int64_t left = rows;
   for (const std::int64_t split : splits) {
     if (split < 0 || split > left) {
-      refuse(call, "splits " + to_string(splits) + " do not share out the tensor's " +
-                       std::to_string(rows) + " rows: each is at least 0, and all add up to that");
+      call.refuse("splits " + to_string(splits) + " do not share out the tensor's " +
+                  std::to_string(rows) + " rows: each is at least 0, and all add up to that");
     }
     left -= split;
   }
   if (left != 0) {
-    refuse(call, "splits " + to_string(splits) + " leave " + std::to_string(left) +
-                     " of the tensor's " + std::to_string(rows) + " rows over");
+    call.refuse("splits " + to_string(splits) + " leave " + std::to_string(left) +
+                " of the tensor's " + std::to_string(rows) + " rows over");
   }
   return splits;
 }
@@ -124,7 +127,8 @@ std::shared_ptr<Operation> checked_alltoall(const Call& call, const at::Tensor& 
                                             std::vector<std::int64_t> splits,
                                             const std::shared_ptr<AlltoallResult>& result) {
   const auto gathered = std::make_shared<Gathered>();
-  std::shared_ptr<Operation> operation = make_gather(call, {tensor}, gathered);
+  std::shared_ptr<Operation> operation = call.operation();
+  set_rows(call, {tensor}, *operation, gathered);
   operation->splits = checked_splits(call, std::move(splits), tensor.size(0));
   operation->make_result = [gathered, result, make = std::move(operation->make_result)](
                                std::size_t index, const std::vector<std::int64_t>& received) {
@@ -136,25 +140,17 @@ std::shared_ptr<Operation> checked_alltoall(const Call& call, const at::Tensor& 
   return operation;
 }
 
-std::vector<at::Tensor> copies_of(const Call& call, const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> copies;
-  copies.reserve(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i)
-    copies.push_back(working_copy(Argument{call, i, tensors.size()}, tensors[i]));
-  return copies;
-}
-
 std::shared_ptr<Operation> checked_reducescatter(const Call& call,
                                                  const std::vector<at::Tensor>& tensors,
                                                  const ReducescatterOptions& options,
                                                  std::vector<at::Tensor>& results) {
-  Descriptor descriptor = describe_reduction(call, tensors, options);
+  check_reduction(call, tensors, options);
   if (options.op() == ReduceOp::Adasum)
-    refuse(call, "reducescatter has no Adasum, which needs whole tensors; use allreduce");
+    call.refuse("reducescatter has no Adasum, which needs whole tensors; use allreduce");
   const std::vector<at::Tensor> works = copies_of(call, tensors);
   std::vector<std::pair<at::Tensor, at::Tensor>> shares;  // result, its part of the work
   for (const at::Tensor& work : works) {
-    if (work.dim() == 0) refuse(call, "a tensor without dimensions cannot be scattered");
+    if (work.dim() == 0) call.refuse("a tensor without dimensions cannot be scattered");
     std::int64_t begin = 0;
     for (int rank = 0; rank < call.rank(); ++rank)
       begin += rows_of(work.size(0), rank, call.size());
@@ -162,7 +158,8 @@ std::shared_ptr<Operation> checked_reducescatter(const Call& call,
     results.push_back(at::empty_like(part));
     shares.emplace_back(results.back(), part);
   }
-  std::shared_ptr<Operation> operation = make_operation(call, works, std::move(descriptor));
+  std::shared_ptr<Operation> operation = reduction(call, options);
+  set_tensors(call, works, *operation);
   operation->finish = [copy_back = std::move(operation->finish), shares = std::move(shares)] {
     if (copy_back) copy_back();
     for (const auto& [result, part] : shares) result.copy_(part);
@@ -175,24 +172,30 @@ std::shared_ptr<Operation> checked_reducescatter(const Call& call,
 std::shared_ptr<Operation> make_alltoall(const Call& call, const at::Tensor& tensor,
                                          std::vector<std::int64_t> splits,
                                          const std::shared_ptr<AlltoallResult>& result) {
-  return make_or_give_up(call,
-                         [&] { return checked_alltoall(call, tensor, std::move(splits), result); });
+  return call.or_give_up([&] { return checked_alltoall(call, tensor, std::move(splits), result); });
 }
 
 std::shared_ptr<Operation> make_reducescatter(const Call& call,
                                               const std::vector<at::Tensor>& tensors,
                                               const ReducescatterOptions& options,
                                               std::vector<at::Tensor>& results) {
-  return make_or_give_up(call,
-                         [&] { return checked_reducescatter(call, tensors, options, results); });
+  return call.or_give_up([&] { return checked_reducescatter(call, tensors, options, results); });
+}
+
+std::shared_ptr<Operation> make_send(const Call& call, const at::Tensor& tensor) {
+  return call.or_give_up([&] {
+    std::shared_ptr<Operation> operation = call.operation();
+    set_tensors(call, tensor, *operation);
+    return operation;
+  });
 }
 
 at::Tensor working_copy(const Call& call, const at::Tensor& tensor) {
-  return make_or_give_up(call, [&] { return working_copy(Argument{call}, tensor); });
+  return call.or_give_up([&] { return copies_of(call, tensor)[0]; });
 }
 
 std::vector<at::Tensor> working_copies(const Call& call, const std::vector<at::Tensor>& tensors) {
-  return make_or_give_up(call, [&] { return copies_of(call, tensors); });
+  return call.or_give_up([&] { return copies_of(call, tensors); });
 }
 
 }  // namespace kolo

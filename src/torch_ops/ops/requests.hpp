@@ -1,4 +1,5 @@
-// Builds the engine's operations from calls of the API and their tensors.
+// Builds the engine's operations from calls of the API and their tensors: for the public operations
+// and the optimizer alike.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 
 #include "kolo/operations.h"
 #include "torch_ops/ops/call.hpp"
-#include "torch_ops/ops/tensor.hpp"
+#include "torch_ops/ops/operation_tensors.hpp"
 
 namespace kolo {
 
@@ -16,8 +17,11 @@ void check_scales(const Call& call, at::ScalarType dtype, const AllreduceOptions
 
 // These functions check their arguments. If one is invalid, they give the call up and throw
 // InvalidArgumentError. The operations work on `results` in place.
+
+// `ready`: see set_tensors().
 std::shared_ptr<Operation> make_allreduce(const Call& call, at::TensorList results,
-                                          const AllreduceOptions& options);
+                                          const AllreduceOptions& options,
+                                          const std::shared_ptr<DevicePoint>& ready = nullptr);
 std::shared_ptr<Operation> make_broadcast(const Call& call, at::TensorList results, int root_rank);
 std::shared_ptr<Operation> make_allgather(const Call& call, const std::vector<at::Tensor>& tensors,
                                           const std::shared_ptr<Gathered>& gathered);
@@ -30,6 +34,8 @@ std::shared_ptr<Operation> make_reducescatter(const Call& call,
                                               const std::vector<at::Tensor>& tensors,
                                               const ReducescatterOptions& options,
                                               std::vector<at::Tensor>& results);
+// Either end of a message: the source sends the tensor, the destination receives into it.
+std::shared_ptr<Operation> make_send(const Call& call, const at::Tensor& tensor);
 
 // Return copies to work on. They, too, give the call up for tensors that kolo does not support.
 at::Tensor working_copy(const Call& call, const at::Tensor& tensor);

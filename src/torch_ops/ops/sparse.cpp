@@ -4,23 +4,21 @@
 #include "kolo/operations.h"
 #include "torch_ops/ops/integers.hpp"
 #include "torch_ops/ops/requests.hpp"
+#include "torch_ops/ops/tensor_traits.hpp"
 
 namespace kolo {
 namespace {
 
 void check_sparse(const Call& call, const at::Tensor& tensor, const AllreduceOptions& options) {
-  const auto refuse = [&](const std::string& why) {
-    throw InvalidArgumentError(call.what() + ": " + why);
-  };
   if (!tensor.defined() || tensor.layout() != at::kSparse)
-    refuse("the tensor is not sparse (COO); use allreduce()");
+    call.refuse("the tensor is not sparse (COO); use allreduce()");
   if (options.op() != ReduceOp::Sum && options.op() != ReduceOp::Average) {
-    refuse(std::string("sparse tensors have no ") + name_of(options.op()) +
-           ", for what is not there counts as 0; use Sum or Average, or tensor.to_dense()");
+    call.refuse(std::string("sparse tensors have no ") + name_of(options.op()) +
+                ", for what is not there counts as 0; use Sum or Average, or tensor.to_dense()");
   }
   if (!dtype_sent(tensor.scalar_type()))
-    refuse(std::string("dtype ") + c10::toString(tensor.scalar_type()) + " is not supported");
-  if (tensor.scalar_type() == at::kBool) refuse("a sparse bool tensor cannot be added up");
+    call.refuse(std::string("dtype ") + c10::toString(tensor.scalar_type()) + " is not supported");
+  if (tensor.scalar_type() == at::kBool) call.refuse("a sparse bool tensor cannot be added up");
   check_scales(call, tensor.scalar_type(), options);
 }
 
@@ -83,10 +81,9 @@ at::Tensor sparse_allreduce(const at::Tensor& tensor, const AllreduceOptions& op
 }
 
 Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options) {
-  const Call call("sparse_allreduce", "sparse_allreduce", OpKind::kAllgather, options.name(),
-                  options.process_set());
+  const Call call("sparse_allreduce", "sparse_allreduce", OpKind::kAllgather, options);
   const SparseSum sum(call, tensor, options);
-  const auto sent = make_or_give_up(call, [&]() -> std::vector<at::Tensor> {
+  const auto sent = call.or_give_up([&]() -> std::vector<at::Tensor> {
     check_sparse(call, tensor, options);
     const at::Tensor mine = tensor.detach().coalesce();  // sends each index once
     return {mine.indices().t().contiguous(), sum.to_send(mine.values())};

@@ -55,7 +55,7 @@ double clip_grad_norm_(const std::vector<at::Tensor>& replicated,
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> same;
   std::vector<at::Tensor> own;
-  const std::vector<at::Tensor> of_shards = make_or_give_up(call, [&] {
+  const std::vector<at::Tensor> of_shards = call.or_give_up([&] {
     check(max_norm, norm_type);
     same = gradients_of(replicated);
     own = gradients_of(sharded);

@@ -51,9 +51,8 @@ void CompressedExchange::begin_second() {
     for (std::size_t i = 0; i < compressors_.size(); ++i)
       second.push_back(compressors_[i]->compress_again(tensors_[i]));
   } catch (const std::exception& error) {
-    give_up(
-        Call("DistributedOptimizer", "allreduce", OpKind::kAllreduce, name, options_.process_set()),
-        {}, error.what());
+    Call("DistributedOptimizer", "allreduce", OpKind::kAllreduce, name, options_.process_set())
+        .give_up(error.what());
     throw;
   }
   send(second, name);

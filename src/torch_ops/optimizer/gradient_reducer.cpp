@@ -117,7 +117,7 @@ void GradientReducer::State::accumulated(std::size_t index) {
   if (!pass_reduces || !may_leave_early(table.units()[parameter.unit])) return;
   in_hook = &parameter;
   FirstError error;
-  error.catch_from([&] { send(parameter.unit, error); });
+  send(parameter.unit, error);
   in_hook = nullptr;
   error.rethrow();
 }
@@ -189,9 +189,9 @@ void GradientReducer::State::fail(const std::string& why) {
     const std::string message = "backward() ended with an error: " + why;
     if (!layouts.is_complete()) {
       ignored.catch_from([&] {
-        kolo::give_up(Call("DistributedOptimizer", "allreduce", OpKind::kAllreduce, layouts.name(),
-                           options.process_set()),
-                      {}, message);
+        Call("DistributedOptimizer", "allreduce", OpKind::kAllreduce, layouts.name(),
+             options.process_set())
+            .give_up(message);
       });
     }
     give_up_rest(message, ignored);
@@ -227,14 +227,8 @@ void GradientReducer::State::reduce(FirstError& error) {
 }
 
 void GradientReducer::State::send(std::size_t unit, FirstError& error) {
-  std::vector<at::Tensor> gradients;
-  try {
-    gradients = gradients_of(table.units()[unit]);
-  } catch (const std::exception& why) {
-    outbox.give_up(unit, why.what());
-    throw;
-  }
-  outbox.send(unit, gradients, error);
+  outbox.send(
+      unit, [&] { return gradients_of(table.units()[unit]); }, error);
 }
 
 std::vector<at::Tensor> GradientReducer::State::gradients_of(const Unit& unit) {
@@ -265,7 +259,7 @@ void GradientReducer::State::send_rest(FirstError& error) {
   for (std::size_t i = 0; i < table.units().size(); ++i) {
     const Unit& unit = table.units()[i];
     if (outbox.has(i) || !table.is_trainable(unit) || !layouts.is_complete(unit)) continue;
-    error.catch_from([&] { send(i, error); });
+    send(i, error);
   }
   error.catch_from([&] { outbox.flush(error); });
   if (!agreed) give_up_rest("the ranks have not agreed on its layout", error);

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "kolo/operations.h"
-#include "torch_ops/ops/tensor.hpp"
+#include "torch_ops/ops/tensor_traits.hpp"
 
 namespace kolo::detail {
 namespace {

@@ -10,6 +10,7 @@
 #include "core/operations.hpp"
 #include "kolo/error.h"
 #include "torch_ops/ops/requests.hpp"
+#include "torch_ops/ops/tensor_traits.hpp"
 #include "torch_ops/optimizer/options.hpp"
 
 namespace kolo::detail {
@@ -43,15 +44,9 @@ void Outbox::grow() {
 
 // --- out ---
 
-void Outbox::send(std::size_t unit, const std::vector<at::Tensor>& gradients, FirstError& error) {
-  error.catch_from([&] {
-    OutgoingUnit outgoing;
-    try {
-      outgoing = prepare(unit, gradients);
-    } catch (const std::exception& why) {
-      give_up(unit, why.what());
-      throw;
-    }
+void Outbox::send(std::size_t unit, const MakeGradients& make, FirstError& error) {
+  or_give_up(unit, error, [&] {
+    OutgoingUnit outgoing = prepare(unit, make());
     if (outgoing.dense.empty()) return;
     if (has_own_compression()) {
       submit_compressed(std::move(outgoing));
@@ -61,6 +56,19 @@ void Outbox::send(std::size_t unit, const std::vector<at::Tensor>& gradients, Fi
       std::vector<OutgoingUnit> alone;
       alone.push_back(std::move(outgoing));
       submit(std::move(alone), error);
+    }
+  });
+}
+
+// Runs send(). If it throws, gives the unit up, so that no rank waits for this one.
+template <typename Send>
+void Outbox::or_give_up(std::size_t unit, FirstError& error, const Send& send) {
+  error.catch_from([&] {
+    try {
+      send();
+    } catch (const std::exception& why) {
+      give_up(unit, why.what());
+      throw;
     }
   });
 }
@@ -126,26 +134,36 @@ void Outbox::flush(FirstError& error) {
 
 void Outbox::submit(std::vector<OutgoingUnit> units, FirstError& error) {
   error.catch_from([&] {
-    if (options_.compression().dtype() && options_.process_set().size() > 1) {
-      std::vector<SentGradient*> all;
-      for (OutgoingUnit& outgoing : units) {
-        for (SentGradient& one : outgoing.dense) all.push_back(&one);
-      }
-      send_as(*options_.compression().dtype(), all);
+    try {
+      cast(units);
+    } catch (const std::exception& why) {
+      for (const OutgoingUnit& one : units) give_up(one.unit, why.what());
+      throw;
     }
     std::shared_ptr<DevicePoint> ready;
     for (OutgoingUnit& one : units) {
-      if (!one.dense.empty()) error.catch_from([&] { submit_one(std::move(one), ready); });
+      if (one.dense.empty()) continue;
+      or_give_up(one.unit, error, [&] { submit_one(std::move(one), ready); });
     }
   });
+}
+
+// Makes the gradients travel in the dtype of the options, if they name one.
+void Outbox::cast(std::vector<OutgoingUnit>& units) const {
+  if (!options_.compression().dtype() || options_.process_set().size() == 1) return;
+  std::vector<SentGradient*> all;
+  for (OutgoingUnit& outgoing : units) {
+    for (SentGradient& one : outgoing.dense) all.push_back(&one);
+  }
+  send_as(*options_.compression().dtype(), all);
 }
 
 // `ready`: the point at which the values of all units submitted before were computed; afterwards
 // also this unit's.
 void Outbox::submit_one(OutgoingUnit outgoing, std::shared_ptr<DevicePoint>& ready) {
   const std::vector<SentGradient>& dense = outgoing.dense;
-  Call call("DistributedOptimizer", "allreduce", OpKind::kAllreduce,
-            table_.units()[outgoing.unit].name, options_.process_set());
+  const Call call("DistributedOptimizer", "allreduce", OpKind::kAllreduce,
+                  table_.units()[outgoing.unit].name, options_.process_set());
   std::vector<at::Tensor> to_reduce;
   to_reduce.reserve(dense.size());
   bool all_missing = true;
@@ -155,9 +173,9 @@ void Outbox::submit_one(OutgoingUnit outgoing, std::shared_ptr<DevicePoint>& rea
     all_missing = all_missing && one.is_missing;
     in_place = in_place && is_reduced_in_place(one.values);
   }
-  if (in_place) call.ready = ready;  // otherwise a copy is made first
+  // Where a copy is made first, the values are ready when the copy is.
   std::shared_ptr<Operation> operation =
-      make_allreduce(call, to_reduce, reduction_of(options_, ""));
+      make_allreduce(call, to_reduce, reduction_of(options_, ""), in_place ? ready : nullptr);
   if (operation->on_device != nullptr) ready = operation->on_device->ready;
   operation->absent = all_missing;
   for (std::size_t i = 0; i < dense.size(); ++i) {
@@ -199,13 +217,7 @@ std::unique_ptr<CompressedExchange> Outbox::compress(const OutgoingUnit& outgoin
 }
 
 void Outbox::submit_compressed(OutgoingUnit outgoing) {
-  std::unique_ptr<CompressedExchange> exchange;
-  try {
-    exchange = compress(outgoing);
-  } catch (const std::exception& why) {
-    give_up(outgoing.unit, why.what());
-    throw;
-  }
+  std::unique_ptr<CompressedExchange> exchange = compress(outgoing);
   exchange->begin();
   flights_[outgoing.unit].dense = std::move(outgoing.dense);
   flights_[outgoing.unit].compressed = std::move(exchange);
@@ -214,8 +226,7 @@ void Outbox::submit_compressed(OutgoingUnit outgoing) {
 void Outbox::give_up(std::size_t unit, const std::string& why) {
   if (std::exchange(flights_[unit].given_up, true)) return;
   const auto report = [&](OpKind kind, const std::string& name) {
-    kolo::give_up(Call("DistributedOptimizer", name_of(kind), kind, name, options_.process_set()),
-                  {}, why);
+    Call("DistributedOptimizer", name_of(kind), kind, name, options_.process_set()).give_up(why);
   };
   bool has_dense = false;
   for (const std::size_t member : table_.units()[unit].members) {

@@ -34,11 +34,12 @@ class Outbox {
   // Makes room for parameters and units that were added to the table.
   void grow();
 
-  // Sends a unit's gradients: those of its trainable members, in their order, undefined where this
-  // rank has none. The layouts of the members are known. Small units on a device are held back
-  // until there are enough of them. A unit that cannot be sent is given up, so that other ranks do
-  // not wait for it.
-  void send(std::size_t unit, const std::vector<at::Tensor>& gradients, FirstError& error);
+  // Sends a unit's gradients, which make() returns: those of its trainable members, in their order,
+  // undefined where this rank has none. The layouts of the members are known. Small units on a
+  // device are held back until there are enough of them. A unit that cannot be sent, because make()
+  // throws or for another reason, is given up, so that other ranks do not wait for it.
+  using MakeGradients = std::function<std::vector<at::Tensor>()>;
+  void send(std::size_t unit, const MakeGradients& make, FirstError& error);
   // Sends what is held back.
   void flush(FirstError& error);
 
@@ -94,11 +95,14 @@ class Outbox {
     std::optional<SeenTensor> sent;  // the gradient in flight; empty: kolo itself writes to it
   };
 
+  template <typename Send>
+  void or_give_up(std::size_t unit, FirstError& error, const Send& send);
   std::optional<c10::Stream> stream_to_hold_on(const Unit& unit) const;
   void hold(OutgoingUnit outgoing, c10::Stream stream, FirstError& error);
   OutgoingUnit prepare(std::size_t unit, const std::vector<at::Tensor>& gradients);
   void submit_sparse(std::size_t unit, std::size_t parameter, const at::Tensor& gradient);
   void submit(std::vector<OutgoingUnit> units, FirstError& error);
+  void cast(std::vector<OutgoingUnit>& units) const;
   void submit_one(OutgoingUnit outgoing, std::shared_ptr<DevicePoint>& ready);
   bool has_own_compression() const;
   std::unique_ptr<CompressedExchange> compress(const OutgoingUnit& outgoing);

@@ -7,7 +7,7 @@
 
 #include "core/types.hpp"
 #include "kolo/error.h"
-#include "torch_ops/ops/tensor.hpp"
+#include "torch_ops/ops/tensor_traits.hpp"
 
 namespace kolo::detail {
 

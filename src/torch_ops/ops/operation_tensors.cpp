@@ -1,4 +1,4 @@
-#include "torch_ops/ops/tensor.hpp"
+#include "torch_ops/ops/operation_tensors.hpp"
 
 #include <ATen/ATen.h>
 #include <ATen/MemoryOverlap.h>
@@ -12,9 +12,17 @@
 #include "kolo/error.h"
 #include "torch_ops/ops/call.hpp"
 #include "torch_ops/ops/integers.hpp"
+#include "torch_ops/ops/tensor_traits.hpp"
 
 namespace kolo {
 namespace {
+
+// Identifies a tensor of a call in messages.
+struct Argument {
+  const Call& call;
+  std::size_t index = 0;  // in the group
+  std::size_t of = 1;     // tensors in the group
+};
 
 [[noreturn]] void refuse(const Argument& argument, const std::string& why) {
   std::string which;
@@ -28,6 +36,32 @@ DType checked_dtype(const Argument& argument, at::ScalarType type) {
          std::string("dtype ") + c10::toString(type) +
              " is not supported; convert the tensor to another floating-point, complex or "
              "integer dtype");
+}
+
+// Throws for tensors that kolo does not support.
+void check(const Argument& argument, const at::Tensor& tensor) {
+  if (!tensor.defined()) refuse(argument, "the tensor is undefined");
+  if (tensor.layout() != at::kStrided) {
+    refuse(argument, "only dense tensors are supported; use tensor.to_dense()");
+  }
+  if (!tensor.is_cpu() && !tensor.is_cuda()) {
+    refuse(argument, "the tensor is on " + tensor.device().str() +
+                         ", but kolo works on CPU and CUDA tensors; use tensor.cpu()");
+  }
+  const Status cuda = tensor.is_cpu() ? Status::ok() : nccl::available();
+  if (!cuda.is_ok())
+    refuse(argument, "the tensor is on " + tensor.device().str() + ", but " + cuda.message());
+  checked_dtype(argument, tensor.scalar_type());
+}
+
+void check_writable(const Argument& argument, const at::Tensor& tensor) {
+  check(argument, tensor);
+  if (!tensor.is_non_overlapping_and_dense() &&
+      at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
+    refuse(argument,
+           "elements of the tensor share memory (expand()), so it cannot be written in place; use "
+           "tensor.contiguous()");
+  }
 }
 
 // Fills the spec, which may have been used before, with what the other ranks learn.
@@ -110,13 +144,14 @@ at::Tensor to_work_on(const Argument& argument, const at::Tensor& tensor,
 }
 
 // Notes the device of the tensors, which are all on the same one, and the point at which they have
-// their values. Called when all work that prepares them is on this thread's current stream.
-void note_device(const Call& call, at::TensorList tensors, Operation& operation) {
+// their values: `ready`, or if it is null, the point that this thread's current stream has reached.
+void note_device(const Call& call, at::TensorList tensors, Operation& operation,
+                 const std::shared_ptr<DevicePoint>& ready) {
   if (tensors[0].is_cpu()) return;
   std::shared_ptr<Device> device;
   throw_if_error(call.session->device().find(tensors[0].device().index(), device));
   operation.descriptor.device = DeviceKind::kCuda;
-  put_on_device(call.ready != nullptr ? call.ready : point_on_device(*device), operation);
+  put_on_device(ready != nullptr ? ready : point_on_device(*device), operation);
 }
 
 void check_same_device(const Call& call, at::TensorList tensors) {
@@ -131,108 +166,44 @@ void check_same_device(const Call& call, at::TensorList tensors) {
 
 }  // namespace
 
-std::optional<DType> dtype_sent(at::ScalarType type) {
-  switch (type) {
-    case at::kByte:
-      return DType::kUint8;
-    case at::kChar:
-      return DType::kInt8;
-    case at::kShort:
-      return DType::kInt16;
-    case at::kInt:
-      return DType::kInt32;
-    case at::kLong:
-      return DType::kInt64;
-    case at::kHalf:
-      return DType::kFloat16;
-    case at::kBFloat16:
-      return DType::kBfloat16;
-    case at::kFloat:
-    case at::kComplexFloat:
-      return DType::kFloat32;
-    case at::kDouble:
-    case at::kComplexDouble:
-      return DType::kFloat64;
-    case at::kBool:
-      return DType::kBool;
-    default:
-      return std::nullopt;
-  }
+void check_tensor(const Call& call, const at::Tensor& tensor) {
+  check(Argument{call}, tensor);
 }
 
-std::string name_of(at::ScalarType type) {
-  if (type == at::kComplexFloat) return "complex64";
-  if (type == at::kComplexDouble) return "complex128";
-  return name_of(*dtype_sent(type));
-}
-
-void check(const Argument& argument, const at::Tensor& tensor) {
-  if (!tensor.defined()) refuse(argument, "the tensor is undefined");
-  if (tensor.layout() != at::kStrided) {
-    refuse(argument, "only dense tensors are supported; use tensor.to_dense()");
-  }
-  if (!tensor.is_cpu() && !tensor.is_cuda()) {
-    refuse(argument, "the tensor is on " + tensor.device().str() +
-                         ", but kolo works on CPU and CUDA tensors; use tensor.cpu()");
-  }
-  const Status cuda = tensor.is_cpu() ? Status::ok() : nccl::available();
-  if (!cuda.is_ok())
-    refuse(argument, "the tensor is on " + tensor.device().str() + ", but " + cuda.message());
-  checked_dtype(argument, tensor.scalar_type());
-}
-
-std::shared_ptr<Operation> make_operation(const Call& call, at::TensorList tensors,
-                                          Descriptor descriptor) {
-  std::shared_ptr<Operation> operation = operation_of(call);
-  descriptor.kind = call.kind;
-  descriptor.tensors = std::move(operation->old_specs);
-  descriptor.tensors.resize(tensors.size());
+std::vector<at::Tensor> copies_of(const Call& call, at::TensorList tensors) {
+  std::vector<at::Tensor> copies;
+  copies.reserve(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const at::Tensor& tensor = tensors[i];
-    const Argument here{call, i, tensors.size()};
-    check(here, tensor);
-    if (!tensor.is_non_overlapping_and_dense() &&
-        at::has_internal_overlap(tensor) == at::MemOverlap::Yes) {
-      refuse(here,
-             "elements of the tensor share memory (expand()), so it cannot be written in place; "
-             "use tensor.contiguous()");
-    }
+    check(Argument{call, i, tensors.size()}, tensors[i]);
+    copies.push_back(tensors[i].detach().clone(at::MemoryFormat::Contiguous));
   }
+  return copies;
+}
+
+void set_tensors(const Call& call, at::TensorList tensors, Operation& operation,
+                 const std::shared_ptr<DevicePoint>& ready) {
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    check_writable(Argument{call, i, tensors.size()}, tensors[i]);
   check_same_device(call, tensors);
-  TensorHolder& holder = holder_of(*operation);
+  Descriptor& descriptor = operation.descriptor;
+  descriptor.tensors = std::move(operation.old_specs);
+  descriptor.tensors.resize(tensors.size());
+  TensorHolder& holder = holder_of(operation);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Argument here{call, i, tensors.size()};
     const at::Tensor work = to_work_on(here, tensors[i], descriptor, descriptor.tensors[i], holder);
-    operation->tensors.push_back({work.data_ptr(), 0});
+    operation.tensors.push_back({work.data_ptr(), 0});
     holder.works.push_back(work);
   }
-  operation->descriptor = std::move(descriptor);
   if (!holder.copy_back.empty()) {
-    operation->finish = [&holder] {
+    operation.finish = [&holder] {
       for (const TensorHolder::Copy& copy : holder.copy_back) {
         copy.to.copy_(copy.average ? copy.average->from_sums(copy.from, copy.to.scalar_type())
                                    : copy.from);
       }
     };
   }
-  note_device(call, tensors, *operation);
-  return operation;
-}
-
-std::vector<std::int64_t> order_in_memory(const at::Tensor& tensor) {
-  std::vector<std::int64_t> order;
-  for (std::int64_t i = 0; i < tensor.dim(); ++i) {
-    if (tensor.size(i) != 1) order.push_back(i);
-  }
-  std::sort(order.begin(), order.end(),
-            [&](std::int64_t a, std::int64_t b) { return tensor.stride(a) > tensor.stride(b); });
-  return order;
-}
-
-// A view that LibTorch negates or conjugates on reading, such as imag(conj(z)), has other values
-// than its memory.
-bool is_reduced_in_place(const at::Tensor& tensor) {
-  return tensor.is_non_overlapping_and_dense() && !tensor.is_neg() && !tensor.is_conj();
+  note_device(call, tensors, operation, ready);
 }
 
 void set_outside(Operation& operation, std::size_t index, const at::Tensor& values) {
@@ -243,10 +214,9 @@ void set_outside(Operation& operation, std::size_t index, const at::Tensor& valu
   dynamic_cast<TensorHolder&>(*operation.holder).works.push_back(values);
 }
 
-std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::Tensor>& tensors,
-                                       const std::shared_ptr<Gathered>& gathered) {
-  std::shared_ptr<Operation> operation = operation_of(call);
-  TensorHolder& holder = holder_of(*operation);
+void set_rows(const Call& call, const std::vector<at::Tensor>& tensors, Operation& operation,
+              const std::shared_ptr<Gathered>& gathered) {
+  TensorHolder& holder = holder_of(operation);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Argument here{call, i, tensors.size()};
     check(here, tensors[i]);
@@ -254,30 +224,24 @@ std::shared_ptr<Operation> make_gather(const Call& call, const std::vector<at::T
       refuse(here, "the tensor has no dimension 0 to gather along; use tensor.reshape({1})");
     }
     describe(here, tensors[i], tensors[i].sizes().slice(1),
-             operation->descriptor.tensors.emplace_back());
+             operation.descriptor.tensors.emplace_back());
     const at::Tensor work = tensors[i].detach().resolve_conj().resolve_neg().contiguous();
-    operation->tensors.push_back({work.data_ptr(), work.size(0)});
+    operation.tensors.push_back({work.data_ptr(), work.size(0)});
     holder.works.push_back(work);
   }
   check_same_device(call, tensors);
-  note_device(call, tensors, *operation);
+  note_device(call, tensors, operation, nullptr);
   gathered->tensors.resize(tensors.size());
   gathered->rows.resize(tensors.size());
   // This function also keeps the results alive.
-  operation->make_result = [&holder, gathered](std::size_t index,
-                                               const std::vector<std::int64_t>& rows) -> void* {
+  operation.make_result = [&holder, gathered](std::size_t index,
+                                              const std::vector<std::int64_t>& rows) -> void* {
     std::vector<std::int64_t> shape = holder.works[index].sizes().vec();
     shape[0] = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
     gathered->rows[index] = rows;
     gathered->tensors[index] = at::empty(shape, holder.works[index].options());
     return gathered->tensors[index].data_ptr();
   };
-  return operation;
-}
-
-at::Tensor working_copy(const Argument& argument, const at::Tensor& tensor) {
-  check(argument, tensor);
-  return tensor.detach().clone(at::MemoryFormat::Contiguous);
 }
 
 }  // namespace kolo

@@ -1,0 +1,41 @@
+// Gives an operation of the engine its tensors. All throw InvalidArgumentError, which names the
+// call, for tensors that kolo does not support.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "torch_ops/ops/call.hpp"
+
+namespace kolo {
+
+// The result of a gather: for each tensor, the rows of all ranks, and their number by rank.
+struct Gathered {
+  std::vector<at::Tensor> tensors;
+  std::vector<std::vector<std::int64_t>> rows;
+};
+
+void check_tensor(const Call& call, const at::Tensor& tensor);
+
+// Returns contiguous copies without autograd history, for operations that are not in place.
+std::vector<at::Tensor> copies_of(const Call& call, at::TensorList tensors);
+
+// Lets the operation work on `tensors` in place. Its operator and scales are set. An allreduce
+// works on any dense tensor where it lies. Other operations, and averages of integers, may work on
+// a copy, which is copied back at the end. `ready`: the point at which the tensors, on a device,
+// have their values; if null, the point that the current stream has reached.
+void set_tensors(const Call& call, at::TensorList tensors, Operation& operation,
+                 const std::shared_ptr<DevicePoint>& ready = nullptr);
+
+// For an operation on a device whose tensor `index` is float16 or bfloat16: reads the values from
+// `values`, which is contiguous and float32 or float64, and stores the result there.
+void set_outside(Operation& operation, std::size_t index, const at::Tensor& values);
+
+// Lets the operation gather rows of `tensors`, without changing them. It fills `gathered`.
+void set_rows(const Call& call, const std::vector<at::Tensor>& tensors, Operation& operation,
+              const std::shared_ptr<Gathered>& gathered);
+
+}  // namespace kolo
