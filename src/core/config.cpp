@@ -104,17 +104,17 @@ bool parse_level(std::string text, LogLevel& level) {
 
 void add_memory(std::vector<Row>& rows) {
   rows.push_back(bool_row("KOLO_SHARED_MEMORY", "", &Config::shared_memory, "1",
-                          "The ranks of a node reduce in memory that they share; 0: they send "
-                          "messages over MPI. 0 on one rank holds for its node."));
+                          "The ranks of a node reduce in shared memory; 0: they send messages over "
+                          "MPI. 0 on one rank applies to its whole node."));
   rows.push_back(bool_row("KOLO_ARENA", "", &Config::arena, "1",
                           "CPU tensors are allocated in memory that the ranks of a node share, and "
-                          "are reduced where they lie; 0: LibTorch's own allocator, and a copy for "
-                          "each reduction. Counts only where a node has several ranks."));
-  rows.push_back(number_row("KOLO_ARENA_BYTES", "", "bytes", &Config::arena_bytes, std::int64_t{0},
-                            std::int64_t{0}, std::int64_t{1} << 46,
-                            "The most that a rank's arena may hold; what does not fit is allocated "
-                            "elsewhere. 0: as much as the machine has, or four times a rank's "
-                            "share of it if that is less."));
+                          "are reduced in place; 0: LibTorch's own allocator is used, and each "
+                          "reduction copies the tensor. Has no effect on a node with one rank."));
+  rows.push_back(
+      number_row("KOLO_ARENA_BYTES", "", "bytes", &Config::arena_bytes, std::int64_t{0},
+                 std::int64_t{0}, std::int64_t{1} << 46,
+                 "Maximum size of a rank's arena; a tensor that does not fit gets private memory. "
+                 "0: the machine's memory, or four times a rank's share of it if that is less."));
 }
 
 // Returns the build's choice for an operation, from KOLO_GPU_CHOICES: "ALLREDUCE=NCCL BROADCAST=MPI
@@ -132,8 +132,8 @@ std::string gpu_choice_of_build(const std::string& operation) {
 // Makes the row of an operation's choice: NCCL, or MPI, with which the host carries it out.
 Row cuda_row(OpKind kind) {
   const std::string help =
-      std::string("The library that carries out ") + name_of(kind) +
-      " of CUDA tensors: NCCL; or MPI, with which the host does it over shared memory and MPI.";
+      std::string("Library that carries out ") + name_of(kind) +
+      " of CUDA tensors. NCCL: on the devices; MPI: on the host, over shared memory and MPI.";
   const std::string operation = upper_name_of(kind);
   return rank_zeros({{"KOLO_GPU_" + operation, "", "library", gpu_choice_of_build(operation),
                       "NCCL or MPI", help},
@@ -151,11 +151,11 @@ Row cuda_row(OpKind kind) {
 }
 
 void add_cuda(std::vector<Row>& rows) {
-  rows.push_back(rank_zeros(number_row(
-      "KOLO_CUDA_FUSION_THRESHOLD", "", "bytes", &Config::cuda_fusion_threshold_bytes, 32 * kMiB,
-      std::int64_t{0}, kGiB,
-      "As KOLO_FUSION_THRESHOLD, for CUDA tensors, which are packed up to this size themselves; 0: "
-      "each is reduced where it lies.")));
+  rows.push_back(
+      rank_zeros(number_row("KOLO_CUDA_FUSION_THRESHOLD", "", "bytes",
+                            &Config::cuda_fusion_threshold_bytes, 32 * kMiB, std::int64_t{0}, kGiB,
+                            "Like KOLO_FUSION_THRESHOLD, for CUDA tensors. A single tensor of up "
+                            "to this size is packed; 0: each tensor is reduced in place.")));
   for (int kind = 0; kind < kOpKindCount; ++kind) {
     if (traits_of(static_cast<OpKind>(kind)).has_gpu_choice)
       rows.push_back(cuda_row(static_cast<OpKind>(kind)));
@@ -166,8 +166,8 @@ void add_cuda(std::vector<Row>& rows) {
       "CPU it always goes in stages.)")));
   rows.push_back(
       {{"KOLO_CUDA_AWARE_MPI", "", "boolean", "AUTO", "AUTO, 0 or 1",
-        "Whether MPI takes CUDA tensors where they lie, for what it carries out; AUTO: what MPI "
-        "says of itself. Used if all ranks say so."},
+        "Whether MPI reads and writes CUDA tensors in device memory, in the operations that it "
+        "carries out; AUTO: what the MPI library reports. Used only if it holds on all ranks."},
        [](const std::string& t, Config& c) {
          bool is_aware = false;
          c.cuda_aware_mpi = std::nullopt;
@@ -211,11 +211,10 @@ void add_timers(std::vector<Row>& rows) {
 
 // Settings of what a job reports about itself.
 void add_recording(std::vector<Row>& rows) {
-  rows.push_back(
-      rank_zeros(number_row("KOLO_METRICS_PORT", "", "port", &Config::metrics_port, std::int64_t{0},
-                            std::int64_t{0}, std::int64_t{65535},
-                            "Rank 0 serves the metrics of all ranks at /metrics of this port, for "
-                            "Prometheus. 0: not served.")));
+  rows.push_back(rank_zeros(number_row("KOLO_METRICS_PORT", "", "port", &Config::metrics_port,
+                                       std::int64_t{0}, std::int64_t{0}, std::int64_t{65535},
+                                       "Rank 0 serves the metrics of all ranks at /metrics of this "
+                                       "port, for Prometheus. 0: metrics are not served.")));
   rows.push_back(
       rank_zeros({{"KOLO_METRICS_ADDRESS", "", "address", "127.0.0.1", "an IP address of rank 0's",
                    "Address at which the metrics are served; 0.0.0.0 and :: are all addresses of "
@@ -227,7 +226,7 @@ void add_recording(std::vector<Row>& rows) {
   // The folder may have a different name on each node, but starting a timeline is collective.
   Row timeline = path_row("KOLO_TIMELINE", &Config::timeline, "a folder, or empty",
                           "Each rank writes a timeline of its activity into this folder, see "
-                          "docs/timeline.md. Empty: no timeline. Set on all ranks or on none.");
+                          "docs/timeline.md. Empty: no timeline. Set it on all ranks or on none.");
   timeline.print = [](const Config& c) { return std::string(c.timeline.empty() ? "" : "(set)"); };
   rows.push_back(equal(std::move(timeline)));
   rows.push_back(path_row(
@@ -244,7 +243,7 @@ void add_recording(std::vector<Row>& rows) {
                                   std::int64_t{0}, std::int64_t{0}, std::int64_t{1} << 40,
                                   "Number of steps of a DistributedOptimizer after which the ranks "
                                   "compare parameters, learning rates and optimizer state. A "
-                                  "difference is a MismatchError that names it. 0: never.")));
+                                  "difference ends in a MismatchError that names it. 0: never.")));
   rows.push_back(bool_row("KOLO_BACKTRACE", "", &Config::backtrace, "0",
                           "An exception of kolo that the program does not catch ends the rank by "
                           "abort(), for which MPI prints a stack; 0: with the message in one line "
@@ -261,8 +260,8 @@ std::vector<Row> make_table() {
   rows.push_back(
       equal(number_row("KOLO_FUSION_TENSOR_LIMIT", "", "bytes", &Config::fusion_tensor_limit_bytes,
                        128 * kKiB, std::int64_t{0}, kGiB,
-                       "Only tensors up to this size are packed; larger ones are reduced where "
-                       "they lie, because copying them costs more than it saves.")));
+                       "Only tensors up to this size are packed; larger ones are reduced in place, "
+                       "because copying them costs more than it saves.")));
   rows.push_back(equal(bool_row(
       "KOLO_DISABLE_GROUP_FUSION", "HOROVOD_DISABLE_GROUP_FUSION", &Config::disable_group_fusion,
       "0", "Sends the tensors of a group one by one; still all of them or none.")));
@@ -283,7 +282,7 @@ std::vector<Row> make_table() {
   rows.push_back(rank_zeros(number_row(
       "KOLO_CACHE_CAPACITY", "HOROVOD_CACHE_CAPACITY", "integer", &Config::cache_capacity,
       std::int64_t{16384}, std::int64_t{0}, std::int64_t{1} << 30,
-      "Number of tensor names that the response cache holds. The name not used for longest makes "
+      "Number of tensor names that the response cache holds. The least recently used name makes "
       "room. With 0 every step is negotiated by name.")));
   add_timers(rows);
   rows.push_back(number_row("KOLO_SPIN_MICROSECONDS", "", "microseconds",

@@ -36,7 +36,7 @@ int flush_standard_output(const std::string& command, int code) {
   const int error = errno;
   std::cerr << command << ": cannot write to standard output"
             << (error == 0 ? "" : ": " + std::generic_category().message(error))
-            << "; what is missing there is lost\n";
+            << "; the rest of the output is lost\n";
   return code == 0 ? kOutputLostExitCode : code;
 }
 
