@@ -341,7 +341,7 @@ TEST(Segment, RefusesWhatCanShrink) {
   ASSERT_EQ(ftruncate(descriptor, 4096), 0);
   Segment peer;
   const Status status = Segment::adopt(descriptor, peer);
-  EXPECT_NE(status.message().find("no shared memory of kolo"), std::string::npos);
+  EXPECT_NE(status.message().find("not shared memory of kolo"), std::string::npos);
 }
 
 }  // namespace

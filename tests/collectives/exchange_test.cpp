@@ -166,7 +166,7 @@ TEST(Exchange, TwoOfOneRankAreRefused) {
   }
   std::vector<Handed> all;
   EXPECT_THAT(first->swap({STDIN_FILENO, STDIN_FILENO}, all).message(),
-              HasSubstr("none of this job's"));
+              HasSubstr("does not belong to this job"));
   first.reset();
   for (const pid_t child : children) EXPECT_EQ(exit_code_of(child), 2) << "nobody waits for ever";
 }

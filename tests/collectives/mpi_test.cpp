@@ -123,12 +123,12 @@ TEST(MpiAllreduceTable, WhatIsWrongIsAnErrorOnEveryRank) {
     expect_error(file.path(), reason);
   };
   expect_error_in("# kolo allreduce table, version 1\nranks 2\n0 star\n",
-                  "': line 3: 'star' is no algorithm; expected");
+                  "': line 3: 'star' is not an algorithm; expected");
   expect_error_in("", "line 1: ''");
   expect_error_in(std::string(2 << 20, '#'), "longer than 1048576 bytes");
   expect_error("/nowhere/at/all", "'/nowhere/at/all': cannot be read: No such file");
-  expect_error("/", "'/': is no regular file");
-  expect_error("/dev/zero", "is no regular file");
+  expect_error("/", "'/': is not a regular file");
+  expect_error("/dev/zero", "is not a regular file");
 }
 
 TEST(MpiRuntime, ATransportOnACommunicatorOfTheApplication) {

@@ -15,6 +15,6 @@ for variable in OMPI_COMM_WORLD_SIZE SLURM_STEP_NUM_TASKS; do
   code=0
   env "$variable=4" "$bin/hello" > "$work/out" 2> "$work/err" < /dev/null || code=$?
   check "$variable: a program that MPI thinks alone does not run" test "$code" -ne 0
-  check "and says why" grep -q "has started 4 processes ($variable), but MPI knows of this one alone" "$work/err"
+  check "and says why" grep -q "has started 4 processes ($variable), but MPI reports only this one" "$work/err"
 done
 finish

@@ -47,7 +47,7 @@ class Reader {
   Problem take(std::string_view line) {
     if (std::exchange(first_, false)) {
       if (line == kFirstLine) return std::nullopt;
-      return quoted(line) + " is no header or of an unknown version; expected '" +
+      return quoted(line) + " is not a header, or has an unknown version; expected '" +
              std::string(kFirstLine) + "'";
     }
     if (line.empty() || line.front() == '#') return std::nullopt;
@@ -69,13 +69,14 @@ class Reader {
   Problem take_group(std::string_view line) {
     if (rows_ != nullptr && rows_->empty()) return no_rows();
     if (!parse_number(line.substr(kRanks.size()), 2, kMostRanks, ranks_)) {
-      return quoted(line) + " names no number of ranks; expected 'ranks N' with N from 2 to " +
+      return quoted(line) +
+             " does not name a number of ranks; expected 'ranks N' with N from 2 to " +
              std::to_string(kMostRanks);
     }
     const auto [group, is_new] = table_.groups.try_emplace(ranks_);
     rows_ = &group->second;
     if (is_new) return std::nullopt;
-    return quoted(line) + " was there before; expected each number of ranks once";
+    return quoted(line) + " appears twice; expected each number of ranks once";
   }
 
   Problem take_row(std::string_view line) {
@@ -84,13 +85,13 @@ class Reader {
     if (space == std::string_view::npos ||
         !parse_number(line.substr(0, space), std::size_t{0}, kMostBytes, row.bytes)) {
       return quoted(line) +
-             " is no row; expected 'ranks N', or 'BYTES ALGORITHM' with BYTES from 0 to " +
+             " is not a row; expected 'ranks N', or 'BYTES ALGORITHM' with BYTES from 0 to " +
              std::to_string(kMostBytes);
     }
     const auto algorithm = algorithm_of(line.substr(space + 1));
     if (!algorithm) {
       return quoted(line.substr(space + 1)) +
-             " is no algorithm; expected recursive-doubling, halving-doubling, ring or tree";
+             " is not an algorithm; expected recursive-doubling, halving-doubling, ring or tree";
     }
     row.algorithm = *algorithm;
     return add(row);
@@ -100,10 +101,10 @@ class Reader {
     const std::string bytes = std::to_string(row.bytes);
     if (rows_ == nullptr) return "a row before any number of ranks; expected 'ranks N'";
     if (rows_->empty() && row.bytes != 0)
-      return "the first row of a number of ranks is from " + bytes + " bytes on; expected 0";
+      return "the first row of a number of ranks begins at " + bytes + " bytes; expected 0";
     if (!rows_->empty() && row.bytes <= rows_->back().bytes) {
-      return bytes + " does not come after " + std::to_string(rows_->back().bytes) +
-             "; expected bytes to rise from row to row";
+      return bytes + " is not above " + std::to_string(rows_->back().bytes) +
+             "; expected bytes to increase from row to row";
     }
     rows_->push_back(row);
     return std::nullopt;

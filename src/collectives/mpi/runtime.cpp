@@ -62,8 +62,7 @@ Status check_size() {
   return Status::invalid_argument(
       "the launcher has started " + std::to_string(launched->size) + " processes (" +
       launched->variable +
-      "), but MPI knows of this one alone: the program is built for another "
-      "MPI, " +
+      "), but MPI reports only this one: the program is built for another MPI, " +
       library.substr(0, library.find_first_of(",\n")) +
       ". Start it by that MPI's own launcher (kolo run --mpirun PATH), and under srun by a plugin "
       "that it knows (srun --mpi=list; --mpi=pmix for Open MPI)");
@@ -218,7 +217,7 @@ Status agree(MpiParent parent, const Status& mine) {
     }
   }
   if (text.empty()) return mine;
-  return Status::invalid_argument("kolo cannot start, because it cannot on another rank: " + text);
+  return Status::invalid_argument("kolo cannot start, because another rank cannot: " + text);
 }
 
 }  // namespace kolo

@@ -18,7 +18,7 @@ Status read_regular_file(const std::string& path, std::string& text) {
   std::error_code error;
   const bool is_regular = std::filesystem::is_regular_file(path, error);
   if (error) return Status::data("cannot be read: " + error.message());
-  if (!is_regular) return Status::data("is no regular file");
+  if (!is_regular) return Status::data("is not a regular file");
   const auto close = [](std::FILE* file) { std::fclose(file); };
   const std::unique_ptr<std::FILE, decltype(close)> file(std::fopen(path.c_str(), "rb"), close);
   if (file != nullptr) {

@@ -44,7 +44,7 @@ Status nccl_status(ncclResult_t code, const char* call, ncclComm_t comm) {
   std::string text = std::string(call) + ": " + ncclGetErrorString(code);
   const char* const last = ncclGetLastError(comm);
   if (last != nullptr && *last != '\0') text += std::string(" (") + last + ")";
-  text += "; NCCL_DEBUG=INFO tells more";
+  text += "; set NCCL_DEBUG=INFO for more details";
   if (code == ncclRemoteError) return Status::peer_lost(std::move(text));
   return Status::internal(std::move(text));
 }

@@ -57,8 +57,8 @@ void abort_all(int device, const std::vector<ncclComm_t>& communicators) {
   for (const std::future<void>& one : ends) {
     if (one.wait_until(deadline) == std::future_status::ready) continue;
     log::warning(
-        "what is enqueued on this rank's device does not end, though NCCL was told to abort it: "
-        "the program's own work there may be stuck");
+        "the work that is enqueued on this rank's device does not end, although NCCL was asked to "
+        "abort it: the program's own work on the device may be stuck");
     return;
   }
 }

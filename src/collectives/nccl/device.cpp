@@ -45,8 +45,9 @@ class CudaDevice final : public Device {
     Status status = look_at_capture(stream, captured);
     if (status.is_ok() && captured) {
       status = Status::invalid_argument(
-          "a reduction cannot be captured into a CUDA graph, for ranks agree on each anew: capture "
-          "forward and backward under no_sync(), and reduce outside of the graph");
+          "a reduction cannot be captured into a CUDA graph, because the ranks agree on each "
+          "reduction anew: capture forward and backward under no_sync(), and reduce outside of the "
+          "graph");
     }
     if (!status.is_ok()) return status;
     std::shared_ptr<Point> recorded;
@@ -84,11 +85,11 @@ void undo(const char* name, const char* why) {
 }
 void undo_settings() {
   undo("NCCL_COMM_BLOCKING",
-       "kolo's communicators must not block, for a rank that is lost could not be told from a slow "
-       "one");
+       "kolo's communicators must not block; otherwise kolo cannot distinguish a lost rank from a "
+       "slow one");
   undo("NCCL_LAUNCH_ORDER_IMPLICIT",
-       "communicators that do not block launch from threads of NCCL's own, which it takes for a "
-       "race where those of two process sets do so at the same time, and ends");
+       "communicators that do not block launch from NCCL's own threads; if two process sets launch "
+       "at the same time, NCCL takes that for a race and fails");
 }
 
 // Makes NCCL accept several ranks on one device, which it refuses by default. From 2.30 on a

@@ -109,7 +109,8 @@ Status enqueue_conversion(const std::vector<Transfer>& transfers, DType from, DT
                           double factor, cudaStream_t stream) {
   const ConvertKernel kernel = convert_kernel_of(from, to);
   if (kernel == nullptr)
-    return Status::internal(std::string("no kernel makes ") + name_of(to) + " of " + name_of(from));
+    return Status::internal(std::string("no kernel converts ") + name_of(from) + " to " +
+                            name_of(to));
   return in_tables(transfers, 1, kElementsABlock, {}, [&](const MoveTable& table) {
     return launch(kernel, table.blocks, stream, table, factor);
   });

@@ -102,8 +102,8 @@ class Preparation final : public Work {
             "ranks " + std::to_string(cards_[one].rank) + " and " +
             std::to_string(cards_[other].rank) + " have their tensors on the same GPU (" +
             cards_[one].bus + " of " + cards_[one].host +
-            "): put each rank's on a GPU of its own, that of kolo::local_device(), start fewer "
-            "ranks a node, or set KOLO_SHARE_DEVICE=1, which is slow");
+            "): give each rank a GPU of its own (kolo::local_device()), start fewer ranks per "
+            "node, or set KOLO_SHARE_DEVICE=1, which is slow");
       }
     }
     return Status::ok();

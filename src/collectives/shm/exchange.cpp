@@ -124,7 +124,7 @@ Status receive_handed(int from, int& rank, std::vector<Handed>& all) {
   if (rank < 0 || rank >= static_cast<int>(all.size()) ||
       all[static_cast<std::size_t>(rank)].lifeline >= 0) {
     close_both(handed);
-    return Status::internal("a process that is none of this job's has connected");
+    return Status::internal("a process that does not belong to this job has connected");
   }
   all[static_cast<std::size_t>(rank)] = handed;
   return Status::ok();

@@ -77,7 +77,7 @@ Status Segment::adopt(int descriptor, Segment& segment) {
   made.size_ = static_cast<std::size_t>(about.st_size);
   const int seals = fcntl(descriptor, F_GET_SEALS);
   if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
-    return Status::internal("a peer has sent a file that is no shared memory of kolo");
+    return Status::internal("a peer has sent a file that is not shared memory of kolo");
   if (Status s = made.map(); !s.is_ok()) return s;
   segment = std::move(made);
   return Status::ok();
