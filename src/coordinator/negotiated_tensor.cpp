@@ -106,12 +106,12 @@ std::string NegotiatedTensor::missing_for_good(const Attendance& attendance) con
                   [&](int rank) { return attendance.in_world(rank) == descriptor.root; })) {
     return std::string(name_of(descriptor.kind)) + " of '" + name + "': its root, rank " +
            std::to_string(descriptor.root) +
-           ", has joined and gives nothing; choose a root that still takes part";
+           ", has joined and no longer takes part; choose a root that has not joined";
   }
   if (descriptor.is_between_two() && arrivals < 2) {
     return "send '" + name + "' from rank " + std::to_string(descriptor.root) + " to rank " +
            std::to_string(descriptor.destination) +
-           ": one of them has joined and takes part no more";
+           ": one of them has joined and no longer takes part";
   }
   return {};
 }

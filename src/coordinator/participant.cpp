@@ -269,14 +269,15 @@ Status Participant::on(const wire::Execute& record, std::vector<Action>& actions
   } else if (const auto tensor = by_id_.find(record.unit); tensor != by_id_.end()) {
     members.push_back(tensor->second);
   }
-  if (members.empty()) return broken_protocol("executes something unknown");
+  if (members.empty()) return broken_protocol("executes an unknown operation");
   Launch launch{sequence_++, record.unit, {}};
   launch.members.reserve(members.size());
   for (Tensor* member : members) {
     if (Status s = take_part(*member, launch); !s.is_ok()) return s;
   }
   for (const std::uint32_t position : record.absent) {
-    if (position >= launch.members.size()) return broken_protocol("names a member that is none");
+    if (position >= launch.members.size())
+      return broken_protocol("names a member that does not exist");
     launch.members[position].absent_everywhere = true;
   }
   if (!launch.members.empty()) actions.emplace_back(std::move(launch));

@@ -51,7 +51,7 @@ std::string describe(const std::vector<Stall>& stalls, Clock::time_point now) {
     text += (text.empty() ? "" : "; ") + rank_list(ranks) + (ranks.size() == 1 ? " has" : " have") +
             " not submitted " + missing.names;
     if (missing.more > 0) text += " and " + std::to_string(missing.more) + " more";
-    text += ", which another rank did " + to_text(seconds) + " ago";
+    text += ", which another rank submitted " + to_text(seconds) + " ago";
   }
   return text;
 }

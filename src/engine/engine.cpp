@@ -151,8 +151,8 @@ Status Engine::wait_in_silence(const std::shared_ptr<Operation>& operation,
       return Status::timeout(std::string(name_of(operation->descriptor.kind)) + " of tensor '" +
                              operation->name + "' did not end on rank " + std::to_string(rank_) +
                              " within " + to_text(*timeout) +
-                             ": another rank has not submitted it yet or is slow. It goes on; wait "
-                             "again for its result");
+                             ": another rank has not submitted it yet or is slow. The operation "
+                             "goes on; wait again for its result");
     }
   }
   return operation->status();

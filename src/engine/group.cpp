@@ -102,7 +102,7 @@ Status Group::advance_control(bool& moved) {
   if (status.is_ok() && closed_ && !leaving_) {
     // The coordinator has given up waiting for this rank, so no agreement is possible any more.
     status = Status::peer_lost("rank " + std::to_string(options_.launch.ranks[0]) +
-                               ", which coordinates, has shut kolo down; no further operation is "
+                               ", the coordinator, has shut kolo down; no further operation is "
                                "possible. Call kolo::shutdown() on every rank at the same point");
   }
   return status;
@@ -299,11 +299,11 @@ void Group::watch_held_tensors(Clock::time_point now) {
   next_look_at_held_ = now + options_.fusion_hold / 8;
   const std::size_t given_up = control_.participant().flush(now - options_.fusion_hold);
   if (given_up == 0) return;
-  log::warning(
-      std::to_string(given_up) + " bucket(s) were given up, because a tensor was submitted " +
-      to_text(options_.fusion_hold) +
-      " ago and others of its bucket are still missing (KOLO_FUSION_HOLD_SECONDS). Results "
-      "stay right, but another run may fuse differently");
+  log::warning(std::to_string(given_up) +
+               " bucket(s) were given up, because a tensor was submitted " +
+               to_text(options_.fusion_hold) +
+               " ago and others of its bucket are still missing (KOLO_FUSION_HOLD_SECONDS). "
+               "Results stay correct, but another run may fuse differently");
 }
 
 }  // namespace kolo

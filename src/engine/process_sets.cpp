@@ -54,11 +54,10 @@ void ProcessSets::add(const std::shared_ptr<Operation>& operation, bool leaving)
   }
   const std::optional<SlotPool::Slot> slot = slots_.take();
   if (!slot) {
-    return world().complete(
-        operation,
-        Status::invalid_argument("add_process_set: there are " + std::to_string(sets_.size()) +
-                                 " process sets, and MPI's tags are enough for no more; "
-                                 "remove some"));
+    return world().complete(operation,
+                            Status::invalid_argument(
+                                "add_process_set: there are " + std::to_string(sets_.size()) +
+                                " process sets, and MPI has no tags for another one; remove some"));
   }
   const std::vector<std::int64_t>& shape = operation->descriptor.tensors[0].shape;
   const std::vector<int> ranks(shape.begin(), shape.end());

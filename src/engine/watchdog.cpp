@@ -30,8 +30,8 @@ std::string and_more(std::ptrdiff_t more) {
 }
 
 Status ended_by_stall(const std::string& text) {
-  return Status::peer_lost("the job stalls, and ends for KOLO_STALL_SHUTDOWN_TIME_SECONDS: " +
-                           text);
+  return Status::peer_lost(
+      "the job stalls, and ends because of KOLO_STALL_SHUTDOWN_TIME_SECONDS: " + text);
 }
 
 }  // namespace
@@ -66,15 +66,16 @@ std::string Watchdog::this_rank() const {
 std::string Watchdog::cause(const Work& work) const {
   if (std::string text = stopped(); !text.empty()) return text;
   const std::optional<int> rank = work.waits_for();
-  if (!rank) return "another rank is stopped or gone, or the network is";
+  if (!rank) return "another rank is stopped or gone, or the network is down";
   return "it waits for rank " + std::to_string(*rank) +
          ", which is stopped, gone, or busy, or itself waits for another rank";
 }
 
 std::string Watchdog::cause_on_device() const {
   const std::string text = stopped();
-  return text.empty() ? "a rank or the network is gone, or a device is busy with something else"
-                      : text;
+  return text.empty()
+             ? "a rank is gone, the network is down, or a device is busy with something else"
+             : text;
 }
 
 Status Watchdog::check_timeouts(const GroupSnapshot& group) const {
@@ -161,7 +162,7 @@ std::optional<Watchdog::Slow> Watchdog::slow_on_device(const GroupSnapshot& grou
   const GroupSnapshot::OnDevice& device = *group.on_device;
   const std::string text =
       what_runs(device.first->members) + and_more(static_cast<std::ptrdiff_t>(device.count) - 1) +
-      " was enqueued on the device of " + this_rank() + ", which has ended nothing for " +
+      " was enqueued on the device of " + this_rank() + ", which has finished nothing for " +
       in_seconds(group.now - device.moved) + ": " + cause_on_device();
   return Slow{text, device.first->sequence, device.last->sequence};
 }
@@ -225,8 +226,8 @@ void Watchdog::look_at_coordinator(const GroupSnapshot& group, Findings& finding
   const std::string who = stopped();
   const std::string text = what_runs({{*oldest, false}}) + " was submitted " + in_seconds(age) +
                            " ago, and rank " + std::to_string(options_.ranks[0]) +
-                           ", which coordinates, says nothing of it: " +
-                           (who.empty() ? "it is stopped, or its computer" : who);
+                           ", the coordinator, has not reported on it: " +
+                           (who.empty() ? "it is stopped, or its computer is" : who);
   if (ends_job(age)) {
     findings.status = ended_by_stall(text);
     return;

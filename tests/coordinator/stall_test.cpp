@@ -35,12 +35,14 @@ TEST(Stalls, NameWhoIsMissingAndSinceWhen) {
   EXPECT_THAT(world.stalls(at(-1)), IsEmpty());
   EXPECT_THAT(
       in_words(world.stalls(at(5))),
-      ElementsAre("rank 1 has not submitted allreduce of 'a', which another rank did 70 s ago"));
+      ElementsAre(
+          "rank 1 has not submitted allreduce of 'a', which another rank submitted 70 s ago"));
   EXPECT_THAT(
       in_words(world.stalls(at(10))),
       ElementsAre(
-          "rank 1 has not submitted allreduce of 'a', which another rank did 70 s ago",
-          "ranks 0, 2, 3 have not submitted allreduce of 'b', which another rank did 60 s ago"));
+          "rank 1 has not submitted allreduce of 'a', which another rank submitted 70 s ago",
+          "ranks 0, 2, 3 have not submitted allreduce of 'b', which another rank submitted 60 s "
+          "ago"));
   world.submit(1, "a");
   for (const int rank : {0, 2, 3}) world.submit(rank, "b");
   world.deliver_all();
@@ -104,10 +106,9 @@ TEST(Stalls, KnowBuckets) {
   world.set_now(at(0));
   submit(0);
   world.deliver_all();
-  EXPECT_THAT(
-      in_words(world.stalls(at(0))),
-      ElementsAre(
-          "rank 1 has not submitted allreduce of 'a' and 2 more, which another rank did 70 s ago"));
+  EXPECT_THAT(in_words(world.stalls(at(0))),
+              ElementsAre("rank 1 has not submitted allreduce of 'a' and 2 more, which another "
+                          "rank submitted 70 s ago"));
   // Once the bucket is given up it is known what of it is missing, and still since when.
   world.set_now(at(30));
   world.submit(1, "a");
@@ -116,7 +117,8 @@ TEST(Stalls, KnowBuckets) {
   world.deliver_all();
   EXPECT_THAT(
       in_words(world.stalls(at(0))),
-      ElementsAre("rank 1 has not submitted allreduce of 'b', which another rank did 70 s ago"));
+      ElementsAre(
+          "rank 1 has not submitted allreduce of 'b', which another rank submitted 70 s ago"));
 }
 
 TEST(Stalls, WhoHasJoinedIsNotMissing) {
@@ -127,7 +129,8 @@ TEST(Stalls, WhoHasJoinedIsNotMissing) {
   world.deliver_all();
   EXPECT_THAT(
       in_words(world.stalls(at(0))),
-      ElementsAre("rank 1 has not submitted allreduce of 'a', which another rank did 70 s ago"));
+      ElementsAre(
+          "rank 1 has not submitted allreduce of 'a', which another rank submitted 70 s ago"));
 }
 
 TEST(Stalls, OfASendOnlyItsTwoRanksCount) {
@@ -135,8 +138,9 @@ TEST(Stalls, OfASendOnlyItsTwoRanksCount) {
   world.set_now(at(0));
   world.submit(1, "s", send_between(0, 1));
   world.deliver_all();
-  EXPECT_THAT(in_words(world.stalls(at(0))),
-              ElementsAre("rank 0 has not submitted send of 's', which another rank did 70 s ago"));
+  EXPECT_THAT(
+      in_words(world.stalls(at(0))),
+      ElementsAre("rank 0 has not submitted send of 's', which another rank submitted 70 s ago"));
 }
 
 TEST(Stalls, AreToldTogetherByWhoIsMissing) {
@@ -144,12 +148,13 @@ TEST(Stalls, AreToldTogetherByWhoIsMissing) {
   for (int i = 0; i < 8; ++i)
     stalls.push_back({"t" + std::to_string(i), OpKind::kAllreduce, 0, at(i), {2}});
   stalls.push_back({"x", OpKind::kBroadcast, 5, at(1), {0, 1}});
-  EXPECT_EQ(
-      describe(stalls, at(10)),
-      "ranks 0, 1 have not submitted broadcast of 'x' and 5 more, which another rank did 9 s ago; "
-      "rank 2 has not submitted allreduce of 't0', allreduce of 't1', allreduce of 't2', "
-      "allreduce of 't3', allreduce of 't4', allreduce of 't5' and 2 more, which another rank did "
-      "10 s ago");
+  EXPECT_EQ(describe(stalls, at(10)),
+            "ranks 0, 1 have not submitted broadcast of 'x' and 5 more, which another rank "
+            "submitted 9 s ago; "
+            "rank 2 has not submitted allreduce of 't0', allreduce of 't1', allreduce of 't2', "
+            "allreduce of 't3', allreduce of 't4', allreduce of 't5' and 2 more, which another "
+            "rank submitted "
+            "10 s ago");
 }
 
 }  // namespace

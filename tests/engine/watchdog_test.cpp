@@ -167,8 +167,8 @@ TEST(Watchdog, SilentCoordinatorIsReportedByOthers) {
     EXPECT_THAT(watchdog.look_for_stalls(world.at(kStart + seconds(119))).stalls, IsEmpty());
     const Findings findings = watchdog.look_for_stalls(world.at(kStart + seconds(121)));
     EXPECT_THAT(findings.stalls,
-                ElementsAre(HasSubstr("allreduce of 'x' was submitted 121 s ago, and rank 5, which "
-                                      "coordinates, says nothing of it")));
+                ElementsAre(HasSubstr("allreduce of 'x' was submitted 121 s ago, and rank 5, the "
+                                      "coordinator, has not reported on it")));
     EXPECT_THAT(findings.warnings, SizeIs(rank == 1 ? 1 : 0));
   }
 }
@@ -205,7 +205,7 @@ TEST(Watchdog, DeviceThatEndsNothingIsReportedAndThenEndsTheJob) {
   EXPECT_THAT(watchdog.look_for_stalls(group).stalls,
               ElementsAre(AllOf(HasSubstr("allreduce of 'x', and 1 further operations, was "
                                           "enqueued on the device of rank 5"),
-                                HasSubstr("which has ended nothing for 60 s"))));
+                                HasSubstr("which has finished nothing for 60 s"))));
   group.now = kStart + seconds(100);
   EXPECT_THAT(watchdog.look_for_stalls(group).stalls, IsEmpty());  // y, too, was reported
   group.now = kStart + seconds(300);

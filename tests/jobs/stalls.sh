@@ -17,7 +17,7 @@ stopped="(has left no record here|did not run for [2-9]\.. s before)"
 
 run sleep 2
 check "rank 2 comes late: the job ends well" test "$code" -eq 0
-check "rank 2 comes late: that is told" says "the job stalls: rank 2 has not submitted allreduce of 'first', which another rank did [123] s ago"
+check "rank 2 comes late: that is told" says "the job stalls: rank 2 has not submitted allreduce of 'first', which another rank submitted [123] s ago"
 check "rank 2 comes late: the diagnosis" diagnosis "rank 2 never submitted allreduce of 'first' in step 3; ranks .* did, the first [12]\.. s before"
 check "rank 2 comes late: what it did last" diagnosis "Rank 2, in step 3: the last thing it did was allreduce of 'second' in step 2, which ended .*waits for no operation"
 
@@ -26,7 +26,7 @@ check "rank 0 comes late: the job ends well" test "$code" -eq 0
 check "rank 0 comes late: that is told" says "the job stalls: rank 0 has not submitted allreduce of 'first'"
 
 run skip 2
-check "rank 2 skips a tensor: the job ends in time" says "ends for KOLO_STALL_SHUTDOWN_TIME_SECONDS: .*rank 2 has not submitted allreduce of 'first'"
+check "rank 2 skips a tensor: the job ends in time" says "ends because of KOLO_STALL_SHUTDOWN_TIME_SECONDS: .*rank 2 has not submitted allreduce of 'first'"
 check "rank 2 skips a tensor: the diagnosis" diagnosis "rank 2 never submitted allreduce of 'first' in step 3"
 check "rank 2 skips a tensor: it waits for another" diagnosis "Rank 2, in step 3: .*its program waits for allreduce of 'second'"
 
@@ -56,8 +56,8 @@ check "rank 2 is stopped before it submits: it has not submitted" \
   diagnosis "rank 2 never submitted allreduce of 'first'|'first' in step 3 was submitted on all ranks(, the last of which, rank 2, came [4-9]\.. s after the first, rank [01];| that have left a record: it waits for rank 2)"
 
 run stop-early 0
-check "rank 0, which coordinates, is stopped: that is told" says "allreduce of 'first' was submitted [2-4] s ago, and rank 0, which coordinates, says nothing of it: rank 0 is stopped"
-check "rank 0, which coordinates, is stopped: the job ends in time" says "ends for KOLO_STALL_SHUTDOWN_TIME_SECONDS: .*rank 0, which coordinates, says nothing"
+check "rank 0, which coordinates, is stopped: that is told" says "allreduce of 'first' was submitted [2-4] s ago, and rank 0, the coordinator, has not reported on it: rank 0 is stopped"
+check "rank 0, which coordinates, is stopped: the job ends in time" says "ends because of KOLO_STALL_SHUTDOWN_TIME_SECONDS: .*rank 0, the coordinator, has not reported"
 check "rank 0, which coordinates, is stopped: the diagnosis" diagnosis "^rank 0 $stopped"
 
 for what in stop stop-broadcast; do
