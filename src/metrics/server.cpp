@@ -43,7 +43,7 @@ http::response<http::string_body> answer_to(const http::request<http::empty_body
   if (!reads) {
     response.result(http::status::method_not_allowed);
     response.set(http::field::allow, "GET, HEAD");
-    response.body() = "only GET and HEAD are known here\n";
+    response.body() = "only GET and HEAD are supported\n";
   } else if (request.target().substr(0, request.target().find('?')) != "/metrics") {
     response.result(http::status::not_found);
     response.body() = "the metrics are at /metrics\n";

@@ -95,7 +95,7 @@ std::string metrics_text(const std::map<int, RankMeasures>& ranks, Clock::time_p
   count("kolo_buckets_total", "Buckets that ran.", &Measures::buckets);
   count("kolo_known_names_total", "Submissions under a name that has a number (cache hits).",
         &Measures::known);
-  count("kolo_announced_names_total", "Submissions under a name that has none (cache misses).",
+  count("kolo_announced_names_total", "Submissions under a name without a number (cache misses).",
         &Measures::announced);
   count("kolo_stalls_total", "Stalls that were reported.", &Measures::stalls);
   text.add_times("kolo_negotiation_seconds",

@@ -82,7 +82,7 @@ void Tracing::write(const std::string& text) {
   const Status status = write_flight(origin, text, path);
   if (!status.is_ok()) return log::warning(status.message());
   const std::string note = "flight recorder written to " + path + "; kolo trace diagnose " +
-                           origin.folder + " tells where ranks diverged";
+                           origin.folder + " shows where ranks diverged";
   origin.rank == 0 ? log::warning(note) : log::info(note);
 }
 

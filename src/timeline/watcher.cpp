@@ -38,11 +38,12 @@ bool catch_signal() {
 Watcher::Watcher(Tracing& tracing, const Options& options) : tracing_(tracing), options_(options) {
   if (!open_wake_fd()) {
     log::warning("eventfd failed: " + std::generic_category().message(errno) +
-                 "; SIGUSR2 writes no flight recorder");
+                 "; SIGUSR2 will not write a flight recorder");
     return;
   }
   take_wakes();  // given since the last watcher
-  if (!catch_signal()) log::debug("SIGUSR2 is the program's own, and writes no flight recorder");
+  if (!catch_signal())
+    log::debug("the program handles SIGUSR2 itself, so the signal writes no flight recorder");
   tracing_.set_watched(true);
   thread_ = std::thread([this] {
     run();

@@ -30,7 +30,7 @@ void require(bool right, const std::string& what) {
 
 void require_rising(const char* scheduler, const std::vector<std::int64_t>& milestones) {
   require(std::is_sorted(milestones.begin(), milestones.end()),
-          std::string(scheduler) + ": the milestones must rise");
+          std::string(scheduler) + ": the milestones must increase");
 }
 
 std::int64_t positive(const char* what, std::int64_t value) {

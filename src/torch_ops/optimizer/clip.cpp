@@ -17,7 +17,7 @@ void check(double max_norm, double norm_type) {
   if (norm_type > 0 && max_norm >= 0) return;
   throw InvalidArgumentError("clip_grad_norm_: norm_type is " + std::to_string(norm_type) +
                              " and max_norm " + std::to_string(max_norm) +
-                             "; they must be above 0, and 0 or more");
+                             "; norm_type must be above 0, and max_norm 0 or more");
 }
 
 std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {

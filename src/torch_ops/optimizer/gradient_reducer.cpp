@@ -79,9 +79,9 @@ void GradientReducer::State::before_accumulation(std::size_t index) {
     throw InvalidArgumentError(
         "the gradient of " + parameter.name + ", shape " +
         to_string(parameter.tensor.sizes().vec()) +
-        ", changes while it is being reduced: one backward() reaches the parameter more than once, "
-        "in a backward() that a function calls in turn, which it did not do before. Run it under "
-        "no_sync(); step() then reduces");
+        ", changes while it is being reduced: a nested backward() reaches the parameter again, "
+        "which no earlier backward() did. Run the outer backward() under no_sync(); step() then "
+        "reduces the gradients");
   }
   reduced_parts.set_aside(index);
   progress[index].is_new = !parameter.tensor.grad().defined();
@@ -100,15 +100,15 @@ void GradientReducer::State::accumulated(std::size_t index) {
     if (entered && synchronized) {
       throw InvalidArgumentError(
           parameter.name +
-          ": the parameter has turned trainable, or has got data of another dtype or device, since "
-          "gradients were reduced; call zero_grad() or step() before the next backward()");
+          ": the parameter became trainable, or its data changed dtype or device, since gradients "
+          "were reduced; call zero_grad() or step() before the next backward()");
     }
   }
   if (parameter.tensor.grad().requires_grad() && options.process_set().size() > 1) {
     throw InvalidArgumentError(
         "the gradient of " + parameter.name +
-        " has a graph, from backward() with create_graph; a reduced gradient has none. Compute a "
-        "penalty from what torch::autograd::grad() returns, and call backward() without "
+        " has a graph, from backward() with create_graph; a reduced gradient cannot have a graph. "
+        "Compute a penalty from what torch::autograd::grad() returns, and call backward() without "
         "create_graph");
   }
   synchronized = false;
@@ -128,15 +128,14 @@ bool GradientReducer::State::enter_pass() {
   if (pass != nullptr && pass == current) return false;
   const std::string who = "DistributedOptimizer '" + options.name() + "': ";
   if (current == nullptr) {
-    throw InvalidArgumentError(
-        who +
-        "this backward() runs on an engine of autograd that another library has set since the "
-        "optimizer was made; load that library first");
+    throw InvalidArgumentError(who +
+                               "another library has replaced autograd's engine since the optimizer "
+                               "was made; load that library before the optimizer is made");
   }
   if (pass != nullptr) {
     throw InvalidArgumentError(who +
-                               "two threads are in a backward() that reaches its parameters; let "
-                               "one begin when the other has ended");
+                               "two threads run a backward() that reaches the optimizer's "
+                               "parameters; let one begin after the other has ended");
   }
   if (!current->add(shared_from_this())) throw InvalidArgumentError(who + "backward() has failed");
   pass = current;
@@ -373,7 +372,7 @@ GradientReducer::GradientReducer(DistributedOptimizerOptions options) {
     options.name("optimizer" + std::to_string(session("DistributedOptimizer")->next_optimizer()));
   }
   if (!options.process_set().included()) {
-    throw InvalidArgumentError(options.name() + ": this rank is no member of process set " +
+    throw InvalidArgumentError(options.name() + ": this rank is not a member of process set " +
                                std::to_string(options.process_set().id()) +
                                "; make the optimizer on its members only");
   }
@@ -482,9 +481,9 @@ void GradientReducer::end_step(torch::optim::Optimizer& base) {
 void GradientReducer::set_skip(bool skip) {
   if (state_->reduces_steps()) {
     throw InvalidArgumentError(state_->options.name() +
-                               ": skip_synchronize() with Adasum, where step() itself is what is "
-                               "reduced; without it ranks would part. Gradients are this rank's "
-                               "own: clip them before step()");
+                               ": skip_synchronize() with Adasum: Adasum reduces the change that "
+                               "step() makes, and without that the ranks would diverge. The "
+                               "gradients are this rank's own: clip them before step()");
   }
   const MutexLock lock(state_->mutex);
   state_->skip += skip ? 1 : -1;

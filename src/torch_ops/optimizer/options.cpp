@@ -13,7 +13,7 @@ void check_options(const DistributedOptimizerOptions& options) {
   };
   if (options.backward_passes_per_step() < 1) {
     refuse("backward_passes_per_step is " + std::to_string(options.backward_passes_per_step()) +
-           ", but at least 1 is meant");
+           "; it must be at least 1");
   }
   if (options.gradient_predivide_factor() <= 0) refuse("gradient_predivide_factor must be above 0");
   if (options.gradient_predivide_factor() != 1.0 && options.op() != ReduceOp::Average) {

@@ -203,7 +203,8 @@ std::unique_ptr<CompressedExchange> Outbox::compress(const OutgoingUnit& outgoin
     std::unique_ptr<GradientCompressor>& compressor = senders_[one.parameter].compressor;
     if (compressor == nullptr) compressor = options_.compression().make()(parameter.tensor);
     if (compressor == nullptr)
-      throw InvalidArgumentError("the compression makes no compressor for " + parameter.name);
+      throw InvalidArgumentError("the compression's function returned no compressor for " +
+                                 parameter.name);
     compressors.push_back(compressor.get());
     gradients.push_back(one.values.detach());
   }
@@ -275,7 +276,7 @@ void Outbox::end_flight(std::size_t parameter) {
   if (!sent || !sent->is_changed(table_[parameter].tensor.grad())) return;
   throw InvalidArgumentError("the gradient of " + table_[parameter].name +
                              " was changed while it was being reduced, by another thread or a "
-                             "hook; change it when backward() has returned");
+                             "hook; change it after backward() has returned");
 }
 
 // On the host a gradient is copied as soon as it has arrived, while others are still under way. On

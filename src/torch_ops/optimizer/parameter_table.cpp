@@ -38,7 +38,7 @@ void ParameterTable::check_dtype(const at::Tensor& parameter, std::size_t positi
         "complex128, or requires_grad_(false)");
   }
   if (options_.op() == ReduceOp::Adasum && parameter.is_complex())
-    refuse("but Adasum is for real numbers; use Average");
+    refuse("but Adasum supports only real numbers; use Average");
 }
 
 std::optional<std::string> ParameterTable::name_given_to(const at::Tensor& parameter) const {

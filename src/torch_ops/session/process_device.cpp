@@ -48,7 +48,7 @@ const std::optional<std::string>& lack_of_cuda_half() {
       return why == nullptr ? "dlopen failed" : why;
     }
     if (is_there()) return std::nullopt;
-    return "libtorch_cuda.so is of another LibTorch";
+    return "libtorch_cuda.so belongs to another LibTorch";
   }();
   return lack;
 }
@@ -93,7 +93,8 @@ Status ProcessDevice::choose(int& index) const {
     const std::optional<std::string>& lack = lack_of_cuda_half();
     return Status::invalid_argument(
         std::string("rank ") + std::to_string(topology_.rank) + " sees no CUDA device" +
-        (lack ? ", for LibTorch's CUDA half (libtorch_cuda.so) cannot be loaded: " + *lack : "") +
+        (lack ? ", because LibTorch's CUDA half (libtorch_cuda.so) cannot be loaded: " + *lack
+              : "") +
         "; look at CUDA_VISIBLE_DEVICES and `kolo doctor`, or use the CPU");
   }
   // The launcher may have made a single device visible to this rank.
@@ -109,7 +110,7 @@ Status ProcessDevice::choose(int& index) const {
       "there are " + std::to_string(topology_.local_size) + " ranks and " +
       std::to_string(visible) + " CUDA devices on the node of rank " +
       std::to_string(topology_.rank) +
-      ": start as many ranks a node as it has devices, or set KOLO_SHARE_DEVICE=1, which is slow");
+      ": start at most one rank per device, or set KOLO_SHARE_DEVICE=1, which is slow");
 }
 
 Status ProcessDevice::find(std::optional<int> index, std::shared_ptr<Device>& device) {
