@@ -21,7 +21,7 @@ void throw_not_loaded(const std::string& samples, std::uint64_t epoch) {
   } catch (const std::exception& error) {
     std::throw_with_nested(DataError(start + error.what()));
   } catch (...) {
-    std::throw_with_nested(DataError(start + "an exception that is no std::exception"));
+    std::throw_with_nested(DataError(start + "an exception that is not a std::exception"));
   }
 }
 

@@ -136,7 +136,7 @@ class GzipSource : public Source {
 
   [[noreturn]] void fail_damaged(const std::string& detail) {
     if (members_ > 0 && stream_.total_out == 0) {
-      fail(name_, "bytes that are no gzip data follow the end of its gzip data", kGetAgain);
+      fail(name_, "other bytes follow the end of its gzip data", kGetAgain);
     }
     fail(name_, "its gzip data are damaged (" + detail + ")", kGetAgain);
   }

@@ -17,7 +17,7 @@ at::Tensor stacked(const std::vector<at::Tensor>& tensors) {
 }
 
 void require_samples(bool there_are_some) {
-  if (!there_are_some) throw InvalidArgumentError("Dataset: a batch of no samples was asked for");
+  if (!there_are_some) throw InvalidArgumentError("Dataset: an empty batch was requested");
 }
 
 }  // namespace
@@ -97,8 +97,8 @@ Batch Dataset::get_batch(c10::ArrayRef<std::size_t> indices) const {
   const auto check = [&](const at::Tensor& tensor, const char* what) {
     const std::int64_t count = tensor.defined() && tensor.dim() > 0 ? tensor.size(0) : 0;
     if (count == static_cast<std::int64_t>(indices.size())) return;
-    throw InvalidArgumentError("Dataset: of a batch of " + std::to_string(indices.size()) +
-                               " the dataset gave " + std::to_string(count) + " " + what +
+    throw InvalidArgumentError("Dataset: the dataset gave " + std::to_string(count) + " " + what +
+                               " for a batch of " + std::to_string(indices.size()) +
                                ", counted along dimension 0");
   };
   check(batch.data, "samples");

@@ -123,8 +123,8 @@ torch::data::Example<> HDF5Dataset::get_batch(c10::ArrayRef<std::size_t> indices
 torch::data::Example<> HDF5Dataset::get_range(std::size_t first, std::size_t count) {
   const std::size_t all = *size();
   if (first > all || count > all - first) {
-    throw InvalidArgumentError("HDF5Dataset: there are no " + std::to_string(count) +
-                               " samples from " + std::to_string(first) + " on among " +
+    throw InvalidArgumentError("HDF5Dataset: " + std::to_string(count) + " samples from number " +
+                               std::to_string(first) + " on were requested, but there are " +
                                std::to_string(all));
   }
   std::vector<std::size_t> indices(count);

@@ -45,7 +45,7 @@ Image decode_jpeg(const std::vector<std::uint8_t>& file, std::size_t channels,
   require(tjDecompressHeader3(decoder.get(), file.data(), file.size(), &width, &height,
                               &subsampling, &colours));
   if (colours == TJCS_CMYK || colours == TJCS_YCCK)
-    fail(path, "has the colours of a printer (CMYK)", "convert it to RGB");
+    fail(path, "has CMYK colours", "convert it to RGB");
   require_size(static_cast<std::uint64_t>(width), static_cast<std::uint64_t>(height), most_pixels,
                path);
   Image image{static_cast<std::size_t>(height), static_cast<std::size_t>(width), channels, {}};

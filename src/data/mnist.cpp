@@ -35,7 +35,8 @@ std::string find(const std::string& folder, const std::string& name) {
 }
 
 [[noreturn]] void fail(const std::string& path, const std::string& reason) {
-  throw DataError(path + ": " + reason + "; it is not MNIST's or it is damaged: " + kFetch);
+  throw DataError(path + ": " + reason +
+                  "; it is not a file of MNIST, or it is damaged: " + kFetch);
 }
 
 std::string describe(const IdxArray& array) {

@@ -47,7 +47,7 @@ class Parser {
       } else if (key == "shape" && !description.shape) {
         description.shape = numbers();
       } else {
-        refuse("an entry '" + key + "'");
+        refuse("unexpected entry '" + key + "'");
       }
       if (!take(',')) {
         expect('}');
@@ -60,7 +60,7 @@ class Parser {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    fail(path_, "its header has " + what + " where none should be", kGetAgain);
+    fail(path_, "its header is not valid: " + what, kGetAgain);
   }
   // Skips spaces, and returns the next character; 0 at the end.
   char peek() {
@@ -73,11 +73,11 @@ class Parser {
     return true;
   }
   void expect(char wanted) {
-    if (!take(wanted)) refuse("no '" + std::string(1, wanted) + "'");
+    if (!take(wanted)) refuse("expected '" + std::string(1, wanted) + "'");
   }
   std::string quoted() {
     const char quote = peek();
-    if (quote != '\'' && quote != '"') refuse("no text");
+    if (quote != '\'' && quote != '"') refuse("expected a text");
     const std::size_t end = text_.find(quote, at_ + 1);
     if (end == std::string::npos) refuse("a text without an end");
     std::string inner = text_.substr(at_ + 1, end - at_ - 1);
@@ -92,7 +92,7 @@ class Parser {
       at_ += word.size();
       return value;
     }
-    refuse("neither True nor False");
+    refuse("expected True or False");
   }
   std::int64_t number() {
     const std::size_t begin = (peek(), at_);
@@ -103,7 +103,7 @@ class Parser {
         refuse("a number that is too large");
       value = value * 10 + digit;
     }
-    if (at_ == begin) refuse("no number");
+    if (at_ == begin) refuse("expected a number");
     if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // as Python 2 writes it
     return value;
   }
@@ -157,7 +157,7 @@ NpyArray parse_npy(const std::vector<std::uint8_t>& beginning, std::uint64_t fil
   };
   require(kMagic.size() + 2);
   if (!std::equal(kMagic.begin(), kMagic.end(), beginning.begin()))
-    fail(path, "is no file of numpy.save()", "give the path of an .npy file");
+    fail(path, "was not written by numpy.save()", "give the path of an .npy file");
   const unsigned version = beginning[kMagic.size()];
   if (version < 1 || version > 3) {
     fail(path, "has version " + std::to_string(version) + " of the format, and 1 to 3 are known",

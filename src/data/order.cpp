@@ -55,7 +55,7 @@ std::vector<std::uint64_t> whole_weights(const std::vector<double>& weights) {
   for (std::size_t i = 0; i < weights.size(); ++i) {
     if (!(weights[i] >= 0) || !std::isfinite(weights[i])) {
       refuse("weight " + std::to_string(i) + " is " + std::to_string(weights[i]) +
-             "; weights are 0 or above");
+             "; it must be finite and 0 or above");
     }
     largest = std::max(largest, weights[i]);
   }
@@ -190,7 +190,7 @@ std::vector<std::size_t> SampleOrder::of_epoch(std::uint64_t seed, std::uint64_t
 SampleOrder SampleOrder::custom(std::size_t dataset_size, std::size_t size,
                                 std::uint64_t fingerprint, Make make) {
   if (fingerprint == 0 || fingerprint >> 63U != 0)
-    refuse("custom: the fingerprint is from 1 to 2^63 - 1");
+    refuse("custom: the fingerprint must be from 1 to 2^63 - 1");
   if (make == nullptr) refuse("custom: the function is null");
   return {dataset_size, size, fingerprint, std::move(make)};
 }
@@ -217,8 +217,9 @@ SampleOrder SampleOrder::weighted(const std::vector<double>& weights, std::size_
   const auto drawable = static_cast<std::size_t>(
       std::count_if(whole->begin(), whole->end(), [](std::uint64_t weight) { return weight > 0; }));
   if (!replacement && drawable < count) {
-    refuse("an epoch of " + std::to_string(count) + " samples without replacement, and " +
-           std::to_string(drawable) + " weights above 0");
+    refuse("an epoch of " + std::to_string(count) +
+           " samples without replacement needs as many weights above 0; there are " +
+           std::to_string(drawable));
   }
   Fingerprint fingerprint(1);
   fingerprint.add(count);
@@ -247,7 +248,7 @@ SampleOrder SampleOrder::stratified(const std::vector<std::int64_t>& labels) {
 
 SampleOrder SampleOrder::in_blocks(std::size_t dataset_size, std::size_t block,
                                    std::size_t streams) {
-  if (block == 0 || streams == 0) refuse("in_blocks: block and streams are 1 or more");
+  if (block == 0 || streams == 0) refuse("in_blocks: block and streams must be 1 or more");
   block = std::min(block, std::max<std::size_t>(dataset_size, 1));
   Fingerprint fingerprint(3);
   fingerprint.add(block);

@@ -40,7 +40,7 @@ Transform normalize(const std::vector<double>& mean, const std::vector<double>& 
               std::to_string(deviation.size()) +
               " deviations; give one of each, or of each channel");
   require(std::all_of(deviation.begin(), deviation.end(), [](double one) { return one > 0; }),
-          "normalize: a deviation is 0 or below");
+          "normalize: a deviation is 0 or below; it must be above 0");
   const at::Tensor means = at::tensor(mean, at::kDouble);
   const at::Tensor deviations = at::tensor(deviation, at::kDouble);
   return [=](Batch& batch, const BatchInfo& /*info*/) {
@@ -59,7 +59,7 @@ Transform normalize(const std::vector<double>& mean, const std::vector<double>& 
 
 Transform random_crop(std::int64_t height, std::int64_t width, std::int64_t padding) {
   require(height > 0 && width > 0 && padding >= 0,
-          "random_crop: height and width are 1 or more, and padding 0 or more");
+          "random_crop: height and width must be 1 or more, and padding 0 or more");
   return [=](Batch& batch, const BatchInfo& info) {
     require_images(batch, "random_crop");
     const at::Tensor padded =
@@ -81,7 +81,7 @@ Transform random_crop(std::int64_t height, std::int64_t width, std::int64_t padd
 }
 
 Transform random_flip(double probability) {
-  require(probability >= 0 && probability <= 1, "random_flip: the probability is from 0 to 1");
+  require(probability >= 0 && probability <= 1, "random_flip: the probability must be from 0 to 1");
   return [=](Batch& batch, const BatchInfo& info) {
     require_images(batch, "random_flip");
     at::Tensor chosen = at::empty({batch.data.size(0)}, at::kBool);
@@ -94,7 +94,7 @@ Transform random_flip(double probability) {
 }
 
 Transform cutout(std::int64_t size) {
-  require(size > 0, "cutout: the size is 1 or more");
+  require(size > 0, "cutout: the size must be 1 or more");
   return [=](Batch& batch, const BatchInfo& info) {
     require_images(batch, "cutout");
     at::Tensor data = batch.data.clone();

@@ -211,9 +211,9 @@ TEST(IdxGzip, Damaged) {
 }
 
 TEST(IdxGzip, OtherBytesAfterTheEnd) {
-  EXPECT_THAT(error_of(gzip(kTwoByThree) + Bytes{0}), HasSubstr("no gzip data follow the end"));
+  EXPECT_THAT(error_of(gzip(kTwoByThree) + Bytes{0}), HasSubstr("other bytes follow the end"));
   EXPECT_THAT(error_of(gzip(kTwoByThree) + Bytes{'x', 'y', 'z'}),
-              HasSubstr("no gzip data follow the end"));
+              HasSubstr("other bytes follow the end"));
 }
 
 TEST(IdxGzip, HoldsNothingOrNoIdx) {

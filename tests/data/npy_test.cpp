@@ -87,7 +87,8 @@ TEST(Npy, WhatCannotBeReadIsSaid) {
       HasSubstr("holds structures"));
   EXPECT_THAT(error_of(file_of(good, 23)), HasSubstr("ends before its array does"));
   EXPECT_THAT(error_of(file_of(good, 24, 4)), HasSubstr("version 4"));
-  EXPECT_THAT(error_of({'P', 'K', 3, 4, 0, 0, 0, 0, 0, 0}), HasSubstr("no file of numpy.save()"));
+  EXPECT_THAT(error_of({'P', 'K', 3, 4, 0, 0, 0, 0, 0, 0}),
+              HasSubstr("was not written by numpy.save()"));
   EXPECT_THAT(error_of({}), HasSubstr("ends within its header"));
   Bytes cut = file_of(good, 24);
   cut.resize(40);

@@ -784,7 +784,7 @@ TEST_F(TrainerTest, DatasetsOfAllKindsGiveTheSameBatches) {
   EXPECT_THAT(message_of<InvalidArgumentError>([] {
                 data::Dataset(Fewer()).get_batch({1, 2, 3});
               }),
-              HasSubstr("of a batch of 3 the dataset gave 2 samples"));
+              HasSubstr("the dataset gave 2 samples for a batch of 3"));
   const data::Dataset without_targets(torch::data::datasets::TensorDataset({rows[0], rows[1]}));
   EXPECT_FALSE(without_targets.get_batch({1}).target.defined());
   EXPECT_THAT(message_of<InvalidArgumentError>([&] { data::Dataset(rows, sums.slice(0, 1)); }),
