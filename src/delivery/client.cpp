@@ -195,7 +195,7 @@ std::string Client::asked(const Pending& pending) const {
   std::string text;
   for (const Sent& sent : pending.sent) {
     text += "; loader " + std::to_string(sent.link) + " (" + name_of(options_.loaders[sent.link]) +
-            ") was asked and does not answer";
+            ") was asked and has not answered";
   }
   return text;
 }
@@ -231,7 +231,7 @@ void Client::on_up(std::size_t link, const Welcome& welcome) {
     if (!is_open_) difference_ = difference;
     log::error(difference + ". It is not asked for batches");
     state.is_gone = true;
-    state.why = "it serves other data";
+    state.why = "it serves different data";
   } else {
     state.is_up = true;
     state.is_gone = false;
@@ -283,7 +283,8 @@ void Client::on_down(std::size_t link, const std::string& why, bool is_final) {
     state.told_of = state.connection;
     log::warning("delivery: loader process " + std::to_string(link) + " (" +
                  name_of(options_.loaders[link]) + ") is lost (" + why +
-                 "); others load what it had not delivered, or it does when it is back");
+                 "); other loader processes load what it had not delivered, or it does so itself "
+                 "after it has reconnected");
   }
   state.has_reported = true;
   state.is_up = false;

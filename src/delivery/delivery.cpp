@@ -76,7 +76,7 @@ class Registry {
     std::string names;
     for (const auto& [known, loader] : loaders_) names += (names.empty() ? "" : ", ") + known;
     throw InvalidArgumentError("delivery: no loader named '" + name + "' is registered; " +
-                               (names.empty() ? "none is" : "these are: " + names));
+                               (names.empty() ? "no loader is" : "these are: " + names));
   }
 
   Mutex mutex_;
@@ -183,7 +183,7 @@ Served served(const std::string& name, const Registered& loader, const LoaderPla
     (void)std::signal(number, SIG_IGN);
   const char ready = '\n';
   if (place.ready >= 0 && ::write(place.ready, &ready, 1) != 1)
-    throw InternalError("delivery: kolo run does not listen to its loader process any more");
+    throw InternalError("delivery: kolo run no longer listens to its loader process");
   for (;;) ::pause();
 }
 
@@ -213,7 +213,7 @@ DataLoader open_remote(Registry& registry, const std::string& name, const Option
     if (!address) {
       throw InvalidArgumentError(std::string("the environment variable ") + kLoadersVariable +
                                  " holds '" + word +
-                                 "', which is no address of a loader; unset it");
+                                 "', which is not the address of a loader; unset it");
     }
     connection.loaders.push_back(*address);
   }

@@ -155,7 +155,7 @@ void Link::talk(const std::shared_ptr<Session>& session) {
       events_.on_error(options_.number, frame.head.id, failure->message);
     } else if (frame.head.kind == FrameKind::kWelcome) {
       const std::optional<Welcome> welcome = decode<Welcome>(frame.body);
-      if (!welcome) throw ConnectionLost("the loader is of another version of kolo");
+      if (!welcome) throw ConnectionLost("the loader runs another version of kolo");
       events_.on_up(options_.number, *welcome);
     } else {
       throw ConnectionLost("unexpected frame");

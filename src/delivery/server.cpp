@@ -42,7 +42,7 @@ std::string text_of(const std::exception_ptr& error) {
   } catch (const std::exception& known) {
     return known.what();
   } catch (...) {
-    return "an exception that is no std::exception";
+    return "an exception that is not a std::exception";
   }
 }
 
@@ -133,7 +133,7 @@ void Server::accept_peers() {
         auto peer = std::make_shared<Peer>(Connection::accepted(std::move(socket)));
         peers.emplace_back(peer, std::thread([this, peer] { listen_to(peer); }));
       } catch (const std::exception& error) {  // no thread, say
-        log::warning(std::string("delivery: a connection is refused: ") + error.what());
+        log::warning(std::string("delivery: a connection was refused: ") + error.what());
       }
     }
   }
@@ -166,7 +166,7 @@ void Server::listen_to(const std::shared_ptr<Peer>& peer) {
   } catch (const ConnectionLost& lost) {
     log::debug(std::string("delivery: a training rank is gone: ") + lost.what());
   } catch (const std::exception& error) {  // no memory, say
-    log::warning(std::string("delivery: a connection is ended: ") + error.what());
+    log::warning(std::string("delivery: a connection was closed: ") + error.what());
   }
   peer->close();
   {
@@ -181,7 +181,8 @@ void Server::on_request(const std::shared_ptr<Peer>& peer, std::uint64_t id, Req
   {
     const MutexLock lock(mutex_);
     std::deque<Job>& queue = jobs_[peer->rank()];
-    if (queue.size() >= kMostJobsOfRank) throw ConnectionLost("it asks for too much at once");
+    if (queue.size() >= kMostJobsOfRank)
+      throw ConnectionLost("it has requested too many batches at once");
     const std::uint64_t number = next_number_++;
     Preparation::Answer answer = preparation_.ask(peer->rank(), request, number);
     Job job{peer, id, std::move(request), std::move(answer.batch)};

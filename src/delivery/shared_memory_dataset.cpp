@@ -119,7 +119,7 @@ SharedMemoryDataset::SharedMemoryDataset(const std::function<Dataset()>& make) {
       problem = error.what();
       if (problem.empty()) problem = "an exception without a message";
     } catch (...) {
-      problem = "an exception that is no std::exception";
+      problem = "an exception that is not a std::exception";
     }
   };
   if (leader == own) attempt([&] { memory.emplace(load(make())); });
