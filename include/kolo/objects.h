@@ -130,7 +130,7 @@ struct Codec<T, std::enable_if_t<std::is_arithmetic_v<T> || std::is_enum_v<T>>> 
   }
   static T decode(const std::string& bytes) {
     T value{};
-    if (bytes.size() != sizeof value) throw DataError("bytes that are no number");
+    if (bytes.size() != sizeof value) throw DataError("bytes that are not a number");
     std::memcpy(&value, bytes.data(), sizeof value);
     return value;
   }

@@ -31,7 +31,8 @@ auto on_rank_zero(F&& f, const OperationOptions& options = {}) {
     } catch (const std::exception&) {
       throw;
     } catch (...) {
-      throw std::runtime_error("on_rank_zero: what was thrown is no std::exception");
+      throw std::runtime_error(
+          "on_rank_zero: the function threw an exception that is not a std::exception");
     }
   };
   const int first = options.process_set().ranks().front();

@@ -72,11 +72,12 @@ std::string trimmed(std::string folder) {
 
 const CheckpointOptions& checked(const CheckpointOptions& options) {
   if (options.name().empty() || options.name().find('/') != std::string::npos) {
-    throw InvalidArgumentError("checkpoint: '" + options.name() +
-                               "' begins no file's name; give one that is not empty and has no /");
+    throw InvalidArgumentError(
+        "checkpoint: '" + options.name() +
+        "' cannot begin a file name; give a name that is not empty and has no /");
   }
   if (options.keep_last() < 0 || options.keep_every() < 0 || options.keep_best() < 0)
-    throw InvalidArgumentError("checkpoint: keep_last, keep_every and keep_best are 0 or more");
+    throw InvalidArgumentError("checkpoint: keep_last, keep_every and keep_best must be 0 or more");
   return options;
 }
 
@@ -133,8 +134,8 @@ void Checkpoint::State::add(Added component) {
   bool is_taken = name.empty() || name == "kolo" || (name == "random" && !is_random);
   for (const Added& other : components) is_taken = is_taken || other->name() == name;
   if (is_taken) {
-    throw InvalidArgumentError("checkpoint: nothing can be added as '" + name +
-                               "': that name is empty, kolo's own, or was added before");
+    throw InvalidArgumentError("checkpoint: nothing can be added under the name '" + name +
+                               "': the name is empty, reserved by kolo, or was added before");
   }
   components.push_back(std::move(component));
 }
@@ -164,7 +165,9 @@ void Checkpoint::State::start(const std::shared_ptr<SaveJob>& job) {
   try {
     thread = std::thread([this, job] { write(*job); });
   } catch (const std::system_error& error) {
-    log::warning(std::string("checkpoint: no thread to write with: ") + error.what());
+    log::warning(std::string("checkpoint: this save writes before it returns, because no thread "
+                             "could be started: ") +
+                 error.what());
     write(*job);
   }
 }
@@ -381,7 +384,7 @@ std::optional<RestoredCheckpoint> Checkpoint::State::restore_from(
     log::warning("checkpoint: " + text + "; these stay as they are");
   });
   checkpoint::agree(status, "checkpoint.fits");
-  checkpoint::agree_on(request->listing(), "want different things of " + candidate.path);
+  checkpoint::agree_on(request->listing(), "restore different things from " + candidate.path);
 
   checkpoint::Fetch fetch(*reader, *request, all_write());
   status = checkpoint::status_of([&] { fetch.read(); });

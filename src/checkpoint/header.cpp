@@ -38,8 +38,7 @@ bool begins_with(const HeaderBytes& bytes, const char* text, std::size_t size) {
 std::string what_it_is(const HeaderBytes& bytes) {
   if (begins_with(bytes, "\211HDF\r\n\032\n", 8)) return "an HDF5 file that kolo has not written";
   if (begins_with(bytes, "PK\003\004", 4)) {
-    return "a zip archive, as torch::save writes it; `kolo checkpoint convert` makes a checkpoint "
-           "of one";
+    return "a zip archive, as torch::save writes it; convert it with `kolo checkpoint convert`";
   }
   for (const unsigned char byte : bytes)
     if (byte != 0) return "something else, or damaged at its beginning";
@@ -65,7 +64,7 @@ HeaderBytes encode(const Header& header) {
 
 Header decode_header(const HeaderBytes& bytes, std::uint64_t size, const std::string& path) {
   if (!begins_with(bytes, kMagic, sizeof kMagic))
-    throw DataError(path + " is no checkpoint of kolo's; it is " + what_it_is(bytes));
+    throw DataError(path + " is not a checkpoint of kolo; it is " + what_it_is(bytes));
   Header header;
   for_each_field(header, [&](std::size_t at, auto& value) {
     std::memcpy(&value, bytes.data() + at, sizeof value);
@@ -95,7 +94,7 @@ Header decode_header(const HeaderBytes& bytes, std::uint64_t size, const std::st
       header.metadata_end > kMostMetadata || header.checksums_offset > size ||
       header.checksums_count > room / sizeof(std::uint64_t) ||
       header.checksums_count > most_checksums)
-    throw DataError(path + " is damaged: its header has numbers that cannot be");
+    throw DataError(path + " is damaged: its header has impossible numbers");
   return header;
 }
 

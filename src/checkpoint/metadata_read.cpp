@@ -70,7 +70,7 @@ class Parser {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    throw DataError(path_ + " is no checkpoint that kolo can read: " + what);
+    throw DataError(path_ + " is not a checkpoint that kolo can read: " + what);
   }
   std::string inside(const std::string& folder, const std::string& name) const {
     return folder.empty() ? name : folder + "/" + name;
@@ -117,7 +117,7 @@ void Parser::link(hid_t group_id, const std::string& name, const std::string& pa
   const Id object(H5Oopen(group_id, name.c_str(), H5P_DEFAULT), "H5Oopen");
   H5O_info_t about;
   checked(H5Oget_info2(object.get(), &about, H5O_INFO_BASIC), "H5Oget_info2");
-  if (!seen_.insert(about.addr).second) refuse("'" + path + "' has another name, too");
+  if (!seen_.insert(about.addr).second) refuse("'" + path + "' has a second name");
   switch (H5Iget_type(object.get())) {
     case H5I_GROUP:
       return group(object.get(), path, depth + 1);
@@ -166,7 +166,8 @@ void Parser::dataset(hid_t id, const std::string& path) {
   entry.shape.assign(extents.begin(), extents.end());
 
   if (entry.kind == Kind::kPerRank && entry.shape.empty())
-    refuse("the dataset '" + path + "' is of each rank, and has no ranks");
+    refuse("the dataset '" + path +
+           "' is kept for each rank, but lacks the dimension of the ranks");
 
   const std::optional<std::uint64_t> elements = elements_of(entry.shape);
   if (!elements || *elements > file_size_ / size_of(entry.type))
@@ -246,7 +247,7 @@ Table parse_metadata(const std::vector<unsigned char>& bytes, std::uint64_t file
     const Id file(H5Fopen("checkpoint", H5F_ACC_RDONLY, access.get()), "H5Fopen");
     return Parser(file_size, path).parse(file.get());
   } catch (const InternalError& error) {
-    throw DataError(path + " is no checkpoint that kolo can read: " + error.what());
+    throw DataError(path + " is not a checkpoint that kolo can read: " + error.what());
   }
 }
 

@@ -483,8 +483,8 @@ Added optimizer_component(const std::string& name, torch::optim::Optimizer& opti
                           const ParameterNames& names, Kind kind) {
   if (kind == Kind::kPerRank && family_of(optimizer) == nullptr) {
     throw InvalidArgumentError("checkpoint: add_per_rank('" + name +
-                               "') knows LibTorch's and kolo's optimizers alone; add() saves "
-                               "rank 0's state of others");
+                               "') supports only LibTorch's and kolo's optimizers; for another one "
+                               "use add(), which saves rank 0's state");
   }
   return std::make_unique<OptimizerComponent>(name, optimizer, names, kind);
 }

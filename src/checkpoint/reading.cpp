@@ -42,7 +42,7 @@ Description read_description(FileSystem& files, const std::string& path) {
   const std::size_t size = description.checksums.size() * sizeof(std::uint64_t);
   if (size > 0) read_all(*file, path, header.checksums_offset, description.checksums.data(), size);
   if (checksum(description.checksums.data(), size) != header.checksums_checksum)
-    damaged(path, "its list of checksums does not match its own");
+    damaged(path, "its list of checksums does not match its own checksum");
   return description;
 }
 

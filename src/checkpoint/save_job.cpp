@@ -18,7 +18,10 @@ std::string encode(const Written& written) {
 
 Written decode(const std::string& bytes) {
   const std::vector<std::string> pieces = detail::split_pieces(bytes);
-  if (pieces.size() != 2) throw DataError("checkpoint: a message between writers makes no sense");
+  if (pieces.size() != 2)
+    throw DataError(
+        "checkpoint: a message from another rank cannot be decoded; do all ranks run the same "
+        "version of kolo?");
   return {decode_status(pieces[0]), list_of<PieceSum>(pieces[1])};
 }
 

@@ -59,7 +59,10 @@ std::string encode(const Hello& hello, const std::vector<Numbers>& parts) {
 
 void decode(const std::string& bytes, Greetings& greetings) {
   const std::vector<std::string> pieces = detail::split_pieces(bytes);
-  if (pieces.size() != 5) throw DataError("checkpoint: a message between ranks makes no sense");
+  if (pieces.size() != 5)
+    throw DataError(
+        "checkpoint: a message from another rank cannot be decoded; do all ranks run the same "
+        "version of kolo?");
   greetings.by_rank.push_back({decode_status(pieces[0]), decode_status(pieces[1]),
                                Codec<bool>::decode(pieces[2]),
                                Codec<std::int64_t>::decode(pieces[3])});

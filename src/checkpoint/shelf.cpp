@@ -40,7 +40,7 @@ void Shelf::saved(std::int64_t step, std::optional<double> metric) {
       files_.remove(path_of(old));
     }
   } catch (const Error& error) {
-    log::warning(std::string("checkpoint: old ones stay where they are: ") + error.what());
+    log::warning(std::string("checkpoint: old checkpoints were not removed: ") + error.what());
   }
 }
 

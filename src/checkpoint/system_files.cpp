@@ -30,7 +30,7 @@ std::string remedy(int error) {
     case EPERM:
       return "; give a folder that this user may write";
     case ENOTDIR:
-      return "; a part of the path is no folder";
+      return "; a part of the path is not a folder";
     case EISDIR:
       return "; it is a folder";
     case EFBIG:
@@ -195,7 +195,7 @@ class SystemFiles : public FileSystem {
     if (::fstat(descriptor, &found) != 0) fail(what, path, errno);
     if (S_ISDIR(found.st_mode)) fail(what, path, EISDIR);
     if (!S_ISREG(found.st_mode))
-      throw FileError("cannot " + std::string(what) + " " + path + ": it is no regular file");
+      throw FileError("cannot " + std::string(what) + " " + path + ": it is not a regular file");
     return file;
   }
 };

@@ -59,7 +59,9 @@ std::string encode_status(const Status& status) {
 Status decode_status(const std::string& text) {
   const int code = text.empty() ? -1 : text[0] - 'a';
   if (code < 0 || code > static_cast<int>(StatusCode::kInternal))
-    throw DataError("checkpoint: a message between ranks that makes no sense");
+    throw DataError(
+        "checkpoint: a message from another rank cannot be decoded; do all ranks run the same "
+        "version of kolo?");
   return {static_cast<StatusCode>(code), text.substr(1)};
 }
 

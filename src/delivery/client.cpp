@@ -284,7 +284,7 @@ void Client::on_down(std::size_t link, const std::string& why, bool is_final) {
     log::warning("delivery: loader process " + std::to_string(link) + " (" +
                  name_of(options_.loaders[link]) + ") is lost (" + why +
                  "); other loader processes load what it had not delivered, or it does so itself "
-                 "after it has reconnected");
+                 "once it can be reached again");
   }
   state.has_reported = true;
   state.is_up = false;

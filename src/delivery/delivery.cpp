@@ -75,8 +75,9 @@ class Registry {
     if (loaders_.count(name) > 0) return;
     std::string names;
     for (const auto& [known, loader] : loaders_) names += (names.empty() ? "" : ", ") + known;
-    throw InvalidArgumentError("delivery: no loader named '" + name + "' is registered; " +
-                               (names.empty() ? "no loader is" : "these are: " + names));
+    throw InvalidArgumentError(
+        "delivery: no loader named '" + name + "' is registered; " +
+        (names.empty() ? "call register_loader() first" : "these are: " + names));
   }
 
   Mutex mutex_;

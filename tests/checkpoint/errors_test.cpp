@@ -325,10 +325,10 @@ TEST_P(CheckpointErrors, PathThatIsSomethingElse) {
               HasSubstr("Is a directory"));
   EXPECT_THAT(message_everywhere<FileError>(
                   [&] { checkpoint.restore(RestoreOptions().path("/dev/null")); }),
-              HasSubstr("no regular file"));
+              HasSubstr("not a regular file"));
   EXPECT_THAT(message_everywhere<DataError>(
                   [&] { checkpoint.restore(RestoreOptions().path(folder / "file")); }),
-              HasSubstr("is no checkpoint of kolo's"));
+              HasSubstr("is not a checkpoint of kolo"));
 }
 
 // A file system of 4 MiB, which only root may mount.

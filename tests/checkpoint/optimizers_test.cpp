@@ -159,7 +159,7 @@ TEST_P(CheckpointOptimizers, UnknownOptimizersHaveNoRanks) {
   Checkpoint checkpoint(folder.path(), options());
   EXPECT_THAT(
       message_everywhere<InvalidArgumentError>([&] { checkpoint.add_per_rank("optimizer", own); }),
-      HasSubstr("add_per_rank('optimizer') knows LibTorch's and kolo's optimizers"));
+      HasSubstr("add_per_rank('optimizer') supports only LibTorch's and kolo's optimizers"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Writers, CheckpointOptimizers,

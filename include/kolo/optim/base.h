@@ -43,7 +43,7 @@ struct FieldReader {
       field = value.template to<T>();
     } else {
       TORCH_CHECK((std::is_same_v<T, torch::Tensor>), "the archive has no '", name,
-                  "': it is of another optimizer, or damaged");
+                  "': it belongs to another optimizer, or is damaged");
     }
   }
 };
