@@ -73,7 +73,7 @@ TEST(JudgeMachine, NotesAQuotaOfCpuTime) {
   const std::vector<Finding> findings = judge_machine(machine, kThreadsSet);
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_FALSE(findings[0].is_problem);
-  EXPECT_EQ(findings[0].what, "a CPU quota of 1.5 cores holds, of 8 cores");
+  EXPECT_EQ(findings[0].what, "the CPU quota, 1.5 cores, is less than the available 8 cores");
   machine.cpu_quota = 8;
   EXPECT_TRUE(judge_machine(machine, kThreadsSet).empty()) << "it takes nothing away";
 }
@@ -98,7 +98,7 @@ TEST(JudgeMachine, FindsThreadsThatAreNoNumber) {
     ASSERT_EQ(findings.size(), 1U) << text;
     EXPECT_TRUE(findings[0].is_problem);
     EXPECT_EQ(findings[0].what,
-              std::string("OMP_NUM_THREADS='") + text + "' is no number of threads");
+              std::string("OMP_NUM_THREADS='") + text + "' is not a number of threads");
   }
   for (const char* text : {"1", " 8 ", "4,2,1", "4, 2"}) {
     EXPECT_TRUE(judge_machine(good_machine(), environment_of({{"OMP_NUM_THREADS", text}})).empty())
@@ -137,7 +137,7 @@ TEST(JudgeLoaded, NamesABrokenLibraryAndWhoBringsIt) {
       judge_loaded({"/x/libmpi.so.40: file too short", ""}, "/m/libmpi.so", "/y:/x");
   ASSERT_TRUE(has_problem(findings));
   EXPECT_EQ(findings[0].what, "kolo's programs cannot be loaded: /x/libmpi.so.40: file too short");
-  EXPECT_EQ(findings[0].mend, "take /x from LD_LIBRARY_PATH");
+  EXPECT_EQ(findings[0].mend, "remove /x from LD_LIBRARY_PATH");
   EXPECT_THAT(judge_loaded({"not found: libhdf5.so.103 ", ""}, "", "/x")[0].mend,
               HasSubstr("load the modules"));
 }
@@ -157,8 +157,8 @@ TEST(JudgeLoaded, NamesAnotherLibraryThanThatOfTheBuild) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_FALSE(findings[0].is_problem);
   EXPECT_EQ(findings[0].what,
-            "MPI's library is " + other + ", and not " + one + ", with which kolo was built");
-  EXPECT_THAT(findings[0].mend, HasSubstr("take " + folder / "other" + " from LD_LIBRARY_PATH"));
+            "MPI's library is " + other + ", not " + one + ", with which kolo was built");
+  EXPECT_THAT(findings[0].mend, HasSubstr("remove " + folder / "other" + " from LD_LIBRARY_PATH"));
   const auto lacking = judge_loaded({"not found: libpsm2.so.2", other}, one, folder / "other");
   ASSERT_TRUE(has_problem(lacking));
   EXPECT_THAT(lacking[0].what, HasSubstr("MPI's library is " + other));
@@ -191,7 +191,7 @@ TEST(JudgeMpi, ReportsAProbeThatFailed) {
 
 TEST(JudgeMpi, NamesALauncherOfAnotherMpi) {
   const char* const cause =
-      "/x/mpirun (mpirun (Open MPI) 4.1.4) is another MPI's launcher than that of the library, "
+      "/x/mpirun (mpirun (Open MPI) 4.1.4) is not the launcher of the MPI library, "
       "Open MPI v5.0.11";
   const auto failed = judge_mpi({false, "exit code 1", {}}, kOtherParts);
   ASSERT_TRUE(has_problem(failed));
@@ -229,7 +229,7 @@ TEST(JudgeCuda, WantsTheDevicesThatAreAskedFor) {
 TEST(JudgeCuda, ComplainsOfNothingWhereKoloHasNoCuda) {
   const Lookup asked = environment_of({{"CUDA_VISIBLE_DEVICES", "1,2"}});
   EXPECT_TRUE(judge_cuda(probe({{"cuda.driver", "none"}}), asked, false).empty());
-  const Probe failed = {false, "cuInit says error 999", {}};
+  const Probe failed = {false, "cuInit returned error 999", {}};
   EXPECT_TRUE(has_problem(judge_cuda(failed, asked, true)));
   const auto findings = judge_cuda(failed, asked, false);
   ASSERT_EQ(findings.size(), 1U);

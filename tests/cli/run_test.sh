@@ -520,10 +520,10 @@ libmpi=$(ldd "$bin/kolo-doctor" | grep -o 'libmpi[^ ]*' | head -n 1)
 mkdir broken && echo nonsense > "broken/$libmpi"
 LD_LIBRARY_PATH=$work/broken kolo doctor
 check "the doctor names a broken library of MPI" has "$out" "WRONG: kolo's programs cannot be loaded: $work/broken/$libmpi: "
-check "and where it comes from" has "$out" "take $work/broken from LD_LIBRARY_PATH"
+check "and where it comes from" has "$out" "remove $work/broken from LD_LIBRARY_PATH"
 check "and blames neither LibTorch nor CUDA" is "$(grep -cE 'LibTorch could not|CUDA driver' out.txt)" 0
 OMP_NUM_THREADS=two KOLO_FUSION_TRESHOLD=0 TMPDIR=$work/none kolo doctor --mpirun ./mpirun
-check "the doctor sees threads that are no number" has "$out" "WRONG: OMP_NUM_THREADS='two' is no number"
+check "the doctor sees threads that are no number" has "$out" "WRONG: OMP_NUM_THREADS='two' is not a number"
 check "and a misspelt variable" has "$out" "is KOLO_FUSION_THRESHOLD meant?"
 check "and a folder that does not exist" has "$out" "$work/none, cannot be used: No such file"
 OMP_NUM_THREADS=two kolo run -np 1 true

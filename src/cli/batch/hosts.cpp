@@ -18,7 +18,7 @@ int parse_slots(const std::string& text, const std::string& where) {
   const std::optional<long> slots = parse_integer(text);
   if (!slots || *slots < 1 || *slots > kMostSlots) {
     throw UsageError(where + ": '" + text +
-                     "' is no number of slots; expected a whole number from 1");
+                     "' is not a number of slots; expected a whole number from 1");
   }
   return static_cast<int>(*slots);
 }
@@ -29,7 +29,7 @@ void add(std::vector<Host>& hosts, const Host& host, const std::string& where) {
   };
   if (host.name.empty() || !std::all_of(host.name.begin(), host.name.end(), is_name_char) ||
       host.name.front() == '-') {
-    throw UsageError(where + ": '" + host.name + "' is no host name");
+    throw UsageError(where + ": '" + host.name + "' is not a host name");
   }
   const auto same = [&](const Host& other) { return other.name == host.name; };
   const auto known = std::find_if(hosts.begin(), hosts.end(), same);
@@ -54,8 +54,8 @@ void refuse_unsupported(const std::string& entry, const std::string& where) {
   if (at != std::string::npos) {
     const std::string name = entry.substr(at + 1, entry.find(':', at) - at - 1);
     throw UsageError(where + ": '" + entry +
-                     "': a user name cannot be given here; tell ssh, by the lines 'Host " + name +
-                     "' and 'User " + entry.substr(0, at) + "' in ~/.ssh/config, and write '" +
+                     "': a user name cannot be given here; put the lines 'Host " + name +
+                     "' and 'User " + entry.substr(0, at) + "' into ~/.ssh/config, and write '" +
                      entry.substr(at + 1) + "'");
   }
   if (is_ipv6(entry)) {
@@ -92,9 +92,10 @@ void parse_setting(const std::string& word, Host& host, int& most, const std::st
 void check_most_slots(const Host& host, int most, const std::string& where) {
   if (most == 0) return;
   if (!host.slots_given) {
-    throw UsageError(where + ": " + host.name +
-                     " has max_slots and no slots, which say how many ranks it takes; write '" +
-                     host.name + " slots=" + std::to_string(most) + "'");
+    throw UsageError(
+        where + ": " + host.name +
+        " has max_slots but no slots, which is the number of ranks that the host takes; write '" +
+        host.name + " slots=" + std::to_string(most) + "'");
   }
   if (host.slots > most) {
     throw UsageError(where + ": " + host.name + " has " + std::to_string(host.slots) +

@@ -226,9 +226,9 @@ int follow_leader(const StepTask& task, double patience) {
   const Fd leader = find_leader(task, patience);
   const std::string where = "task 0 of this step, on host " + task.first_host;
   if (!leader.is_open()) {
-    std::cerr
-        << "kolo run: " << where << ", cannot be reached (TCP ports " << port_of(task.id, 0)
-        << " and others); is kolo run its program, too, and does a firewall let the nodes talk?\n";
+    std::cerr << "kolo run: " << where << ", cannot be reached (TCP ports " << port_of(task.id, 0)
+              << " and others); check that this task runs kolo run as well, and that no firewall "
+                 "separates the nodes\n";
     return 1;
   }
   const std::optional<std::string> line = read_line(leader.get(), std::nullopt);

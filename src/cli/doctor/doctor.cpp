@@ -101,7 +101,7 @@ Loaded trace_libraries(const DoctorOptions& options) {
         run_captured({own_directory() + "/kolo-doctor"}, {{"LD_TRACE_LOADED_OBJECTS", "1"}},
                      options.timeout_seconds);
     if (traced.code != -1) return parse_loaded(traced.output);
-    return {"the dynamic linker has not found them within the time", ""};
+    return {"the dynamic linker did not find them in time", ""};
   } catch (const std::system_error& error) {
     return {error.what(), ""};
   }
@@ -256,7 +256,7 @@ int examine_job(const DoctorOptions& options) {
   }
   if (find_allocation(environment, read_file).system == BatchSystem::kNone) {
     throw UsageError(
-        "kolo doctor --job looks at the ranks of a job: start it as you start them, kolo run -np N "
+        "kolo doctor --job examines the ranks of a job: start it as you start them, kolo run -np N "
         "kolo doctor --job");
   }
   const Arguments start = launch_options(options);
@@ -268,11 +268,12 @@ int examine_job(const DoctorOptions& options) {
 
 std::string doctor_intro() {
   return "Usage: kolo doctor [options]\n\n"
-         "Says what was built in, what this machine has, and what is wrong with it. The exit code "
-         "is 0\nwhen nothing is wrong, else 1.\n\n"
-         "With --job: the same of the ranks of a job. Start it as you start them (kolo run -np 8 "
-         "kolo doctor\n--job, srun kolo doctor --job); in a batch job alone it starts all ranks "
-         "itself. The exit code is 0\nwhen all ranks have told.\n\n";
+         "Reports what was built in, what this machine has, and what is wrong with it. The\n"
+         "exit code is 0 if nothing is wrong, otherwise 1.\n\n"
+         "With --job it reports on each rank of a job. Start it as you start the ranks (kolo\n"
+         "run -np 8 kolo doctor --job, srun kolo doctor --job). In a batch job it starts the\n"
+         "ranks itself if no launcher has started it. The exit code is 0 if all ranks have\n"
+         "reported.\n\n";
 }
 
 po::options_description doctor_option_table() {
@@ -280,13 +281,13 @@ po::options_description doctor_option_table() {
   auto add = table.add_options();
   add("help,h", po::bool_switch(), "show this");
   add("job", po::bool_switch(),
-      "what each rank of a job has (node, cores, device, memory), and what is wrong");
+      "report what each rank of a job has (node, cores, device, memory), and what is wrong");
   add("mpirun", po::value<std::string>()->default_value("", "")->value_name("PATH"),
       "the launcher to try");
   add("timeout", po::value<double>()->default_value(30)->value_name("SECONDS"),
       "how long each trial may take");
   add("json", po::value<std::string>()->default_value("", "")->value_name("FILE"),
-      "write the report as JSON, too");
+      "also write the report as JSON");
   return table;
 }
 

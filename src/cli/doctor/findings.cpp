@@ -27,9 +27,10 @@ void judge_memory(const Machine& machine, std::vector<Finding>& findings) {
     const std::string size = machine.shm_bytes < 0
                                  ? "/dev/shm is missing"
                                  : "/dev/shm has only " + show_bytes(machine.shm_bytes);
-    findings.push_back(
-        {true, size, "ranks of one node exchange data there; a job that fills it dies of SIGBUS",
-         "in a container start it with --shm-size=2g; else mount -o remount,size=50% /dev/shm"});
+    findings.push_back({true, size,
+                        "ranks of one node exchange data there; a job that fills it dies of SIGBUS",
+                        "in a container start it with --shm-size=2g; otherwise mount -o "
+                        "remount,size=50% /dev/shm"});
   } else if (machine.shm_free_bytes < kEnoughShm) {
     findings.push_back({true, "/dev/shm has only " + show_bytes(machine.shm_free_bytes) + " left",
                         "ranks of one node exchange data there; a job that fills it dies of SIGBUS",
@@ -78,16 +79,16 @@ std::vector<Finding> judge_machine(const Machine& machine, const Lookup& environ
   if (machine.cpu_quota && *machine.cpu_quota < machine.cores) {
     findings.push_back(
         {false,
-         "a CPU quota of " + show_cores(*machine.cpu_quota) + " holds, of " +
+         "the CPU quota, " + show_cores(*machine.cpu_quota) + ", is less than the available " +
              show_cores(machine.cores),
-         "kolo run divides it among ranks; programs that go by the number of cores start too many "
-         "threads, and are stopped for the rest of each period once the quota is used up",
-         "nothing with kolo run; else set OMP_NUM_THREADS, or raise the quota (docker --cpus, "
+         "kolo run divides it among ranks; programs that start a thread for each core start too "
+         "many, and are stopped for the rest of each period once the quota is used up",
+         "nothing with kolo run; otherwise set OMP_NUM_THREADS, or raise the quota (docker --cpus, "
          "limits.cpu of Kubernetes, CPUQuota= of systemd)"});
   }
   const std::string threads = environment("OMP_NUM_THREADS").value_or("");
   if (!threads.empty() && !parse_threads(threads)) {
-    findings.push_back({true, "OMP_NUM_THREADS='" + threads + "' is no number of threads",
+    findings.push_back({true, "OMP_NUM_THREADS='" + threads + "' is not a number of threads",
                         "kolo run refuses to start; OpenMP ignores it, so that every rank takes "
                         "all cores of the node",
                         "correct it, or unset it: kolo run sets it"});
@@ -97,7 +98,7 @@ std::vector<Finding> judge_machine(const Machine& machine, const Lookup& environ
         {false, "OMP_NUM_THREADS is not set",
          "kolo run sets it to cores / ranks; started by mpirun or srun directly, every "
          "rank uses all cores of the node and slows the others down",
-         "nothing with kolo run; else export OMP_NUM_THREADS"});
+         "nothing with kolo run; otherwise export OMP_NUM_THREADS"});
   }
   judge_memory(machine, findings);
   return findings;
@@ -163,13 +164,13 @@ std::vector<Finding> judge_loaded(const Loaded& loaded, const std::string& built
       !folder.empty() && (":" + search_path + ":").find(":" + folder + ":") != std::string::npos;
   const bool is_other = !loaded.mpi.empty() && !are_one_library(loaded.mpi, built_with);
   const std::string other =
-      "MPI's library is " + loaded.mpi + ", and not " + built_with + ", with which kolo was built";
-  const std::string take_away = "take " + folder + " from LD_LIBRARY_PATH";
+      "MPI's library is " + loaded.mpi + ", not " + built_with + ", with which kolo was built";
+  const std::string take_away = "remove " + folder + " from LD_LIBRARY_PATH";
   if (!loaded.failure.empty()) {
     return {{true,
              "kolo's programs cannot be loaded: " + loaded.failure +
                  (is_other ? "; " + other : std::string()),
-             "yours cannot be either; nothing of MPI, LibTorch and CUDA has been tried",
+             "your programs cannot be loaded either; MPI, LibTorch and CUDA were not tried",
              is_searched ? take_away
                          : "load the modules with which kolo was built, or put the folder of what "
                            "is missing on LD_LIBRARY_PATH"}};
@@ -198,8 +199,7 @@ bool is_of_another(const MpiParts& parts) {
 }
 
 std::string of_another(const MpiParts& parts) {
-  return parts.launcher_name + " is another MPI's launcher than that of the library, " +
-         parts.library;
+  return parts.launcher_name + " is not the launcher of the MPI library, " + parts.library;
 }
 
 }  // namespace
@@ -208,24 +208,23 @@ std::vector<Finding> judge_other_launcher(const MpiParts& other) {
   if (!is_of_another(other)) return {};
   return {{false, "mpirun on PATH: " + of_another(other),
            "ranks that it starts itself do not find each other, and kolo::init() refuses them",
-           "nothing with kolo run; else put the right mpirun first on PATH"}};
+           "nothing with kolo run; otherwise put the right mpirun first on PATH"}};
 }
 
 std::vector<Finding> judge_mpi(const Probe& probe, const MpiParts& parts) {
   const char* const mend =
       parts.is_other_library
-          ? "have the library with which kolo was built, see the note on MPI's library"
+          ? "load the library with which kolo was built, see the note on MPI's library"
           : "name the right launcher: --mpirun, KOLO_MPIRUN, or first on PATH";
   if (!probe.has_run && is_of_another(parts)) {
     return {{true, "two ranks could not be started: " + of_another(parts),
-             "nothing runs without MPI; the launcher's words: " + probe.failure, mend}};
+             "nothing runs without MPI; the launcher reported: " + probe.failure, mend}};
   }
   if (!probe.has_run) {
     return {{true, "two ranks could not be started: " + probe.failure, "nothing runs without MPI",
-             parts.is_other_library
-                 ? mend
-                 : "run the command above by hand; check that mpirun and kolo are of the same "
-                   "MPI"}};
+             parts.is_other_library ? mend
+                                    : "run the command in the line 'tried' above by hand; check "
+                                      "that mpirun and kolo are of the same MPI"}};
   }
   if (value(probe, "mpi.ranks") != "2") {
     return {
@@ -239,11 +238,11 @@ std::vector<Finding> judge_mpi(const Probe& probe, const MpiParts& parts) {
   std::vector<Finding> findings;
   const std::string level = value(probe, "mpi.thread_level");
   if (level == "SINGLE" || level == "FUNNELED") {
-    findings.push_back({true, "MPI gives thread level " + level + " only",
+    findings.push_back({true, "MPI provides only thread level " + level,
                         "kolo calls MPI from its own thread, so kolo::init() refuses to start",
                         "use an MPI built with MPI_THREAD_MULTIPLE (Open MPI 4 and 5 are)"});
   } else if (level != "MULTIPLE") {
-    findings.push_back({false, "MPI gives thread level " + level + ", not MULTIPLE",
+    findings.push_back({false, "MPI provides thread level " + level + ", not MULTIPLE",
                         "kolo works, unless the program calls MPI at the same time",
                         "use an MPI built with MPI_THREAD_MULTIPLE"});
   }
@@ -263,7 +262,7 @@ std::vector<Finding> judge_torch(const Probe& probe) {
     return {
         {false, "LibTorch finds neither AVX2 nor AVX512 (CPU capability DEFAULT)",
          "training on the CPU is several times slower",
-         "on a virtual machine hand the host's CPU features through; unset ATEN_CPU_CAPABILITY"}};
+         "on a virtual machine pass the host's CPU features through; unset ATEN_CPU_CAPABILITY"}};
   }
   return {};
 }

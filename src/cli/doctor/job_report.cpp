@@ -281,7 +281,7 @@ RankReport decode(const std::string& line) {
   }
   in >> report.node_devices >> report.memory_limit_bytes >> report.copy_gigabytes_per_second >>
       report.network_gigabytes_per_second;
-  if (!in) throw std::invalid_argument("this is no report of a rank: '" + line + "'");
+  if (!in) throw std::invalid_argument("this is not the report of a rank: '" + line + "'");
   return report;
 }
 

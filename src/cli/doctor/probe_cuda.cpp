@@ -16,7 +16,7 @@ Function load(void* library, const char* name) {
 }
 
 int refuse(const char* call, int code) {
-  report("cuda.failure", std::string(call) + " says error " + std::to_string(code));
+  report("cuda.failure", std::string(call) + " returned error " + std::to_string(code));
   constexpr int kNoDevice = 100;  // CUDA_ERROR_NO_DEVICE
   if (code != kNoDevice) return 1;
   report("cuda.devices", "0");

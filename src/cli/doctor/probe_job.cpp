@@ -40,7 +40,7 @@ void start_watchdog(double timeout_seconds) {
     std::ostringstream text;
     text << "kolo doctor: " << (rank < 0 ? "a rank" : "rank " + std::to_string(rank)) << " on "
          << host_name() << " is not done after " << timeout_seconds << " s, but still in " << stage
-         << "; do all ranks run, and does the network work? (--timeout)\n";
+         << "; check that all ranks run and that the network works, or raise --timeout\n";
     std::cerr << text.str() << std::flush;
     ::_exit(1);
   }).detach();
