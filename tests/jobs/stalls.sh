@@ -91,7 +91,7 @@ check "kolo dump: it says what to do next" grep -q "^kolo trace diagnose $work/f
 code=0
 "$bin/kolo" dump $$ > "$work/out" 2> "$work/err" || code=$?
 check "kolo dump of another process: refused" test "$code" -eq 1
-check "kolo dump of another process: says why" grep -q "is no rank of kolo's and has started none" "$work/err"
+check "kolo dump of another process: says why" grep -q "is not a rank of kolo, and has started no rank" "$work/err"
 
 run quiet 0
 check "all do nothing: the job ends well" test "$code" -eq 0

@@ -38,8 +38,8 @@ void show_usage() {
   }
   std::cout
       << "  help        this; 'kolo help config' lists all settings of the environment,\n"
-         "              'kolo help horovod' says what Horovod's calls, options and variables are "
-         "here\n\n"
+         "              'kolo help horovod' lists kolo's counterparts of Horovod's calls, options "
+         "and\n              variables\n\n"
          "'kolo COMMAND --help' explains a command; 'kolo --version' shows the version.\n";
 }
 

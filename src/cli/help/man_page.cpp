@@ -213,10 +213,11 @@ std::string man_page_of_kolo(const std::vector<Command>& commands, const std::st
   }
   return text +
          ".TP\n.B kolo help config\nall settings of the environment\n"
-         ".TP\n.B kolo help horovod\nwhat Horovod's calls, options and variables are here\n" +
+         ".TP\n.B kolo help horovod\nkolo's counterparts of Horovod's calls, options and "
+         "variables\n" +
          pairs("EXIT STATUS", {{"0", "all is well"},
                                {"2", "a wrong command line"},
-                               {"1 and others", "what a command says: see its page"}}) +
+                               {"1 and others", "depends on the command: see its page"}}) +
          pairs("EXAMPLES", {{"kolo doctor", "what this computer has, and what is wrong with it"},
                             {"kolo run -np 4 ./train", "a program on four ranks"}});
 }

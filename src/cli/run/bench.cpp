@@ -52,12 +52,12 @@ std::string bench_intro() {
          "  allreduce   allreduce of 4 B to 256 MB, beside MPI_Allreduce\n"
          "  checkpoint  saving and restoring a state, beside write(), torch::save() and\n"
          "              torch.distributed.checkpoint\n"
-         "  device      on a GPU: packing a model's gradients, and what a step takes the host\n"
+         "  device      on a GPU: packing a model's gradients, and the host's time for a step\n"
          "  gradients   reducing a model's gradients (--model resnet50), beside plain MPI and\n"
          "              LibTorch's own reducer\n"
          "  idle        the CPU time of a job that does nothing, in a second\n"
          "  loading     samples from files, beside LibTorch's own loader\n"
-         "  negotiate   what agreeing on tensors costs, by their number\n"
+         "  negotiate   the cost of agreeing on tensors, by their number\n"
          "  operations  each operation, 4 B to 64 MB, beside plain MPI\n"
          "  optimizer   a step of a model's parameters, beside LibTorch's own optimizers\n"
          "  train       the MNIST network, beside processes that do not communicate\n"
@@ -66,7 +66,7 @@ std::string bench_intro() {
          "gloo, checkpoint torch.distributed.checkpoint, loading Python's DataLoader over h5py, "
          "and\n"
          "allreduce, gradients and negotiate Horovod, if that Python has it.\n\n"
-         "'kolo bench NAME --help' lists the options of a benchmark; every one knows --json "
+         "'kolo bench NAME --help' lists the options of a benchmark; every one has --json "
          "FILE.\n\n";
 }
 
@@ -79,13 +79,13 @@ po::options_description bench_option_table() {
   add("bind-to", po::value<std::string>()->value_name("core|socket|numa|none"), "as of kolo run");
   add("threads-per-rank", po::value<std::string>()->value_name("T"), "threads of each rank");
   add("mpirun", po::value<std::string>()->value_name("PATH"), "the launcher");
-  add("allow-run-as-root", po::bool_switch(), "run although you are root");
+  add("allow-run-as-root", po::bool_switch(), "run as root");
   add("dry-run", po::bool_switch(), "print the command and do nothing");
   return table;
 }
 
 int bench_command(const Arguments& arguments) {
-  if (arguments.empty()) throw UsageError("which benchmark? See kolo bench --help");
+  if (arguments.empty()) throw UsageError("no benchmark given; see kolo bench --help");
   if (arguments[0] == "--help" || arguments[0] == "-h") {
     std::cout << help_of("bench");
     return 0;

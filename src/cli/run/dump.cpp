@@ -30,9 +30,9 @@ namespace fs = std::filesystem;
 
 constexpr const char* kUsage =
     "Usage: kolo dump PID...\n\n"
-    "Asks ranks to write down their last operations (the flight recorder), and says where they\n"
-    "did; kolo trace diagnose tells what that means. PID is a rank, or whatever started ranks on\n"
-    "this computer: kolo run, mpirun. The same as kill -USR2 to each rank.\n";
+    "Asks ranks to write their last operations to files (the flight recorder), and prints their\n"
+    "paths; kolo trace diagnose explains the files. PID is a rank, or a process that has started\n"
+    "ranks on this computer: kolo run, mpirun. Each rank receives SIGUSR2, as from kill -USR2.\n";
 
 constexpr auto kPatience = std::chrono::seconds(10);
 
@@ -151,7 +151,7 @@ int dump(const std::set<int>& ranks) {
     }
   }
   for (const std::string& folder : folders)
-    std::cerr << "kolo trace diagnose " << folder << " tells what they wait for\n";
+    std::cerr << "kolo trace diagnose " << folder << " shows what they wait for\n";
   return silent == 0 ? 0 : 1;
 }
 
@@ -170,11 +170,11 @@ int dump_command(const Arguments& arguments) {
   std::set<int> ranks;
   for (const std::string& word : arguments) {
     const std::optional<int> process = number(word);
-    if (!process) throw UsageError("dump: '" + word + "' is no process number");
+    if (!process) throw UsageError("dump: '" + word + "' is not a process number");
     const std::set<int> below = ranks_below(*process);
     if (below.empty()) {
       throw std::runtime_error("process " + word +
-                               " is no rank of kolo's and has started none on this computer");
+                               " is not a rank of kolo, and has started no rank on this computer");
     }
     ranks.insert(below.begin(), below.end());
   }

@@ -120,23 +120,23 @@ po::options_description run_option_table() {
   add("np,n", po::value<long>()->value_name("N"),
       "ranks to start; -np N too (default: all slots of the hosts, all tasks of the batch job)");
   add("gpus", po::value<long>()->value_name("N"),
-      "instead of -np: a rank for each of N GPUs, on as many hosts as have them");
+      "instead of -np: start one rank for each of N GPUs, on as many hosts as that takes");
   add("gpus-per-host", po::value<long>()->value_name("G"),
-      "what --gpus fills a host with (default: 8, or the GPUs that Slurm gave)");
+      "GPUs that --gpus uses on each host (default: 8, or the GPUs that Slurm gave)");
   add("cpus", po::value<long>()->value_name("C"),
       "start C loader processes of the program besides its ranks, on hosts that the ranks leave "
       "over if there are any; see docs/delivery.md");
   add("units", po::value<long>()->value_name("N"),
       "loader processes prepare N samples of each loader before the ranks are started");
   add("spool", po::value<std::string>()->value_name("DIR"),
-      "what does not fit into half of the memory goes into a file there");
+      "folder for the file of prepared samples that do not fit into half of the memory");
   add("host,H", po::value<std::string>()->value_name("HOST:SLOTS,..."),
-      "hosts to run on, and how many ranks each takes (1 where not given); default: the hosts of "
-      "the batch job (Slurm, PBS, LSF), else this one");
+      "hosts to run on, and how many ranks each takes (1 if not given); default: the hosts of the "
+      "batch job (Slurm, PBS, LSF), otherwise this host");
   add("hostfile", po::value<std::string>()->value_name("FILE"),
-      "the same from a file: a line 'HOST slots=N' each");
+      "file with the hosts, a line 'HOST slots=N' for each");
   add("env,x", po::value<Words>()->composing()->value_name("NAME[=VALUE]"),
-      "hand an environment variable to the ranks; may be repeated");
+      "pass an environment variable to the ranks; may be repeated");
   add("threads-per-rank", po::value<int>()->default_value(0)->value_name("T"),
       "OMP_NUM_THREADS and MKL_NUM_THREADS of each rank, unless you have set them (0: cores of the "
       "node / ranks on it)");
@@ -146,31 +146,32 @@ po::options_description run_option_table() {
   add("no-prefix", po::bool_switch(), "do not begin each line with its rank");
   add("tag-output", po::bool_switch(), "begin each line with its rank, host and stream");
   add("output-dir", po::value<std::string>()->value_name("DIR"),
-      "write what each rank prints to a file of its own there, too");
+      "also write each rank's output to a file of its own in this folder");
   add("timestamp", po::bool_switch(), "begin each line with the time");
   add("metrics-port", po::value<int>()->value_name("PORT"),
       "rank 0 serves the metrics of all ranks at /metrics of this port, for Prometheus");
   add("metrics-address", po::value<std::string>()->value_name("ADDRESS"),
-      "where it does (default: 127.0.0.1)");
+      "address at which rank 0 serves the metrics (default: 127.0.0.1)");
   add("timeline", po::value<std::string>()->value_name("DIR"),
       "each rank writes a timeline of what it does into this folder; see kolo trace");
   add("timeout", po::value<double>()->default_value(0, "0")->value_name("SECONDS"),
       "end the job after this time, with exit code 124 (0: never)");
   add("max-restarts", po::value<long>()->default_value(0)->value_name("N"),
-      "start the job again when it fails, so often at most; ranks find KOLO_RESTART_COUNT");
+      "start the job again if it fails, at most N times; ranks find the number of restarts in "
+      "KOLO_RESTART_COUNT");
   add("stop-timeout", po::value<double>()->default_value(120, "120")->value_name("SECONDS"),
-      "after SIGTERM, which ranks get as SIGUSR1, how long they may take to save and end (0: end "
+      "time that ranks have to save and end after SIGTERM, which they receive as SIGUSR1 (0: end "
       "them at once)");
-  add("allow-run-as-root", po::bool_switch(), "run although you are root");
+  add("allow-run-as-root", po::bool_switch(), "run as root");
   add("mpirun", po::value<std::string>()->value_name("PATH"),
       "the launcher (default: KOLO_MPIRUN, the one kolo was built with, or mpirun on PATH)");
   add("mpi-args", po::value<std::string>()->value_name("\"ARGS\""),
       "more arguments for the launcher");
   add("config-file", po::value<std::string>()->value_name("FILE"),
-      "read options from an INI file, as 'np = 4'; the command line wins");
+      "read options from an INI file, such as 'np = 4'; the command line takes precedence");
   add("dry-run", po::bool_switch(), "print the command and do nothing");
   add("verbose", po::bool_switch(),
-      "show the command, where each rank runs, and all that the launcher says");
+      "show the command, where each rank runs, and all of the launcher's output");
   return table;
 }
 
