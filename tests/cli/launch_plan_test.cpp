@@ -64,11 +64,11 @@ TEST(Binding, IsOneThatTheLauncherKnows) {
   for (const auto kind : {LauncherKind::kOpenMpi4, LauncherKind::kOpenMpi5, LauncherKind::kHydra}) {
     for (const char* good : {"", "none", "core", "socket", "numa", "Core", "l3cache"})
       EXPECT_EQ(binding_error(kind, good), "") << good;
-    EXPECT_THAT(binding_error(kind, "bogus"), HasSubstr("'bogus' is no binding of"));
+    EXPECT_THAT(binding_error(kind, "bogus"), HasSubstr("'bogus' is not a binding of"));
   }
   EXPECT_EQ(binding_error(LauncherKind::kOpenMpi5, "core:overload-allowed"), "");
   EXPECT_THAT(binding_error(LauncherKind::kOpenMpi5, "core:bogus"),
-              HasSubstr("'bogus' is no qualifier of Open MPI 5, which knows overload-allowed"));
+              HasSubstr("'bogus' is not a qualifier of Open MPI 5; use one of overload-allowed"));
   EXPECT_THAT(binding_error(LauncherKind::kOpenMpi5, "board"), HasSubstr("numa, socket, package"));
   EXPECT_EQ(binding_error(LauncherKind::kHydra, "core:2"), "");
   EXPECT_EQ(binding_error(LauncherKind::kHydra, "user:0,1"), "");

@@ -63,8 +63,9 @@ TEST(RankFiles, TellOnceThatAFileCannotBeWritten) {
   const testing_support::TemporaryFolder folder;
   std::filesystem::create_directory(folder.path() + "/rank-1.log");
   RankFiles files(folder.path(), 2);
-  EXPECT_EQ(files.write(1, "lost\n"), "cannot write " + folder.path() +
-                                          "/rank-1.log, so that what ranks print is missing there");
+  EXPECT_EQ(files.write(1, "lost\n"),
+            "cannot write " + folder.path() +
+                "/rank-1.log; the rest of the ranks' output is missing there");
   EXPECT_EQ(files.write(1, "lost\n"), "");
   EXPECT_EQ(files.write(0, "kept\n"), "");
   EXPECT_EQ(content_of(folder.path() + "/rank-0.log"), "kept\n");

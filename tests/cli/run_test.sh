@@ -142,7 +142,7 @@ code=$? err=$(cat err.txt)
 check "output that is lost is an error" is "$code" 74
 check "which says why at once" has "$err" "kolo run: cannot write to standard output: No space left on device; the job goes on"
 check "and at the end" last_line_is \
-  "kolo run: some of the output is lost, since it could not be written to standard output: No space left on device"
+  "kolo run: some of the output is lost, because it could not be written to standard output: No space left on device"
 timeout -k 5 30 "$bin/kolo" run -np 1 sh -c 'echo out; exit 3' > /dev/full 2> err.txt
 check "a failed job keeps its exit code" is "$?" 3
 timeout -k 5 30 "$bin/kolo" run -np 1 sh -c 'echo err >&2' 2> /dev/full

@@ -136,7 +136,7 @@ TEST(SlurmRequests, WithFaultsOfTheirOwn) {
               UnorderedElementsAre(HasSubstr("--nodes 0"), HasSubstr("--gpus-per-node -1"),
                                    HasSubstr("--ntasks-per-node 0"), HasSubstr("--cpus-per-task 0"),
                                    HasSubstr("--mem-per-cpu much"), HasSubstr("--time soon"),
-                                   HasSubstr("a line's end")));
+                                   HasSubstr("a line break")));
 }
 
 TEST(SlurmRequests, ThatFitAreTaken) {
@@ -179,8 +179,9 @@ TEST(SlurmRequests, ThatNoNodeCanTakeAreRefused) {
               ElementsAre("--time 7-00:01:00, but partition ml allows 10080 minutes at most"));
   made.time = "";
   made.nodes = 2;
-  EXPECT_THAT(refusals(made),
-              ElementsAre("2 nodes, but partition ml has 1 that have all that is asked of a node"));
+  EXPECT_THAT(
+      refusals(made),
+      ElementsAre("2 nodes, but partition ml has 1 that have all that the job requests of a node"));
   made.gpus_per_node = std::nullopt;
   made.memory = "129G";
   EXPECT_THAT(refusals(made), ElementsAre(HasSubstr("has 1 that have all")));
@@ -295,7 +296,7 @@ TEST(SlurmScript, QuotesWhatSlurmWouldSplit) {
   EXPECT_THAT(script, HasSubstr("#SBATCH --output=\"my logs/%j.log\"\n"));
   made.job_name = "";
   made.program = {"/bin/a\n#SBATCH --uid=0"};
-  EXPECT_THAT(faults_of(made), ElementsAre(HasSubstr("a line's end")));
+  EXPECT_THAT(faults_of(made), ElementsAre(HasSubstr("a line break")));
 }
 
 TEST(SlurmScript, HasNoComponentsOfItsOwn) {

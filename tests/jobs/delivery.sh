@@ -139,7 +139,7 @@ wait "$runner" || code=$?
 check "SIGTERM while samples are prepared ends the job" is "$code $(loaders)" "143 "
 kolo_run -np 1 --cpus 1 --units 960 --timeout 2 "$job" --load-ms 1000
 check "--timeout holds while samples are prepared" is "$code $(loaders)" "124 "
-check "and the loaders that are missing are named" grep -q 'loaders prepared their samples: 0 on host 127.0.0.1' "$work/err"
+check "and the loaders that are missing are named" grep -q 'loader processes prepared their samples: 0 on host 127.0.0.1' "$work/err"
 
 for options in "--units 5" "--cpus 0" "--cpus 1 --units 0" "--cpus 1 --spool $work"; do
   # shellcheck disable=SC2086

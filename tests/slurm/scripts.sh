@@ -189,7 +189,7 @@ refused() {
 refused "8 GPUs a node, but the nodes of partition ml have 6 at most" --gpus-per-node 8
 refused "54 CPUs a node, but the nodes of partition ml have 48 at most" --cpus-per-task 9 --gpus-per-node 6
 refused "--time 31, but partition short allows 30 minutes at most" --partition short --time 31
-refused "--mem and --mem-per-cpu exclude each other: the one is of a node, the other of a CPU" --mem 1G --mem-per-cpu 1G
+refused "--mem and --mem-per-cpu exclude each other: give the memory of a node, or of a CPU" --mem 1G --mem-per-cpu 1G
 refused "there is no partition big; the cluster has ml, gpu2, short, preemptor, hidden" --partition big
 refused "3 nodes, but partition ml has 2" --nodes 3
 # Slurm hides nothing from root.

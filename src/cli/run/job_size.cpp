@@ -71,7 +71,7 @@ int threads_on(const std::vector<Host>& hosts, const Allocation& allocation) {
 int gpus_of_each(const Allocation& allocation) {
   if (allocation.gpus_may_differ) {
     throw UsageError(
-        "the job asked for a total of GPUs (--gpus), so how many each host has is not known; ask "
+        "the job asked for a total of GPUs (--gpus), so the number on each host is not known; ask "
         "Slurm for --gpus-per-node, or give -np, or --gpus with --gpus-per-host");
   }
   return allocation.gpus_per_host;

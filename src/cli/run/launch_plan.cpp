@@ -156,8 +156,8 @@ void check_word(const char* what, const std::string& word, const Words& known, L
   if (std::find(known.begin(), known.end(), word) != known.end()) return;
   std::string all;
   for (const std::string& one : known) all += (all.empty() ? "" : ", ") + one;
-  throw UsageError("--bind-to: '" + word + "' is no " + what + " of " + name_of(kind) +
-                   ", which knows " + all);
+  throw UsageError("--bind-to: '" + word + "' is not a " + what + " of " + name_of(kind) +
+                   "; use one of " + all);
 }
 
 }  // namespace

@@ -272,8 +272,8 @@ std::optional<int> LoaderTeam::stopped_by(SignalQueue& signals,
     return 128 + signal->number;
   }
   if (!deadline || Clock::now() < *deadline) return std::nullopt;
-  std::cerr << "kolo run: the time limit of --timeout has passed while loaders prepared their "
-               "samples: "
+  std::cerr << "kolo run: the time limit of --timeout has passed while loader processes prepared "
+               "their samples: "
             << missing() << "; the job was ended\n";
   return kTimeoutExitCode;
 }
@@ -300,7 +300,8 @@ std::optional<int> LoaderTeam::wait_until_ready(const LoaderWait& wait) {
       if (polled[others + i].revents != 0) read(*waiting[i]);
     }
     if (Clock::now() >= report_at) {
-      std::cerr << "kolo run: waits for loaders to prepare their samples: " << missing() << "\n";
+      std::cerr << "kolo run: waiting for loader processes to prepare their samples: " << missing()
+                << "\n";
       report_at += seconds(kReportSeconds);
     }
   }

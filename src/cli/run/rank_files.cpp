@@ -54,7 +54,7 @@ std::string RankFiles::write(int rank, const std::string& text) {
   if (!file.is_open()) open_to_append(file, name_of(rank));
   if (file << text << std::flush || has_failed_) return {};
   has_failed_ = true;
-  return "cannot write " + name_of(rank) + ", so that what ranks print is missing there";
+  return "cannot write " + name_of(rank) + "; the rest of the ranks' output is missing there";
 }
 
 }  // namespace kolo::cli

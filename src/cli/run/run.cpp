@@ -80,7 +80,7 @@ Rendezvous choose_rendezvous(const LaunchRequest& request, const Lookup& environ
   const std::optional<long> number = parse_integer(*port);
   if (!number || *number < 1 || *number > 65535) {
     throw UsageError("the environment variable MASTER_PORT='" + *port +
-                     "' is no port; correct or unset it");
+                     "' is not a port; correct or unset it");
   }
   chosen.port = static_cast<int>(*number);
   return chosen;
@@ -117,7 +117,7 @@ void check_threads(const LaunchRequest& request) {
   for (const auto& [name, value] : all) {
     if (name != "OMP_NUM_THREADS" || value.empty() || parse_threads(value)) continue;
     throw UsageError("the environment variable OMP_NUM_THREADS='" + value +
-                     "' is no number of threads; correct or unset it");
+                     "' is not a number of threads; correct or unset it");
   }
 }
 
@@ -205,7 +205,7 @@ bool can_be_restarted(const JobEnd& end) {
 // Returns the exit code. A job that has succeeded fails if some of its output is missing.
 int code_after(const JobEnd& end, const std::string& lost_output) {
   if (lost_output.empty()) return end.code;
-  std::cerr << "kolo run: some of the output is lost, since it could not be written to "
+  std::cerr << "kolo run: some of the output is lost, because it could not be written to "
             << lost_output << "\n";
   return end.code == 0 ? kOutputLostExitCode : end.code;
 }

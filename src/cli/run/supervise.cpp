@@ -253,7 +253,7 @@ void Supervisor::check_deadlines() {
     }
   }
   if (passed(kill_at_)) {
-    output_.say("the job did not end when told to; it is killed");
+    output_.say("the job did not end when asked to; it is killed");
     kill_descendants();
     reap();
     if (!status_) status_ = SIGKILL;  // kill_descendants() has reaped the launcher
@@ -331,7 +331,8 @@ int Supervisor::conclude() {
   const int launcher_code =
       WIFSIGNALED(*status_) ? 128 + WTERMSIG(*status_) : WEXITSTATUS(*status_);
   if (!refusal_.empty() && stopped_by_ == 0) {
-    output_.say(refusal_ + ", by which MPI tells hosts apart: it would wait for ever. Give each " +
+    output_.say(refusal_ +
+                "; MPI distinguishes hosts by this name, and would wait forever. Give each " +
                 "host a name of its own (hostnamectl set-hostname NAME)");
     return kUsageExitCode;
   }

@@ -175,7 +175,8 @@ std::string slurm_intro() {
   return "Usage: kolo slurm script [options] program [arguments] > FILE\n"
          "       kolo slurm submit [options] program [arguments]\n\n"
          "Writes or submits a batch script that starts the program on all its ranks, and requeues "
-         "it when it\nis interrupted. What the cluster cannot run is refused, and why is said.\n\n";
+         "it when it\nis interrupted. A job that the cluster cannot run is refused, with the "
+         "reasons.\n\n";
 }
 
 po::options_description slurm_option_table() {
@@ -189,8 +190,9 @@ po::options_description slurm_option_table() {
       "ranks on each node (default: one for each GPU, else 1)");
   add("cpus-per-task,c", po::value<long>()->value_name("C"), "CPUs of each rank (default: 1)");
   add("mem", po::value<std::string>()->value_name("SIZE"),
-      "memory of each node: 250000 (MiB), 240G; or else");
-  add("mem-per-cpu", po::value<std::string>()->value_name("SIZE"), "memory of each CPU");
+      "memory of each node: 250000 (MiB), 240G");
+  add("mem-per-cpu", po::value<std::string>()->value_name("SIZE"),
+      "memory of each CPU, instead of --mem");
   add("time,t", po::value<std::string>()->value_name("TIME"),
       "08:00:00, 2-00:00:00, 30 (minutes); default: the partition's");
   add("job-name,J", po::value<std::string>()->value_name("NAME"), "default: the program's");
@@ -199,18 +201,20 @@ po::options_description slurm_option_table() {
   add("cpus", po::value<long>()->value_name("C"),
       "start C loader processes (see kolo run --help) in a second component of the job, which then "
       "is heterogeneous; kolo run starts the ranks");
-  add("loader-nodes", po::value<long>()->value_name("N"), "nodes for them (default: 1)");
+  add("loader-nodes", po::value<long>()->value_name("N"),
+      "nodes for the loader processes (default: 1)");
   add("loader-partition", po::value<std::string>()->value_name("NAME"),
-      "their partition (default: that of the ranks)");
+      "partition for the loader processes (default: that of the ranks)");
   add("loader-cpus-per-task", po::value<long>()->value_name("T"),
       "CPUs requested per loader process; those on a node share them (default: 1)");
-  add("loader-mem-per-cpu", po::value<std::string>()->value_name("SIZE"), "memory of each CPU");
+  add("loader-mem-per-cpu", po::value<std::string>()->value_name("SIZE"),
+      "memory of each of those CPUs");
   add("units", po::value<long>()->value_name("N"),
-      "samples that they prepare before the ranks start");
+      "samples that loader processes prepare before the ranks start");
   add("spool", po::value<std::string>()->value_name("DIR"),
       "folder for prepared samples that memory does not hold");
   add("sbatch", po::value<std::vector<std::string>>()->composing()->value_name("\"OPTION\""),
-      "any other option of sbatch, as --sbatch --account=physics; may be repeated");
+      "any other option of sbatch, such as --sbatch --account=physics; may be repeated");
   return table;
 }
 

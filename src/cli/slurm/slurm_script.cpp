@@ -74,10 +74,11 @@ void compare_nodes(const SlurmRequest& request, const SlurmPartition& limits,
           refusals);
   compare("GPUs", gpus, best.gpus, std::nullopt, partition, refusals);
   if (refusals.size() == before && fitting < request.nodes) {
-    refusals.push_back(counted(request.nodes, "node") + ", but partition " + partition + " has " +
-                       (fitting == static_cast<long>(nodes.size())
-                            ? std::to_string(fitting)
-                            : std::to_string(fitting) + " that have all that is asked of a node"));
+    refusals.push_back(
+        counted(request.nodes, "node") + ", but partition " + partition + " has " +
+        (fitting == static_cast<long>(nodes.size())
+             ? std::to_string(fitting)
+             : std::to_string(fitting) + " that have all that the job requests of a node"));
   }
 }
 
@@ -212,7 +213,8 @@ void add_loader_faults(const SlurmRequest& request, const SlurmLoaders& loaders,
   add_range_fault("--loader-cpus-per-task", loaders.cpus_per_task, 1, faults);
   const std::string& size = loaders.memory_per_cpu;
   if (!size.empty() && !slurm_mebibytes(size))
-    faults.push_back("--loader-mem-per-cpu " + size + ": is no size; 2000 (MiB), 2G");
+    faults.push_back("--loader-mem-per-cpu " + size +
+                     ": is not a size; expected 2000 (MiB) or 2G, for example");
   if (!request.memory.empty() && size.empty()) {
     faults.emplace_back(
         "--mem is the memory of a node of ranks; add --loader-mem-per-cpu, or give --mem-per-cpu "
@@ -247,16 +249,18 @@ Texts faults_of(const SlurmRequest& request) {
   add_range_fault("--cpus-per-task", request.cpus_per_task, 1, faults);
   if (!request.memory.empty() && !request.memory_per_cpu.empty()) {
     faults.emplace_back(
-        "--mem and --mem-per-cpu exclude each other: the one is of a node, the other of a CPU");
+        "--mem and --mem-per-cpu exclude each other: give the memory of a node, or of a CPU");
   }
   for (const auto& [option, value] :
        {std::pair("--mem", request.memory), std::pair("--mem-per-cpu", request.memory_per_cpu)}) {
     if (value.empty() || slurm_mebibytes(value)) continue;
-    faults.push_back(std::string(option) + " " + value + ": is no size; 250000 (MiB), 16G");
+    faults.push_back(std::string(option) + " " + value +
+                     ": is not a size; expected 250000 (MiB) or 16G, for example");
   }
   if (request.loaders) add_loader_faults(request, *request.loaders, faults);
   if (!request.time.empty() && !slurm_seconds(request.time)) {
-    faults.push_back("--time " + request.time + ": is no time; 08:00:00, 2-00:00:00, 30 (minutes)");
+    faults.push_back("--time " + request.time +
+                     ": is not a time; expected 08:00:00, 2-00:00:00 or 30 (minutes), for example");
   }
   const auto has_line_end = [](const std::string& text) {
     return text.find('\n') != std::string::npos;
@@ -278,7 +282,7 @@ Texts faults_of(const SlurmRequest& request) {
   if (!request.program.empty())
     lines.push_back(request.program.front());  // may become the job's name
   if (std::any_of(lines.begin(), lines.end(), has_line_end)) {
-    faults.emplace_back("an option has a line's end in it");
+    faults.emplace_back("an option contains a line break; give it on one line");
   }
   return faults;
 }
