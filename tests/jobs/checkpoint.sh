@@ -123,7 +123,7 @@ check "a module has not" test "$code $(grep -c 'cannot be a name in a module' "$
 tool convert "${saved[1]}" model.safetensors --module
 check "--module is refused for other formats" test "$code $(grep -c -- '--module is for .pt' "$work/err")" = "2 1"
 tool convert "${saved[1]}" model.unknown
-check "convert: an unknown format is refused" grep -q "says no format" "$work/err"
+check "convert: an unknown format is refused" grep -q "does not show a format" "$work/err"
 tool convert "${saved[1]}" other.pt --component nothing
 check "convert: a component that is not there is refused" grep -q "no tensors under 'nothing'" "$work/err"
 
@@ -145,7 +145,7 @@ check "an unknown command" test "$code $(grep -c "unknown command 'frobnicate'" 
 state=$source/tests/jobs/state_dict.pt
 tool convert "$state" python.h5
 check "convert: what Python saved, but for what is no value" \
-  test "$code $(cat "$work/err")" = "0 kolo checkpoint convert: left out 'arguments': no tensor of this format's, number or text"
+  test "$code $(cat "$work/err")" = "0 kolo checkpoint convert: left out 'arguments': it is neither a tensor that this format supports, nor a number, nor a text"
 tool info python.h5
 check "info: its tensors" test "$(grep -cE '^  model/(model.0.weight  float32\[3, 2\]|model.1.num_batches_tracked  int64\[\]|transposed  float32\[2, 3\]|half  bfloat16\[2\]|optimizer.state.3.exp_avg_sq  float32\[3\])$' "$work/out")" = 5
 tool convert "$state" python.safetensors
@@ -156,7 +156,7 @@ check "and it has the notes" test "$(grep -c '"notes/\|notes/epoch = "3"' <("$bi
 for refused in module scripted; do
   tool convert "$source/tests/jobs/$refused.pt" refused.h5
   check "convert: $refused.pt is refused, and nothing of it runs" \
-    test "$code $(grep -c 'has no tensors by name' "$work/err") $(grep -c 'never be seen' "$work/out")" = "2 1 0"
+    test "$code $(grep -c 'has no named tensors' "$work/err") $(grep -c 'never be seen' "$work/out")" = "2 1 0"
 done
 
 # Other programs read the files.

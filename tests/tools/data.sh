@@ -149,7 +149,7 @@ refused "a name for an array alone" "--targets is for files with several arrays"
 refused "a level" "--gzip is 11, not a level from 1 to 9" convert images.npy bad.h5 --gzip 11
 refused "a chunk" "--chunk is 0, not 1 or more" convert images.npy bad.h5 --chunk 0
 refused "a folder that is missing" "cannot create" convert images.npy no/bad.h5
-refused "no command" "say what to do"
+refused "no command" "no command given"
 refused "another command" "unknown command 'show'" show train.h5
 refused "no path" "'info' needs a path" info
 before=$(cksum < labels.npy)

@@ -76,7 +76,7 @@ std::string refusal(const Bytes& bytes) {
   try {
     parse_safetensors(bytes, "the file");
   } catch (const DataError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("the file is no safetensors file"));
+    EXPECT_THAT(error.what(), HasSubstr("the file is not a safetensors file"));
     return error.what();
   }
   return "";
@@ -88,10 +88,10 @@ TEST(Safetensors, WhatIsWrongIsRefused) {
   };
   EXPECT_THAT(refusal({}), HasSubstr("too short"));
   EXPECT_THAT(refusal(Bytes(20, 255)), HasSubstr("longer than the file"));
-  EXPECT_THAT(refusal(file_of("[]", 0)), HasSubstr("no JSON object"));
-  EXPECT_THAT(refusal(file_of("{", 0)), HasSubstr("no JSON object"));
+  EXPECT_THAT(refusal(file_of("[]", 0)), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal(file_of("{", 0)), HasSubstr("not a JSON object"));
   EXPECT_THAT(refusal(file_of(R"({"__metadata__":[]})", 0)), HasSubstr("metadata"));
-  EXPECT_THAT(refusal(file_of(R"({"__metadata__":{"a":1}})", 0)), HasSubstr("no text"));
+  EXPECT_THAT(refusal(file_of(R"({"__metadata__":{"a":1}})", 0)), HasSubstr("not a text"));
   const std::string whole = R"({"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
   EXPECT_EQ(refusal(file_of(whole + "\n  ", 1)), "");
   EXPECT_THAT(refusal(file_of(whole + std::string(3, '\0'), 1)), HasSubstr("zero byte"));
@@ -110,9 +110,9 @@ TEST(Safetensors, WhatIsWrongIsRefused) {
   EXPECT_THAT(tensor(R"({"dtype":"F32","shape":[1]})", 4), HasSubstr("lacks dtype"));
   EXPECT_THAT(tensor(R"({"dtype":"X","shape":[1],"data_offsets":[0,4]})", 4), HasSubstr("dtype X"));
   EXPECT_THAT(tensor(R"({"dtype":"F32","shape":[-1],"data_offsets":[0,4]})", 4),
-              HasSubstr("number that is none"));
+              HasSubstr("value that is not a whole number"));
   EXPECT_THAT(tensor(R"({"dtype":"F32","shape":[1.5],"data_offsets":[0,4]})", 4),
-              HasSubstr("number that is none"));
+              HasSubstr("value that is not a whole number"));
   EXPECT_THAT(tensor(R"({"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,4]})", 4),
               HasSubstr("impossible shape"));
   EXPECT_THAT(tensor(R"({"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,4]})", 4),
@@ -153,7 +153,7 @@ TEST(Safetensors, WhatTheFormatLacksIsRefused) {
   contents.tensors = {{"z", ElementType::kComplex128, {1}, Bytes(16)}};
   EXPECT_THAT(refused(contents), HasSubstr("no dtype for 'z'"));
   contents.tensors = {{"__metadata__", ElementType::kUint8, {1}, Bytes(1)}};
-  EXPECT_THAT(refused(contents), HasSubstr("no tensor named '__metadata__'"));
+  EXPECT_THAT(refused(contents), HasSubstr("cannot be named '__metadata__'"));
   contents.tensors = {{"a\xff", ElementType::kUint8, {1}, Bytes(1)}};
   EXPECT_THAT(refused(contents), HasSubstr("not UTF-8"));
   contents = some();

@@ -271,7 +271,7 @@ TEST(StateDict, ObjectsAreLeftOutAndNeverCalled) {
   const Contents all = taken("}(" + text("evil") + evil + text("args") + object + text("large") +
                              large + tuple("") + "N" + text("w") + kMatrix + "u");
   EXPECT_EQ(all.tensors.size(), 1U);
-  EXPECT_THAT(all.left_out, ElementsAre("evil", "args", "large", "(a key that is no text)"));
+  EXPECT_THAT(all.left_out, ElementsAre("evil", "args", "large", "(a key that is not a text)"));
 }
 
 // A view whose values are not what its storage holds.
@@ -305,25 +305,25 @@ TEST(StateDict, NotesAreNotMoreThanCanBeMeant) {
   const std::string large = "X" + std::string("\0\0\x10\0"s) + std::string(1 << 20, 'x') + "q\1";
   std::string program = "}(" + text("0") + large;
   for (int i = 1; i < 100; ++i) program += text(std::to_string(i)) + "h\1";
-  EXPECT_THAT(error_of(program + "u"), HasSubstr("more than can be meant"));
+  EXPECT_THAT(error_of(program + "u"), HasSubstr("too many texts and numbers"));
 }
 
 TEST(StateDict, EndlessNamesEnd) {
   const std::string contains_itself = "}q\1" + text("a") + "h\1s";
-  EXPECT_THAT(error_of(contains_itself), HasSubstr("deeper in the file"));
+  EXPECT_THAT(error_of(contains_itself), HasSubstr("nested too deeply"));
   std::string doubled = "}q\0"s;
   for (char level = 1; level < 40; ++level)
     doubled += "}q" + std::string(1, level) + "(" + text("a") + "h" + std::string(1, level - 1) +
                text("b") + "h" + std::string(1, level - 1) + "u";
-  EXPECT_THAT(error_of(doubled), HasSubstr("more values, than can be meant"));
+  EXPECT_THAT(error_of(doubled), HasSubstr("too many values"));
   const std::string key = "X" + std::string("\xd0\x07\0\0"s) + std::string(2000, 'k');
-  EXPECT_THAT(error_of("}" + key + number(1) + "s"), HasSubstr("deeper in the file"));
+  EXPECT_THAT(error_of("}" + key + number(1) + "s"), HasSubstr("too long a name"));
   const std::string itself = global("torch._tensor", "_rebuild_from_type_v2") + "]q\1" +
                              global("torch._tensor", "_rebuild_from_type_v2") + "N" + "h\1" +
                              "\x87" + "R";
   EXPECT_EQ(taken(itself).left_out.size(), 1U);
   EXPECT_THAT(error_of("}(" + text("a.b") + kMatrix + text("a") + "}" + text("b") + kMatrix + "su"),
-              HasSubstr("'a.b' is there twice"));
+              HasSubstr("'a.b' occurs twice"));
 }
 
 TEST(StateDict, PicklesThatAreNone) {

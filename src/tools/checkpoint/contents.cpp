@@ -51,8 +51,9 @@ Contents read_checkpoint(const std::string& path, const std::string& component) 
     contents.tensors.push_back(std::move(tensor));
   }
   if (contents.tensors.empty()) {
-    throw InvalidArgumentError(path + " has no tensors under '" + component +
-                               "'; `kolo checkpoint info` shows what it has, --component chooses");
+    throw InvalidArgumentError(
+        path + " has no tensors under '" + component +
+        "'; `kolo checkpoint info` lists its tensors, --component chooses another component");
   }
   const auto tensor_with_alias = [&](const std::string& name) -> const NamedTensor* {
     const std::optional<std::string> of = reader.table().alias(name);

@@ -28,11 +28,11 @@ constexpr const char* kUsage =
     "                                           or of a newer version\n"
     "       kolo checkpoint diff FILE FILE         exit code 1 if tensors or values differ\n"
     "       kolo checkpoint convert FROM TO [--component NAME] [--module]\n\n"
-    "convert goes by the files' names: .h5 is a checkpoint of kolo's, .safetensors that format,\n"
-    ".pt and .pth are files of Python's torch.save and of torch::save. It writes a state_dict,\n"
-    "which Python's torch.load(weights_only=True) reads, and with --module an archive that C++'s\n"
-    "torch::load reads into a module. Of a checkpoint it takes the tensors of one component, and\n"
-    "makes one with it (default: model).\n";
+    "convert takes the formats from the files' names: .h5 is a checkpoint of kolo, .safetensors\n"
+    "that format, .pt and .pth are files of Python's torch.save and of torch::save. It writes a\n"
+    "state_dict, which Python's torch.load(weights_only=True) reads, and with --module an archive\n"
+    "that C++'s torch::load reads into a module. --component names the component whose tensors it\n"
+    "reads from a checkpoint or writes into one (default: model).\n";
 
 using kolo::tools::UsageError;
 
@@ -72,7 +72,7 @@ void start_converter(const Words& words) {
                              words.module ? "module" : "state_dict",
                              nullptr};
   ::execv(program.c_str(), const_cast<char* const*>(arguments));
-  throw std::runtime_error("files of LibTorch's need " + program + ", which cannot be started: " +
+  throw std::runtime_error("files of LibTorch need " + program + ", which cannot be started: " +
                            std::generic_category().message(errno) + "; build kolo with LibTorch");
 }
 
@@ -83,15 +83,15 @@ int convert(const Words& words) {
   const Format source = format_of(from);
   const Format target = format_of(to);
   if (words.module && target != Format::kTorch)
-    throw UsageError("--module is for .pt and .pth files, and " + to + " is another one");
+    throw UsageError("--module is for .pt and .pth files, not for " + to");
   if (source == Format::kTorch || target == Format::kTorch) start_converter(words);
   const Contents contents = source == Format::kCheckpoint
                                 ? read_checkpoint(from, words.component)
                                 : parse_safetensors(read_file(from), from);
   if (target == Format::kCheckpoint) {
-    write_checkpoint(to, words.component, contents);
+      write_checkpoint(to, words.component, contents);
   } else {
-    write_file(to, make_safetensors(contents));
+      write_file(to, make_safetensors(contents));
   }
   report(contents, from, to);
   return 0;
@@ -111,7 +111,7 @@ int run(const Words& words) {
   if (words.command == "verify") return expect(1), verify(words.paths[0], std::cout);
   if (words.command == "diff") return expect(2), diff(words.paths[0], words.paths[1], std::cout);
   if (words.command == "convert") return expect(2), convert(words);
-  throw UsageError(words.command.empty() ? "say what to do"
+  throw UsageError(words.command.empty() ? "no command given"
                                          : "unknown command '" + words.command + "'");
 }
 

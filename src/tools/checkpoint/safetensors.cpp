@@ -64,7 +64,7 @@ class Parser {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    throw DataError(path_ + " is no safetensors file, or damaged: " + what);
+    throw DataError(path_ + " is not a safetensors file, or is damaged: " + what);
   }
 
   Json parse_header(std::string_view text) const {
@@ -80,21 +80,22 @@ class Parser {
       return true;
     };
     Json json = Json::parse(text.begin(), text.end(), check_keys, /*allow_exceptions=*/false);
-    if (!json.is_object()) refuse("its header is no JSON object");
+    if (!json.is_object()) refuse("its header is not a JSON object");
     return json;
   }
 
   void notes(const Json& entry, Contents& contents) const {
     if (entry.is_null()) return;
-    if (!entry.is_object()) refuse("its metadata are no JSON object");
+    if (!entry.is_object()) refuse("its metadata are not a JSON object");
     for (const auto& [key, value] : entry.items()) {
-      if (!value.is_string()) refuse("its metadata have '" + key + "', which is no text");
+      if (!value.is_string()) refuse("its metadata have '" + key + "', which is not a text");
       contents.notes[key] = value.get<std::string>();
     }
   }
 
   std::uint64_t number(const std::string& name, const Json& value) const {
-    if (!value.is_number_unsigned()) refuse("'" + name + "' has a number that is none");
+    if (!value.is_number_unsigned())
+      refuse("'" + name + "' has a value that is not a whole number from 0");
     return value.get<std::uint64_t>();
   }
 
@@ -167,8 +168,8 @@ std::vector<std::vector<unsigned char>> make_safetensors(const Contents& content
   std::uint64_t at = 0;
   for (const NamedTensor& tensor : contents.tensors) {
     if (tensor.name == kMetadata) {
-      throw InvalidArgumentError("safetensors has no tensor named '" + tensor.name +
-                                 "': its files have their notes there");
+      throw InvalidArgumentError("a tensor in a safetensors file cannot be named '" + tensor.name +
+                                 "': the file keeps its metadata under that name");
     }
     json[tensor.name] = {{"dtype", dtype_of(tensor)},
                          {"shape", tensor.shape},

@@ -120,7 +120,7 @@ class Taker {
   void count(const std::string& path, int depth) {
     if (depth > kDeepest || ++values_ > kMostValues || path.size() > kLongestName) {
       throw DataError("'" + name_of(path).substr(0, kLongestName) +
-                      "' is deeper in the file, or one of more values, than can be meant");
+                      "' is nested too deeply, has too long a name, or is one of too many values");
     }
   }
 
@@ -136,7 +136,7 @@ class Taker {
   void pay_for(std::size_t bytes) {
     note_bytes_ += bytes;
     if (note_bytes_ > kMostNoteBytes)
-      throw DataError("its texts and numbers beside the tensors are more than can be meant");
+      throw DataError("it has too many texts and numbers beside the tensors");
   }
   void note(const std::string& path, std::string text) {
     pay_for(path.size() + text.size());
@@ -180,7 +180,7 @@ class Taker {
       take(joined(path, std::to_string(key.integer)), value, depth + 1);
     } else {
       count(path, depth);
-      leave_out(joined(path, "(a key that is no text)"));
+      leave_out(joined(path, "(a key that is not a text)"));
     }
   }
 
@@ -206,7 +206,7 @@ class Taker {
   void take_tensor(const std::string& path, const Items& arguments, const Pickled* dtype,
                    std::size_t metadata) {
     const std::string name = name_of(path);
-    if (!names_.insert(name).second) throw DataError("'" + name + "' is there twice");
+    if (!names_.insert(name).second) throw DataError("'" + name + "' occurs twice");
     const bool is_view = arguments.size() >= 4 && arguments[0]->kind == Kind::kPersistent &&
                          arguments[1]->kind == Kind::kInteger && arguments[1]->integer >= 0;
     const Items* const id = is_view ? &arguments[0]->items[0]->items : nullptr;
@@ -214,9 +214,9 @@ class Taker {
                             (*id)[2]->kind == Kind::kText;
     if (!is_storage) throw DataError("'" + name + "' is a tensor without a storage");
     if (arguments.size() > metadata && is_any_true(*arguments[metadata])) {
-      throw DataError("'" + name +
-                      "' is a conjugated or negated view; save what resolve_conj() and "
-                      "resolve_neg() give");
+      throw DataError(
+          "'" + name +
+          "' is a conjugated or negated view; save the result of resolve_conj() and resolve_neg()");
     }
     const auto type = type_of(dtype == nullptr ? *(*id)[1] : *dtype);
     if (!type) {
@@ -246,7 +246,7 @@ class Taker {
   static std::vector<std::int64_t> numbers(const std::string& name, const Pickled& tuple) {
     std::vector<std::int64_t> values;
     if (tuple.items.size() > kMostDimensions)
-      throw DataError("'" + name + "' has more dimensions than can be meant");
+      throw DataError("'" + name + "' has too many dimensions");
     for (const Pickled* item : tuple.items) {
       if (item->kind != Kind::kInteger || item->integer < 0)
         throw DataError("the shape or the strides of '" + name + "' are not numbers from 0");

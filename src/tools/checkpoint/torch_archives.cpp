@@ -67,10 +67,11 @@ std::function<std::size_t(const void*, std::size_t)> collector(std::vector<unsig
 }
 
 [[noreturn]] void refuse_name(const std::string& name) {
-  throw InvalidArgumentError("'" + name +
-                             "' cannot be a name in a module's archive, which is TorchScript: it "
-                             "has a part that is no name there, or is within another tensor's "
-                             "name; without --module any name can be written");
+  throw InvalidArgumentError(
+      "'" + name +
+      "' cannot be a name in a module's archive, which is TorchScript: it has a part that "
+      "TorchScript does not accept as a name, or conflicts with another tensor's name; without "
+      "--module any name can be written");
 }
 
 // Whether a name has an empty part. Python reads such a name without its dots.
@@ -127,16 +128,15 @@ Contents read_torch(const std::string& path) {
     contents = read_archive(path);
   } catch (const c10::Error& error) {
     const std::string all = error.what_without_backtrace();
-    throw DataError(path + " is no archive of torch::save, nor of Python's torch.save: " +
+    throw DataError(path + " is neither an archive of torch::save nor of Python's torch.save: " +
                     all.substr(0, all.find('\n')));
   } catch (const DataError& error) {
     throw DataError(path + ": " + error.what());
   }
   if (contents.tensors.empty()) {
-    throw DataError(
-        path +
-        " has no tensors by name; of a module that Python has saved whole, or whose state is "
-        "made by code, save the state_dict()");
+    throw DataError(path +
+                    " has no named tensors; if Python has saved a whole module, or code makes the "
+                    "module's state, save its state_dict() instead");
   }
   return contents;
 }

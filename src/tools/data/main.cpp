@@ -128,7 +128,7 @@ int run(const Words& words) {
   if (words.command == "convert") return convert(words);
   const bool is_info = words.command == "info";
   if (!is_info && words.command != "verify") {
-    throw UsageError(words.command.empty() ? "say what to do"
+    throw UsageError(words.command.empty() ? "no command given"
                                            : "unknown command '" + words.command + "'");
   }
   if (words.has_options)

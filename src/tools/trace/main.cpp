@@ -63,7 +63,7 @@ Words parse(int argc, char** argv) {
   po::store(po::command_line_parser(argc, argv).options(all).positional(positions).run(), values);
   po::notify(values);
   if (words.help) return words;
-  if (words.command.empty()) throw UsageError("say what to do");
+  if (words.command.empty()) throw UsageError("no command given");
   if (paths.size() != 1) throw UsageError("'" + words.command + "' takes one folder");
   words.folder = paths[0];
   return words;
