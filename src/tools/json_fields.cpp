@@ -27,7 +27,7 @@ const json& field(const json& object, const char* key) {
 std::int64_t integer(const json& value, const char* key) {
   if (value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(kMost))
     throw wrong(key, "is too large");
-  if (!value.is_number_integer()) throw wrong(key, "is no whole number");
+  if (!value.is_number_integer()) throw wrong(key, "is not a whole number");
   const auto number = value.get<std::int64_t>();
   if (number < -kMost) throw wrong(key, "is too small");
   return number;
@@ -79,9 +79,9 @@ std::pair<int, int> rank_and_size(const json& header) {
 
 double number_at(const json& object, const char* key) {
   const json& value = field(object, key);
-  if (!value.is_number()) throw wrong(key, "is no number");
+  if (!value.is_number()) throw wrong(key, "is not a number");
   const auto number = value.get<double>();
-  if (!std::isfinite(number)) throw wrong(key, "is no number");
+  if (!std::isfinite(number)) throw wrong(key, "is not a number");
   return number;
 }
 

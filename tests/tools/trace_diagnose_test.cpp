@@ -222,13 +222,13 @@ TEST(ParseFlight, RefusesWhatIsNone) {
   const std::string header =
       R"({"kolo_flight":1,"rank":0,"size":2,"host":"h","process":1,"job":5,"reason":"r","step":1,"now_ns":1,"unix_ns":2})";
   EXPECT_EQ(message(header + "\n"), "");
-  EXPECT_THAT(message(""), HasSubstr("file, line 0: is no flight record of kolo's: it is empty"));
-  EXPECT_THAT(message("x"), HasSubstr("file, line 1: is no flight record"));
+  EXPECT_THAT(message(""), HasSubstr("file, line 0: is not a flight record of kolo: it is empty"));
+  EXPECT_THAT(message("x"), HasSubstr("file, line 1: is not a flight record"));
   EXPECT_THAT(message("{}"), HasSubstr("kolo_flight"));
   EXPECT_THAT(message(R"({"kolo_flight":2})"), HasSubstr("newer version"));
   EXPECT_THAT(message(header + std::string(3, '\0')),
-              HasSubstr("file, line 1: is no flight record"));
-  EXPECT_THAT(message(header + "\n{}"), HasSubstr("file, line 2: is no flight record of kolo's"));
+              HasSubstr("file, line 1: is not a flight record"));
+  EXPECT_THAT(message(header + "\n{}"), HasSubstr("file, line 2: is not a flight record of kolo"));
   std::string other = header;
   other.replace(other.find("\"rank\":0"), 8, "\"rank\":2");
   EXPECT_THAT(message(other), HasSubstr("it is of rank 2 of 2"));

@@ -186,7 +186,8 @@ TEST_F(MergeTest, LeavesEarlierRunsOut) {
   write(1, 0, 8);
   write(2, 0, 7);
   EXPECT_EQ(merge().size(), 2U);
-  EXPECT_THAT(notes_, HasSubstr("timeline-rank-2.json: is of an earlier run, and was left out"));
+  EXPECT_THAT(notes_,
+              HasSubstr("timeline-rank-2.json: belongs to an earlier run, and was left out"));
 }
 
 TEST_F(MergeTest, RefusesWhatIsNoTimeline) {
@@ -204,7 +205,7 @@ TEST_F(MergeTest, RefusesWhatIsNoTimeline) {
   std::ofstream(path(0)) << "[\n{},\n]\n";
   EXPECT_THAT(message(), HasSubstr("it has no header"));
   std::ofstream(path(0)) << "[\nhello\n{},\n]\n";
-  EXPECT_THAT(message(), HasSubstr("line 2: is no event"));
+  EXPECT_THAT(message(), HasSubstr("line 2: is not an event"));
   std::ofstream(path(0)) << "[\n{\"name\":\"kolo\",\"ph\":\"M\",\"args\":{\"version\":2}},\n";
   EXPECT_THAT(message(), HasSubstr("newer version"));
   std::ofstream(path(0)) << "[\n{\"name\":\"kolo\",\"ph\":\"M\",\"args\":{\"version\":1}},\n";

@@ -87,7 +87,7 @@ bool verify_array(const std::string& name, const data::Array& array,
   out << "  " << printable(name) << ": " << samples_text(array.form().rows()) << ", checksum "
       << hex(checksum);
   if (!expected) {
-    out << " (none is stored to compare it with)\n";
+    out << " (no checksum is stored to compare with)\n";
     return true;
   }
   const bool is_whole = checksum == *expected;
@@ -114,7 +114,7 @@ bool verify_hdf5(const std::string& path, std::ostream& out) {
   for (const data::StoredArray& stored : data::arrays_in(path)) {
     const auto verify = [&] {
       if (!stored.type || stored.shape.empty())
-        throw data::UnsupportedArrayError("it is no array of numbers");
+        throw data::UnsupportedArrayError("it is not an array of numbers");
       const data::Hdf5Array array(path, stored.name, 0);
       return verify_array(stored.name, array, stored.checksum, out);
     };

@@ -75,7 +75,7 @@ Words parse(int argc, char** argv) {
   if (words.delimiter == "tab") words.delimiter = "\t";
   if (words.delimiter.size() != 1 || !kolo::data::is_delimiter(words.delimiter[0])) {
     throw UsageError("--delimiter is '" + words.delimiter +
-                     "', not tab or a single character that stands in no number");
+                     "', not tab or a single character that no number contains");
   }
   words.choice.delimiter = words.delimiter[0];
   return words;
@@ -91,8 +91,8 @@ void require_replaceable(const std::string& path) {
     return;
   }
   throw UsageError(path +
-                   " exists and is not an HDF5 file, which alone is replaced; give another "
-                   "path as the last one");
+                   " exists and is not an HDF5 file; convert replaces only HDF5 files. Give "
+                   "another path as the last one");
 }
 
 int convert(const Words& words) {

@@ -35,8 +35,8 @@ void choose_ranks(const RunActivity& run, Analysis& analysis) {
   }
   if (counts.empty()) {
     throw DataError(
-        "the timelines have no steps: DistributedOptimizer counts them, and a program without it "
-        "says kolo::mark_step() after each");
+        "the timelines have no steps: DistributedOptimizer counts them; a program without it must "
+        "call kolo::mark_step() after each step");
   }
   const double usual = median(std::move(counts));
   for (const auto& [rank, activity] : run.ranks) {

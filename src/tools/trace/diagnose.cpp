@@ -56,7 +56,8 @@ FlightOperation operation_of(const json& line) {
 
 Flight header_of(const json& line) {
   if (int_at(line, "kolo_flight") > kVersion)
-    throw DataError("it is of a newer version of kolo; use that one's kolo trace");
+    throw DataError(
+        "it was written by a newer version of kolo; use the kolo trace of that version");
   Flight flight;
   std::tie(flight.rank, flight.size) = rank_and_size(line);
   flight.host = line.at("host").get<std::string>();
@@ -129,8 +130,8 @@ class Diagnostician {
     tell_of_ranks();
     if (!diagnosis_.diverged) {
       lines_.insert(lines_.begin(),
-                    "No rank waits for another: all that was submitted on some rank was submitted "
-                    "on all, and has ended.");
+                    "No rank waits for another: all operations that one rank submitted were "
+                    "submitted on all ranks, and have ended.");
     }
     for (const std::string& line : lines_) diagnosis_.text += printable(line) + "\n";
     return diagnosis_;
@@ -291,7 +292,7 @@ class Diagnostician {
       tell(described(*first->second) + " in step " + std::to_string(first->second->step) +
            " was submitted on all ranks, the last of which, rank " + std::to_string(last->first) +
            ", came " + seconds(when(*last) - when(*first)) + " after the first, rank " +
-           std::to_string(first->first) + "; it was not agreed upon any more.");
+           std::to_string(first->first) + "; the ranks had not agreed on it yet.");
     }
   }
 
@@ -410,7 +411,7 @@ Flight parse_flight(const std::string& text, const std::string& path) {
     if (number == 0) throw DataError("it is empty");
   } catch (const std::exception& error) {
     throw DataError(path + ", line " + std::to_string(number) +
-                    ": is no flight record of kolo's: " + error.what());
+                    ": is not a flight record of kolo: " + error.what());
   }
   return flight;
 }

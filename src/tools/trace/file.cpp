@@ -21,13 +21,14 @@ using nlohmann::json;
 constexpr int kVersion = 1;
 
 DataError damaged(const std::string& path, std::size_t line, const std::exception& why) {
-  return DataError(path + ": is no timeline of kolo's: line " + std::to_string(line) + ": " +
+  return DataError(path + ": is not a timeline of kolo: line " + std::to_string(line) + ": " +
                    why.what());
 }
 
 TraceHeader header_of(const json& args) {
   if (int_at(args, "version") > kVersion)
-    throw DataError("it is of a newer version of kolo; use that one's kolo trace");
+    throw DataError(
+        "it was written by a newer version of kolo; use the kolo trace of that version");
   TraceHeader header;
   std::tie(header.rank, header.size) = rank_and_size(args);
   header.host = args.at("host").get<std::string>();
@@ -64,7 +65,7 @@ RankTrace read_rank(const std::string& path) {
     }
   });
   if (!trace.has_begin && !is_empty)
-    throw DataError(path + ": is no timeline of kolo's: it has no header");
+    throw DataError(path + ": is not a timeline of kolo: it has no header");
   return trace;
 }
 
@@ -83,7 +84,7 @@ bool for_each_event(const std::string& path, const std::function<void(const std:
       const bool is_last = !has_end || file.peek() == std::ifstream::traits_type::eof();
       const bool looks_whole = line.size() > 1 && line.front() == '{' && line.back() == '}';
       if (is_last && !(looks_whole && parser_sees_all(line) && json::accept(line))) return true;
-      if (!looks_whole) throw DataError("is no event");
+      if (!looks_whole) throw DataError("is not an event");
       if (!parser_sees_all(line))
         throw DataError("has zero bytes: a part of the file is lost, or was never written");
       take(line);
@@ -136,7 +137,8 @@ TraceRun read_run(const std::string& folder) {
     run.ranks.emplace(rank, std::move(trace));
   }
   if (run.ranks.empty())
-    throw DataError(folder + ": all timelines here are empty: no rank came so far as to begin one");
+    throw DataError(folder +
+                    ": all timelines here are empty: no rank has begun to write its timeline");
   for (int rank = 0; rank < size; ++rank) {
     if (run.ranks.count(rank) == 0) run.missing.push_back(rank);
   }

@@ -84,11 +84,12 @@ class Adviser {
     if (steps.steps.size() > kMostNames) which += ", ...";
     const auto count = static_cast<double>(steps.steps.size());
     std::string text =
-        "They are left out of all else here. If the program evaluates or saves in them, do that "
-        "less often, or on all ranks together; else see what was done there in kolo trace merge.";
+        "All other results here leave them out. If the program evaluates or saves in them, do that "
+        "less often, or on all ranks together; otherwise look at these steps in the output of kolo "
+        "trace merge.";
     if (steps.latest_rank >= 0) {
-      text += " It is rank " + std::to_string(steps.latest_rank) +
-              " that comes last in them, and the others wait for it.";
+      text += " Rank " + std::to_string(steps.latest_rank) +
+              " comes last in them, and the others wait for it.";
     }
     tell(steps.time * count / static_cast<double>(analysis_.counted + steps.steps.size()),
          std::to_string(steps.steps.size()) + " of " + std::to_string(analysis_.steps.size()) +
@@ -170,11 +171,11 @@ class Adviser {
     if (analysis_.ranks.size() < 2 || explained > analysis_.for_others / 2) return;
     tell(analysis_.for_others,
          "Ranks wait for each other " + percent(part(analysis_.for_others)) +
-             " of the time, now for this one, now for that one",
+             " of the time, each time for a different rank",
          "No rank is late for long: their steps differ from one to the next, so that in each step "
-         "all wait for the one that was unlucky. Give all ranks as much to do in each step (texts "
-         "or meshes of one length), load data ahead of time, and let nothing else run on their "
-         "cores.");
+         "all ranks wait for the slowest one. Give all ranks the same amount of work in each step "
+         "(texts or meshes of one length), load data ahead of time, and let nothing else run on "
+         "their cores.");
   }
 
   void tell_of_shared_cores() {
@@ -240,8 +241,8 @@ class Adviser {
          names + (late == 1 ? " is" : " are") + " reduced late",
          std::string(late == 1 ? "It is" : "They are") + " submitted " + time_text(gap) +
              " after all others (" + percent(part(gap)) +
-             " of a step), when nothing is left to compute meanwhile. What does not need the "
-             "newest values (a loss that is shown) can be reduced with the next step's tensors or "
+             " of a step), when nothing is left to compute meanwhile. A tensor whose newest values "
+             "are not needed (a loss that is shown) can be reduced with the next step's tensors or "
              "less often; a gradient that is large and last (the first layer's, an embedding's) "
              "travels in half the bytes with Compression::Bf16.");
   }
@@ -314,8 +315,9 @@ class Adviser {
              format("%.2f GB/s", rate) + "; kolo bench measured " +
              format("%.2f GB/s", nearest->gigabytes) + " for " + bytes_text(nearest->bytes) + " (" +
              nearest->who +
-             "). Computing takes memory's or the cores' time from it: leave kolo's thread a core "
-             "(one thread less for LibTorch), bind ranks, and see whether others use the network.");
+             "). Computing competes with it for memory bandwidth or cores: leave a core to kolo's "
+             "thread (one thread less for LibTorch), bind ranks, and check whether other programs "
+             "use the network.");
   }
 
   void tell_that_all_is_well() {
@@ -329,8 +331,7 @@ class Adviser {
       tell(lost(), "Ranks wait " + share + " of the time",
            time_text(analysis_.mean.exposed) + " a step for communication and " +
                time_text(analysis_.mean.waiting) +
-               " to agree and for each other. None of the causes known here stands out: more work "
-               "between "
+               " to agree and for each other. No known cause stands out: more work between "
                "reductions (a larger batch, backward_passes_per_step), or fewer bytes "
                "(Compression::Bf16) make the part smaller.");
     }

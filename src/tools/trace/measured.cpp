@@ -66,7 +66,7 @@ Measured read_measured(const std::string& path, int ranks) {
   try {
     return read_rows(parse_json(text), ranks);
   } catch (const json::exception& error) {
-    throw DataError(path + ": is nothing that kolo bench allreduce --json writes: " + error.what());
+    throw DataError(path + ": was not written by kolo bench allreduce --json: " + error.what());
   } catch (const DataError& error) {
     throw DataError(path + ": " + error.what());
   }

@@ -61,7 +61,7 @@ void describe(const RankTrace& trace, const Aligner& aligner, std::ostream& note
         << number("%.2f ppm", fit.drift()) << ", known to "
         << number("%.1f us", static_cast<double>(fit.error()) / 1e3) << " by " << trace.clock.size()
         << " readings";
-  if (fit.error() > kFarOff) notes << " (too little to order what ranks do within a step)";
+  if (fit.error() > kFarOff) notes << " (too inaccurate to order what ranks do within a step)";
   if (!trace.complete) notes << "; it was not ended, so its last 0.1 s may be missing";
   if (trace.cut_off) notes << "; its last event is cut off";
   if (trace.lost > 0) notes << "; " << trace.lost << " events were lost: its disk was too slow";
@@ -77,7 +77,7 @@ void merge_traces(const std::string& folder, std::ostream& merged, std::ostream&
     const Aligner aligner(trace);
     describe(trace, aligner, notes);
     for_each_event(trace.path, [&](std::string line) {
-      if (!nlohmann::json::accept(line)) throw DataError("is no event");
+      if (!nlohmann::json::accept(line)) throw DataError("is not an event");
       align(line, aligner);
       merged << line << ",\n";
     });
@@ -89,7 +89,7 @@ void merge_traces(const std::string& folder, std::ostream& merged, std::ostream&
   for (const std::string& path : run.without_begin)
     notes << path << ": ends before it has begun: the process was killed, or the disk was full\n";
   for (const std::string& path : run.of_other_runs)
-    notes << path << ": is of an earlier run, and was left out\n";
+    notes << path << ": belongs to an earlier run, and was left out\n";
 }
 
 }  // namespace kolo::tools

@@ -1,5 +1,5 @@
 'use strict';
-// Draws what `kolo trace report` has reckoned. Names come from programs: they are only ever text.
+// Draws what `kolo trace report` has computed. Names come from programs, so they are only used as text.
 const data = JSON.parse(document.getElementById('data').textContent);
 
 // Okabe and Ito's colours, which colour-blind people tell apart; patterns for paper without colours.
@@ -18,7 +18,7 @@ const NOISE = 0.05;  // of a step: as late as that is never dark
 const CONFIG = {responsive: true, displayModeBar: false};
 const IS_NARROW = document.documentElement.clientWidth < 700;
 
-// Names are no markup to plotly either, which knows <b>, <a href> and &amp;.
+// Escapes a name for plotly, which interprets <b>, <a href> and &amp;.
 function plain(name) {
   const most = IS_NARROW ? 20 : 48;
   const shown = name.length > most ? name.slice(0, most / 2 - 2) + '…' + name.slice(1 - most / 2) : name;
@@ -29,13 +29,13 @@ function percent(part, whole) {
   return (whole > 0 ? 100 * part / whole : 0).toFixed(1) + ' %';
 }
 
-// Three digits that count, and no exponent.
+// Formats a number with three significant digits and without an exponent.
 function digits(value) {
   if (!(value > 0)) return '0';
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
 }
 
-// Of milliseconds: the unit in which the largest of them is a number that people read.
+// Returns the unit for these times in milliseconds in which the largest of them is easy to read.
 function timeUnit(milliseconds) {
   const most = Math.max(0, ...milliseconds);
   if (most >= 2000) return {name: 's', of: (time) => time / 1000};
@@ -48,7 +48,7 @@ function timeText(milliseconds) {
   return digits(unit.of(milliseconds)) + ' ' + unit.name;
 }
 
-// Of gigabytes a second.
+// Returns the text of a rate in gigabytes per second.
 function rateText(rate, text = digits) {
   if (rate >= 1) return text(rate) + ' GB/s';
   if (rate >= 1e-3) return text(rate * 1e3) + ' MB/s';
@@ -184,7 +184,7 @@ function drawLate() {
     hovertemplate: `%{y}, step %{x}: %{z:.3~f} ${unit.name} late<extra></extra>`,
   };
   document.getElementById('late').style.height = Math.min(9 + 2 * data.ranks.length, 60) + 'rem';
-  // What is not known is grey, and not on time.
+  // Unknown values are grey, not white like "on time".
   Plotly.newPlot('late', [trace], layout(
       Object.assign(stepAxis('step'), {showline: true, mirror: true, linecolor: '#bbb'}),
       {autorange: 'reversed', type: 'category', showgrid: false, showline: true, mirror: true, linecolor: '#bbb'}, {plot_bgcolor: '#e4e4e4'}), CONFIG);
@@ -216,8 +216,8 @@ function drawTensors() {
         timeText(one.waited)]));
 }
 
-// A logarithmic axis from below the least to above the most, by a factor that leaves two ticks in it
-// at least: `ticks` are all that there may be.
+// Returns a logarithmic axis from below the smallest value to above the largest one. The factor leaves at
+// least two ticks in the axis; `ticks` are the candidates.
 function logAxis(values, factor, ticks, text) {
   const least = Math.min(...values) / factor;
   const most = Math.max(...values) * factor;
@@ -231,7 +231,7 @@ function byteTicks() {
   return Array.from({length: 50}, (_, i) => 2 ** i);
 }
 
-// 1, 2 and 5, or powers of ten where there would be many.
+// Returns ticks at 1, 2 and 5, or at powers of ten if there would be too many.
 function rateTicks(rates) {
   const many = Math.max(...rates) / Math.min(...rates) > 1000;
   const powers = Array.from({length: 18}, (_, i) => 10 ** (i - 12));
@@ -266,9 +266,10 @@ function drawSpeed() {
   Plotly.newPlot('speed', traces, layout(logAxis(all.map((one) => one.bytes), 2, byteTicks(), bytesText),
       logAxis(rates, 2.5, rateTicks(rates), rateTick), {showlegend: true}), CONFIG);
   document.getElementById('measured').textContent = data.measured.speeds.length ?
-    `Lines: what kolo bench allreduce measured on ${data.measured.date} (${data.measured.machine}); limit is what memory allows.` :
-    'What this machine can do is not known here: kolo bench allreduce --json speed.json measures it, with as many ranks on the ' +
-    'same hosts, and kolo trace report --bandwidth speed.json draws it.';
+    `Lines: what kolo bench allreduce measured on ${data.measured.date} (${data.measured.machine}); ` +
+      '"limit" is the speed that memory allows.' :
+    'The speed of this machine is unknown: measure it by kolo bench allreduce --json speed.json with as many ranks ' +
+      'on the same hosts, and draw it by kolo trace report --bandwidth speed.json.';
   addTable('speed-table', ['collective', 'bytes', 'times', 'median', 'slowest 10 %', 'fastest 10 %', 'all of a step'],
       data.speeds.map((one) => [one.phase, bytesText(one.bytes), one.count, rateText(one.rate), rateText(one.slow),
         rateText(one.fast), timeText(one.time)]));
