@@ -295,10 +295,9 @@ std::vector<std::size_t> byte_boundaries(const std::vector<std::int64_t>& rows,
     const std::int64_t left = kMost - static_cast<std::int64_t>(boundaries.back());
     if (rows[rank] < 0 ||
         rows[rank] > left / static_cast<std::int64_t>(std::max<std::size_t>(row_bytes, 1))) {
-      throw_if_error(Status::internal("rank " + std::to_string(rank) + " of the group gives " +
-                                      std::to_string(rows[rank]) +
-                                      " rows, which cannot be. This is a defect of kolo, or memory "
-                                      "was overwritten"));
+      throw_if_error(Status::internal(
+          "rank " + std::to_string(rank) + " of the group gives " + std::to_string(rows[rank]) +
+          " rows, which is impossible. This is a defect of kolo, or memory was overwritten"));
     }
     boundaries.push_back(boundaries.back() + static_cast<std::size_t>(rows[rank]) * row_bytes);
   }

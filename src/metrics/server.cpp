@@ -186,7 +186,8 @@ Status MetricsServer::start(const std::string& address, int port, std::function<
                             std::unique_ptr<MetricsServer>& server) {
   const auto failed = [&](const std::string& why) {
     return Status::invalid_argument("metrics cannot be served on " + address + " port " +
-                                    std::to_string(port) + ": " + why);
+                                    std::to_string(port) + ": " + why +
+                                    "; change KOLO_METRICS_ADDRESS or KOLO_METRICS_PORT");
   };
   try {
     const std::string why = listen(address, port, std::move(text), server);

@@ -87,7 +87,7 @@ check "kolo dump: the job ends well" test "$code" -eq 0
 check "kolo dump: nothing was told without being asked" test "$(grep -c stalls "$work/err")" -eq 0
 check "kolo dump: each rank has written" test "$(sort "$work/paths" | tr '\n' ' ')" = \
   "$work/flight/flight-rank-0.json $work/flight/flight-rank-1.json $work/flight/flight-rank-2.json "
-check "kolo dump: it says what to do next" grep -q "^kolo trace diagnose $work/flight tells" "$work/asked"
+check "kolo dump: it says what to do next" grep -q "^kolo trace diagnose $work/flight shows" "$work/asked"
 code=0
 "$bin/kolo" dump $$ > "$work/out" 2> "$work/err" || code=$?
 check "kolo dump of another process: refused" test "$code" -eq 1

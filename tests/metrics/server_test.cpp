@@ -203,8 +203,9 @@ TEST_F(ServerTest, SaysWhyItCannot) {
         .message();
   };
   const int taken = server_->port();
-  EXPECT_EQ(message("127.0.0.1", taken), "metrics cannot be served on 127.0.0.1 port " +
-                                             std::to_string(taken) + ": Address already in use");
+  EXPECT_EQ(message("127.0.0.1", taken),
+            "metrics cannot be served on 127.0.0.1 port " + std::to_string(taken) +
+                ": Address already in use; change KOLO_METRICS_ADDRESS or KOLO_METRICS_PORT");
   EXPECT_THAT(message("nowhere", 9400),
               HasSubstr("metrics cannot be served on nowhere port 9400: "));
   EXPECT_THAT(message("192.0.2.1", 9400), HasSubstr("annot assign requested address"));

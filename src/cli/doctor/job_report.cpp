@@ -186,16 +186,16 @@ void judge_devices(const Reports& node, Findings& findings) {
     if (ranks.size() < 2) continue;
     findings.push_back({true, who(ranks, node.front().host) + " share GPU " + device,
                         "each has half of it at most, and NCCL refuses it",
-                        "start a rank a GPU (--ntasks-per-node, kolo run --gpus)"});
+                        "start one rank per GPU (--ntasks-per-node, kolo run --gpus)"});
   }
   const std::size_t there = std::max(given, all.size());
   if (there <= users.size()) return;
-  findings.push_back({true,
-                      counted(there - users.size(), "GPU") + " of " + std::to_string(there) +
-                          " on " + node.front().host +
-                          (there - users.size() == 1 ? " is idle" : " are idle"),
-                      "the job has it, and does not use it",
-                      "start a rank a GPU (--ntasks-per-node, kolo run --gpus), or ask for fewer"});
+  findings.push_back(
+      {true,
+       counted(there - users.size(), "GPU") + " of " + std::to_string(there) + " on " +
+           node.front().host + (there - users.size() == 1 ? " is idle" : " are idle"),
+       "the job has it, and does not use it",
+       "start one rank per GPU (--ntasks-per-node, kolo run --gpus), or ask for fewer GPUs"});
 }
 
 void judge_copies(const Reports& reports, Findings& findings) {

@@ -21,7 +21,7 @@ using kolo::cli::LoaderParent;
 
 long parse_number(const std::string& text) {
   const std::optional<long> value = kolo::cli::parse_integer(text);
-  if (!value || *value < 0) throw std::invalid_argument("'" + text + "' is no number");
+  if (!value || *value < 0) throw std::invalid_argument("'" + text + "' is not a number");
   return *value;
 }
 

@@ -80,7 +80,7 @@ int gpus_of_each(const Allocation& allocation) {
 JobSize size_by_gpus(const SizeRequest& request, const Allocation& allocation,
                      std::vector<Host> hosts) {
   if (request.size)
-    throw UsageError("-np and --gpus exclude each other: --gpus starts a rank a GPU");
+    throw UsageError("-np and --gpus exclude each other: --gpus starts one rank per GPU");
   const int gpus = checked("--gpus", *request.gpus);
   int each = request.gpus_per_host ? checked("--gpus-per-host", *request.gpus_per_host)
                                    : gpus_of_each(allocation);

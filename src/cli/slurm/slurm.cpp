@@ -187,7 +187,7 @@ po::options_description slurm_option_table() {
   add("nodes,N", po::value<long>()->default_value(1)->value_name("N"), "nodes");
   add("gpus-per-node", po::value<long>()->value_name("G"), "GPUs of each node");
   add("ntasks-per-node", po::value<long>()->value_name("R"),
-      "ranks on each node (default: one for each GPU, else 1)");
+      "ranks on each node (default: one for each GPU, otherwise 1)");
   add("cpus-per-task,c", po::value<long>()->value_name("C"), "CPUs of each rank (default: 1)");
   add("mem", po::value<std::string>()->value_name("SIZE"),
       "memory of each node: 250000 (MiB), 240G");

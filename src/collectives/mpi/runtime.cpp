@@ -75,8 +75,8 @@ Status start_mpi() {
   if (Status s = check_mpi(MPI_Finalized(&finalized), "MPI_Finalized"); !s.is_ok()) return s;
   if (finalized != 0) {
     return Status::invalid_argument(
-        "MPI_Finalize was called already and MPI cannot be started again; call kolo::init() before "
-        "it");
+        "MPI_Finalize was called already, and MPI cannot be started again; call kolo::init() "
+        "before MPI_Finalize");
   }
   int initialized = 0;
   if (Status s = check_mpi(MPI_Initialized(&initialized), "MPI_Initialized"); !s.is_ok()) return s;

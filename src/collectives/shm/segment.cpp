@@ -56,8 +56,9 @@ Status Segment::create(const std::string& name, std::size_t bytes, Segment& segm
   made.descriptor_ = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (made.descriptor_ < 0) return system_error("memfd_create");
   if (!file_may_have(bytes)) {
-    return Status::internal("the limit on the size of files (ulimit -f) is below the " +
-                            std::to_string(bytes) + " bytes of shared memory");
+    return Status::internal(
+        "the limit on the size of files (ulimit -f) is below the " + std::to_string(bytes) +
+        " bytes of shared memory; raise it, for example by ulimit -f unlimited");
   }
   if (ftruncate(made.descriptor_, static_cast<off_t>(bytes)) != 0)
     return system_error("ftruncate of shared memory to " + std::to_string(bytes) + " bytes");

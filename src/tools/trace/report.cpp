@@ -230,8 +230,8 @@ std::vector<std::string> doubts(const RunActivity& run, const Analysis& analysis
   }
   if (!analysis.counts.front()) {
     doubts.push_back(
-        "The first step, in which memory is allocated and buckets are made, is drawn, but counts "
-        "nowhere else.");
+        "The first step, in which memory is allocated and buckets are made, is drawn, but left out "
+        "of all other results.");
   }
   return doubts;
 }
