@@ -208,7 +208,7 @@ po::options_description slurm_option_table() {
   add("loader-cpus-per-task", po::value<long>()->value_name("T"),
       "CPUs requested per loader process; those on a node share them (default: 1)");
   add("loader-mem-per-cpu", po::value<std::string>()->value_name("SIZE"),
-      "memory of each of those CPUs");
+      "memory of each CPU of the loader processes");
   add("units", po::value<long>()->value_name("N"),
       "samples that loader processes prepare before the ranks start");
   add("spool", po::value<std::string>()->value_name("DIR"),

@@ -171,7 +171,7 @@ class Adviser {
     if (analysis_.ranks.size() < 2 || explained > analysis_.for_others / 2) return;
     tell(analysis_.for_others,
          "Ranks wait for each other " + percent(part(analysis_.for_others)) +
-             " of the time, each time for a different rank",
+             " of the time, not always for the same rank",
          "No rank is late for long: their steps differ from one to the next, so that in each step "
          "all ranks wait for the slowest one. Give all ranks the same amount of work in each step "
          "(texts or meshes of one length), load data ahead of time, and let nothing else run on "
