@@ -16,6 +16,7 @@
 #define KOLO_REQUIRES(x) KOLO_ATTRIBUTE(requires_capability(x))
 #define KOLO_NO_THREAD_SAFETY_ANALYSIS KOLO_ATTRIBUTE(no_thread_safety_analysis)
 #define KOLO_EXCLUDES(x) KOLO_ATTRIBUTE(locks_excluded(x))
+#define KOLO_RETURNS(x) KOLO_ATTRIBUTE(lock_returned(x))
 
 namespace kolo {
 

@@ -13,7 +13,7 @@
 
 namespace kolo {
 
-// Placeholders of ranks that have joined have nothing to end. Used by the engine thread alone.
+// Placeholders of ranks that have joined have nothing to end. Used by the thread that drives.
 class Completion {
  public:
   // Both outlive this.

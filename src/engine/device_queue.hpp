@@ -19,7 +19,7 @@
 
 namespace kolo {
 
-// Used by the engine thread alone.
+// Used by the thread that drives.
 class DeviceQueue {
  public:
   struct Options {

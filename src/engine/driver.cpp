@@ -1,153 +1,170 @@
 #include "engine/driver.hpp"
 
+#include <pthread.h>
+#include <sys/prctl.h>
+
 #include <algorithm>
-#include <chrono>
-#include <cstdint>
 #include <utility>
+
+#include "core/log.hpp"
 
 namespace kolo {
 namespace {
 
-// Time after which the engine's thread looks whether it may listen again, or drive.
-constexpr Clock::duration kLookAgain = std::chrono::milliseconds(50);
+// Longest sleep of a coordinator on several nodes whose own program submits nothing. Ranks of its
+// node wake it; messages of others do not.
+constexpr Clock::duration kCoordinatorNap = std::chrono::milliseconds(100);
+
+// Limits where submitters drive. The engine's thread leaves the engine to them for kLookInterval,
+// and for twice as long after each look in vain, because a look takes a core from them. A submitter
+// makes at most kMostTurns.
+constexpr Clock::duration kLookInterval = std::chrono::milliseconds(1);
+constexpr Clock::duration kLongestLookInterval = std::chrono::milliseconds(8);
+constexpr int kMostTurns = 64;
+
+// Other ranks hardly ever wait for a tensor that was packed into its bucket's buffer. One in this
+// many of these submissions drives.
+constexpr std::uint32_t kPackedBetweenTurns = 16;
+
+// Without this the kernel may add 50 us to each short sleep.
+void prepare_thread() {
+  pthread_setname_np(pthread_self(), "kolo-engine");
+  if (prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL) != 0)
+    log::debug("prctl(PR_SET_TIMERSLACK) failed");
+}
 
 }  // namespace
 
-void Driver::wake() {
-  if (is_replaced()) return condition_.notify_one();
-  wake_ = true;
-  doorbell_.ring();
+Driver::Driver(Driven& engine, const Backoff::Options& backoff, bool submitters_drive,
+               std::shared_ptr<shm::Doorbell::Lines> doorbell)
+    : engine_(engine),
+      parking_(submitters_drive ? std::optional(kLookInterval) : std::nullopt, std::move(doorbell)),
+      submitters_drive_(submitters_drive),
+      backoff_(backoff),
+      look_interval_(kLookInterval) {}
+
+void Driver::start() {
+  thread_ = std::thread([this] { run(); });
 }
 
-void Driver::call() {
-  const MutexLock lock(mutex_);
-  called_.store(true, std::memory_order_relaxed);
-  wake();
+// --- submitting threads ---
+
+void Driver::submitted(bool packed) {
+  if (submitters_drive_ && is_time_to_help(packed)) help();
 }
 
-// A quiet call by itself needs no lock of this class. A thread that begins to drive at the same
-// moment takes the entry, or has emptied the mailbox before the caller locked it; then its
-// replaced_ is seen here. A thread that sleeps without an alarm is woken once, to set it.
-void Driver::call_for_submission(bool quietly) {
-  called_.store(true, std::memory_order_relaxed);
-  if (quietly && !is_replaced()) return;
-  const MutexLock lock(mutex_);
-  if (is_replaced()) return wake();
-  if (quietly) return;
-  if (!patience_) return wake();
-  submitted_ = true;
-  const Clock::time_point then = Clock::now() + *patience_;
-  if (alarm_ && *alarm_ <= then) return;
-  set_alarm(then);
+bool Driver::is_time_to_help(bool packed) {
+  return !packed || packed_.fetch_add(1, std::memory_order_relaxed) % kPackedBetweenTurns == 0;
 }
 
-// Makes the engine's thread wake by itself at that time, so that nobody has to wake it before.
-void Driver::set_alarm(Clock::time_point then) {
-  alarm_ = then;
-  doorbell_.stop_listening();
-  doorbell_.ring();
+// Advances everything that need not wait, unless another thread drives.
+void Driver::help() noexcept {
+  if (!seat_.try_lock()) return;
+  if (engine_.state() != Driven::State::kEnded) {
+    int turns = 0;
+    for (; turns < kMostTurns && engine_.turn(); ++turns) backoff_.reset();
+    if (turns < kMostTurns) parking_.helped();
+  }
+  seat_.unlock();
 }
 
-// Ends listening for other ranks: the thread that drives looks at what they write. It often drives
-// again before they write next, and listening in between would cost much more. After a while the
-// engine's thread may listen again.
-bool Driver::begin() {
-  const MutexLock lock(mutex_);
-  if (replaced_.exchange(true, std::memory_order_relaxed)) return false;
-  if (doorbell_.listens()) set_alarm(Clock::now() + kLookAgain);
+void Driver::leave_computing_to_device() {
+  backoff_.leave_computing_to_device();
+  if (!backoff_.has_core()) return;
+  submitters_drive_ = false;
+  parking_.lose_patience();
+}
+
+// --- waiting threads ---
+
+void Driver::drive(const Operation& operation, std::optional<Clock::time_point> deadline) noexcept {
+  const MutexLock seat(seat_);
+  backoff_.reset();
+  while (!operation.done() && engine_.state() != Driven::State::kEnded) {
+    if (engine_.turn()) {
+      backoff_.reset();
+      continue;
+    }
+    engine_.watch_timers();
+    const Clock::time_point now = Clock::now();
+    if (deadline && now >= *deadline) break;
+    const std::optional<Clock::duration> sleep = backoff_.pause(true);
+    if (!sleep) continue;
+    parking_.rest(deadline ? std::min(*deadline, now + *sleep) : now + *sleep);
+  }
+  backoff_.reset();
+  // Called with the seat held. Otherwise a submitting thread that drives in between would believe
+  // that another thread drives, and its unfinished work would be left to nobody.
+  const Driven::State state = engine_.state();
+  parking_.end(state != Driven::State::kIdle && state != Driven::State::kEnded);
+}
+
+bool Driver::wait(const Operation& operation, std::optional<Clock::time_point> deadline) {
+  const Parking::Waiter waiter(parking_);
+  return operation.wait_until(deadline);
+}
+
+// --- the engine's own thread ---
+
+void Driver::run() {
+  prepare_thread();
+  std::optional<Clock::time_point> sleep_until;
+  bool sleeps = false;
+  while (run_one_turn(sleep_until, sleeps)) {
+    if (sleeps || parking_.is_replaced()) parking_.park(sleep_until);
+  }
+}
+
+// Returns false if the thread may end. Without a value in `sleep_until` the thread sleeps until a
+// submission comes.
+bool Driver::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& sleeps) {
+  const MutexLock seat(seat_);
+  sleeps = false;
+  sleep_until = Clock::now();
+  if (engine_.turn()) {
+    backoff_.reset();
+    look_interval_ = kLookInterval;
+    moved_ = true;
+    return true;
+  }
+  engine_.watch_timers();
+  const Driven::State state = engine_.state();
+  if (state == Driven::State::kLeaving && engine_.may_end()) return false;
+  sleeps = true;
+  if (state == Driven::State::kIdle || state == Driven::State::kBroken) {
+    rest_idle(sleep_until, sleeps);
+    return true;
+  }
+  const bool wanted = parking_.somebody_waits() || state == Driven::State::kLeaving;
+  std::optional<Clock::duration> sleep = backoff_.pause(wanted);
+  sleeps = sleep.has_value();
+  if (sleeps && submitters_drive_ && !wanted) {
+    sleep = look_interval_;
+    look_interval_ = std::min(look_interval_ * 2, kLongestLookInterval);
+  }
+  if (sleep) sleep_until = Clock::now() + *sleep;
   return true;
 }
 
-void Driver::end(bool more) {
-  const MutexLock lock(mutex_);
-  replaced_.store(false, std::memory_order_relaxed);
-  if (more || called_.load(std::memory_order_relaxed)) wake();
-}
-
-void Driver::rest(Clock::time_point deadline) {
-  const MutexLock lock(mutex_);
-  while (!called_.load(std::memory_order_relaxed)) {
-    if (!condition_.wait_until(mutex_, deadline)) break;
+void Driver::rest_idle(std::optional<Clock::time_point>& sleep_until, bool& sleeps) {
+  backoff_.reset();
+  // Other ranks need a coordinator also while its own program does something else.
+  if (engine_.coordinates_messages()) {
+    sleep_until = Clock::now() + kCoordinatorNap;
+    return;
   }
-}
-
-Driver::Waiter::Waiter(Driver& driver) : driver_(driver) {
-  const MutexLock lock(driver_.mutex_);
-  ++driver_.waiters_;
-  driver_.wake();
-}
-
-Driver::Waiter::~Waiter() {
-  const MutexLock lock(driver_.mutex_);
-  --driver_.waiters_;
-}
-
-bool Driver::somebody_waits() const {
-  const MutexLock lock(mutex_);
-  return waiters_ > 0;
-}
-
-void Driver::lose_patience() {
-  const MutexLock lock(mutex_);
-  patience_.reset();
-  if (std::exchange(submitted_, false)) wake();
-}
-
-// Sets the alarm for a sleep until the deadline, and keeps the doorbell on if there is none before.
-void Driver::prepare_alarm(std::optional<Clock::time_point> deadline) {
-  const Clock::time_point now = Clock::now();
-  // A distant deadline only serves timers; keep listening.
-  const bool is_distant = deadline && *deadline > now + kLookAgain;
-  alarm_ = is_distant ? std::nullopt : deadline;
-  if (submitted_ && (waiters_ == 0 || !alarm_)) alarm_ = now + *patience_;
-  // Nobody wakes this thread when the thread in its place leaves nothing to do. It listens after it
-  // has looked once more.
-  if (!alarm_ && (is_replaced() || !doorbell_.listens())) alarm_ = now + kLookAgain;
-  if (alarm_) {
-    doorbell_.stop_listening();
-  } else {
-    alarm_ = deadline;
+  // More will come soon. Being woken for each message would take more of the program's time than
+  // this nap.
+  if (std::exchange(moved_, false)) {
+    sleep_until = Clock::now() + kLookInterval;
+    return;
   }
-}
-
-void Driver::park(std::optional<Clock::time_point> deadline) {
-  {
-    const MutexLock lock(mutex_);
-    prepare_alarm(deadline);
-  }
-  while (true) {
-    const std::uint32_t rings = doorbell_.rings();
-    std::optional<Clock::time_point> until;
-    {
-      const MutexLock lock(mutex_);
-      const Clock::time_point now = Clock::now();
-      if (is_time_to_turn(now)) {
-        wake_ = false;
-        submitted_ = false;
-        break;
-      }
-      if (is_replaced()) {
-        until = now + kLookAgain;
-      } else if (alarm_) {
-        until = time_of_alarm();
-      }
-    }
-    doorbell_.wait(rings, until);
-  }
-  doorbell_.stop_listening();
-}
-
-// Returns when the engine's thread wakes by itself. Submitting threads postpone the alarm, but not
-// for a blocked thread and not without end, because they do not look at timers.
-Clock::time_point Driver::time_of_alarm() const {
-  if (!patience_ || waiters_ > 0) return *alarm_;
-  const Clock::time_point helped(helped_.load(std::memory_order_relaxed));
-  return std::clamp(helped + *patience_, *alarm_, *alarm_ + kLookAgain);
-}
-
-bool Driver::is_time_to_turn(Clock::time_point now) const {
-  if (is_replaced()) return false;
-  return wake_ || (doorbell_.listens() && doorbell_.called()) || (alarm_ && now >= time_of_alarm());
+  sleep_until = engine_.next_watch();
+  parking_.listen();
+  // Looks once more for what came before this rank listened.
+  moved_ = engine_.turn();
+  sleeps = !moved_;
+  if (moved_) parking_.stop_listening();
 }
 
 }  // namespace kolo

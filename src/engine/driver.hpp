@@ -1,100 +1,104 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
-#include <utility>
+#include <thread>
 
-#include "collectives/shm/doorbell.hpp"
 #include "core/clock.hpp"
 #include "core/thread_annotations.hpp"
+#include "engine/backoff.hpp"
+#include "engine/operation.hpp"
+#include "engine/parking.hpp"
 
 namespace kolo {
 
-// Knows which thread drives the engine, and lets it sleep while there is nothing to do: the
-// engine's own thread, or in its place a thread of the program that waits for an operation. A
-// submitting thread may advance the engine for a moment in between. Locks itself.
+// What a Driver turns. Its functions are called by the thread that drives.
+class Driven {
+ public:
+  virtual ~Driven() = default;
+  Driven() = default;
+  Driven(const Driven&) = delete;
+  Driven& operator=(const Driven&) = delete;
+
+  // Runs one round of the loop. Returns whether something moved.
+  virtual bool turn() = 0;
+  // Called when nothing moved.
+  virtual void watch_timers() = 0;
+
+  enum class State : std::uint8_t {
+    kIdle,     // nothing to do until something is submitted, or another rank does something
+    kBusy,     // operations are under way
+    kLeaving,  // the engine shuts down, and waits for other ranks
+    kBroken,   // a peer is lost: nothing moves any more
+    kEnded     // there is nothing to drive any more
+  };
+  virtual State state() const = 0;
+  // While leaving, when nothing moved: whether the engine's thread may end.
+  virtual bool may_end() = 0;
+  // While idle: whether messages of other ranks may come, which wake nobody.
+  virtual bool coordinates_messages() const = 0;
+  // While idle: the time of the next check, or nothing.
+  virtual std::optional<Clock::time_point> next_watch() const = 0;
+};
+
+// Owns the question which thread drives the engine. One thread at a time does: the engine's own
+// thread; in its place, a thread of the program that waits for an operation; or for a moment a
+// thread that submits one.
 class Driver {
  public:
-  // `patience`: how long the engine's thread leaves submissions to the submitting threads, see
-  // helped(); without a value it takes them at once. `doorbell`: where other ranks wake this rank's
-  // engine, or null.
-  Driver(std::optional<Clock::duration> patience, std::shared_ptr<shm::Doorbell::Lines> doorbell)
-      : patience_(patience), doorbell_(std::move(doorbell)) {}
+  // `submitters_drive`: for programs whose threads take all cores. The engine's own thread could
+  // only run in the place of one of them. `doorbell`: see Parking.
+  Driver(Driven& engine, const Backoff::Options& backoff, bool submitters_drive,
+         std::shared_ptr<shm::Doorbell::Lines> doorbell);
 
-  // --- any thread, after it has put something into the mailbox ---
+  // Held by the thread that drives.
+  Mutex& seat() KOLO_RETURNS(seat_) { return seat_; }
   // Wakes the thread that drives.
-  void call() KOLO_EXCLUDES(mutex_);
-  // For submissions: the engine's thread may leave them to submitting threads for some time.
-  // `quietly`: does not wake it, because the caller is about to wait, and will drive. The caller
-  // holds the mailbox's lock, under which it has entered the submission.
-  void call_for_submission(bool quietly) KOLO_EXCLUDES(mutex_);
+  Parking& parking() { return parking_; }
+
+  // Starts the engine's thread, which ends when Driven::may_end() says so.
+  void start();
+  // Returns when that thread has ended. False if it was not started, or was joined already.
+  bool joinable() const { return thread_.joinable(); }
+  void join() { thread_.join(); }
 
   // --- a thread of the program ---
-  // Lets the calling thread drive in place of the engine's thread, which then sleeps. False if
-  // another thread does so already.
-  bool begin() KOLO_EXCLUDES(mutex_);
-  // `more`: wakes the engine's thread, because work is left.
-  void end(bool more) KOLO_EXCLUDES(mutex_);
-  // Between begin() and end(): sleeps until somebody calls, or the deadline passes.
-  void rest(Clock::time_point deadline) KOLO_EXCLUDES(mutex_);
-  // Notes that a submitting thread has advanced everything that could advance, so that the engine's
-  // thread need not look for some time.
-  void helped() { helped_.store(Clock::now().time_since_epoch(), std::memory_order_relaxed); }
-  // Marks a thread of the program as blocked for as long as this lives: its core is free for the
-  // engine.
-  class Waiter {
-   public:
-    explicit Waiter(Driver& driver);
-    ~Waiter();
-    Waiter(const Waiter&) = delete;
-    Waiter& operator=(const Waiter&) = delete;
-
-   private:
-    Driver& driver_;
-  };
+  // After a submission. `packed`: the tensor now lies in its bucket.
+  void submitted(bool packed) KOLO_EXCLUDES(seat_);
+  // Lets the calling thread drive from now on; then it must call drive(). False if another thread
+  // of the program does so already.
+  bool begin() { return parking_.begin(); }
+  // Drives until the operation has ended or the deadline has passed. An exception ends the process,
+  // as it does on the engine's own thread, because half a turn leaves an unknown state.
+  void drive(const Operation& operation, std::optional<Clock::time_point> deadline) noexcept
+      KOLO_EXCLUDES(seat_);
+  // Waits while another thread drives. Returns false if the deadline has passed.
+  bool wait(const Operation& operation, std::optional<Clock::time_point> deadline);
 
   // --- the thread that drives ---
-  // To be called before the mailbox is emptied: entries that lie there need no call any more.
-  void about_to_take() { called_.store(false, std::memory_order_relaxed); }
-  bool somebody_waits() const KOLO_EXCLUDES(mutex_);
-  // Wakes the engine's thread for each submission from now on.
-  void lose_patience() KOLO_EXCLUDES(mutex_);
-
-  // --- the engine's thread ---
-  // Whether a thread of the program drives the engine.
-  bool is_replaced() const { return replaced_.load(std::memory_order_relaxed); }
-  // From now on, until the engine's thread has parked, writes of other ranks wake it. The caller
-  // must look once more for what they wrote before.
-  void listen() { doorbell_.listen(); }
-  void stop_listening() { doorbell_.stop_listening(); }
-  // Sleeps while a thread of the program drives. Otherwise sleeps until somebody calls, a
-  // submission is `patience` old, another rank rings the doorbell, or the deadline passes. helped()
-  // postpones the deadline.
-  void park(std::optional<Clock::time_point> deadline) KOLO_EXCLUDES(mutex_);
+  // Called at the first operation on a device.
+  void leave_computing_to_device() KOLO_REQUIRES(seat_);
 
  private:
-  void wake() KOLO_REQUIRES(mutex_);
-  void set_alarm(Clock::time_point then) KOLO_REQUIRES(mutex_);
-  void prepare_alarm(std::optional<Clock::time_point> deadline) KOLO_REQUIRES(mutex_);
-  Clock::time_point time_of_alarm() const KOLO_REQUIRES(mutex_);
-  bool is_time_to_turn(Clock::time_point now) const KOLO_REQUIRES(mutex_);
+  bool is_time_to_help(bool packed);
+  void help() noexcept KOLO_EXCLUDES(seat_);
+  void run() KOLO_EXCLUDES(seat_);
+  bool run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& sleeps)
+      KOLO_EXCLUDES(seat_);
+  void rest_idle(std::optional<Clock::time_point>& sleep_until, bool& sleeps) KOLO_REQUIRES(seat_);
 
-  mutable Mutex mutex_;
-  std::optional<Clock::duration> patience_ KOLO_GUARDED_BY(mutex_);
-  shm::Doorbell doorbell_;             // wakes the engine's thread
-  CondVar condition_;                  // wakes the thread that drives in its place
-  std::atomic<bool> replaced_{false};  // changed under the lock
-  std::atomic<bool> called_{false};    // there may be entries that nobody has taken
-  std::atomic<Clock::duration> helped_{Clock::duration::zero()};  // since the clock's epoch
-  int waiters_ KOLO_GUARDED_BY(mutex_) = 0;
-  bool wake_ KOLO_GUARDED_BY(mutex_) = false;
-  // There were submissions since the engine's thread last slept. A submitting thread may have taken
-  // them out already, but their work goes on.
-  bool submitted_ KOLO_GUARDED_BY(mutex_) = false;
-  // When the engine's thread ends its sleep, unless helped() was called; without a value it does
-  // not wake by itself.
-  std::optional<Clock::time_point> alarm_ KOLO_GUARDED_BY(mutex_);
+  Driven& engine_;
+  Parking parking_;
+  std::atomic<std::uint32_t> packed_{0};  // submissions that were
+  std::atomic<bool> submitters_drive_;    // until a device computes, which leaves cores free
+  Mutex seat_;
+  Backoff backoff_ KOLO_GUARDED_BY(seat_);
+  Clock::duration look_interval_ KOLO_GUARDED_BY(seat_);  // of the engine's thread, if others help
+  bool moved_ KOLO_GUARDED_BY(seat_) = false;  // something, since its thread last listened
+  std::thread thread_;                         // last: it uses all the others
 };
 
 }  // namespace kolo

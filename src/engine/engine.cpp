@@ -1,8 +1,5 @@
 #include "engine/engine.hpp"
 
-#include <pthread.h>
-#include <sys/prctl.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -13,10 +10,6 @@
 namespace kolo {
 namespace {
 
-// Longest sleep of a coordinator on several nodes whose own program submits nothing. Ranks of its
-// node wake it; messages of others do not.
-constexpr Clock::duration kCoordinatorNap = std::chrono::milliseconds(100);
-
 // Minimum interval between stall checks on an idle rank.
 constexpr Clock::duration kLeastWatch = std::chrono::milliseconds(10);
 
@@ -26,19 +19,8 @@ constexpr Clock::duration kLastWords = std::chrono::seconds(1);
 // Longest time for which the program does not learn of a failure, while its record is written.
 constexpr Clock::duration kPatienceWithDisk = std::chrono::seconds(1);
 
-// Limits where submitters drive. The engine's thread leaves the engine to them for kPatience, and
-// for twice as long after each look in vain, because a look takes a core from them. A submitter
-// makes at most kMostTurns.
-constexpr Clock::duration kPatience = std::chrono::milliseconds(1);
-constexpr Clock::duration kMostPatience = std::chrono::milliseconds(8);
-constexpr int kMostTurns = 64;
-
 // An engine with something to do makes a turn every few milliseconds.
 constexpr Clock::duration kFrozen = std::chrono::seconds(2);
-
-// Other ranks hardly ever wait for a tensor that was packed into its bucket's buffer. One in this
-// many of these submissions drives.
-constexpr std::uint32_t kPackedBetweenTurns = 16;
 
 // Keeps an object until the process ends. It stays reachable, so that leak checkers do not report
 // it.
@@ -48,13 +30,6 @@ void leave_to_process_end(Object object) {
   static auto* const left = new std::vector<Object>;
   const MutexLock lock(mutex);
   left->push_back(std::move(object));
-}
-
-// Without this the kernel may add 50 us to each short sleep.
-void prepare_thread() {
-  pthread_setname_np(pthread_self(), "kolo-engine");
-  if (prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL) != 0)
-    log::debug("prctl(PR_SET_TIMERSLACK) failed");
 }
 
 Status shut_down_status() {
@@ -71,15 +46,12 @@ Engine::Engine(std::unique_ptr<Transport> transport, std::shared_ptr<shm::Node> 
       size_(transport->size()),
       tracing_(options.tracing != nullptr ? options.tracing
                                           : std::make_shared<timeline::Tracing>()),
-      driver_(options.submitters_drive ? std::optional(kPatience) : std::nullopt,
+      driver_(*this, options.backoff, options.submitters_drive,
               node == nullptr ? nullptr : node->own_doorbell()),
-      mailbox_(driver_),
-      submitters_drive_(options.submitters_drive),
+      mailbox_(driver_.parking()),
       sets_(std::make_unique<ProcessSets>(std::move(transport), std::move(node), options_.group,
-                                          mailbox_, *tracing_)),
-      backoff_(options.backoff),
-      patience_(kPatience) {
-  thread_ = std::thread([this] { run(); });
+                                          mailbox_, *tracing_)) {
+  driver_.start();
 }
 
 Engine::~Engine() {
@@ -97,22 +69,8 @@ Status Engine::submit(const std::shared_ptr<Operation>& operation) {
   operation->step = tracing_->step();
   Status status = mailbox_.submit(operation, packed, waits);
   if (!status.is_ok()) operation->let_go();
-  if (submitters_drive_ && !waits && status.is_ok() && is_time_to_help(packed)) help();
+  if (!waits && status.is_ok()) driver_.submitted(packed);
   return status;
-}
-
-bool Engine::is_time_to_help(bool packed) {
-  return !packed || packed_.fetch_add(1, std::memory_order_relaxed) % kPackedBetweenTurns == 0;
-}
-
-void Engine::help() noexcept {
-  if (!seat_.try_lock()) return;
-  if (!ended_) {
-    int turns = 0;
-    for (; turns < kMostTurns && turn(); ++turns) backoff_.reset();
-    if (turns < kMostTurns) driver_.helped();
-  }
-  seat_.unlock();
 }
 
 Status Engine::wait(const std::shared_ptr<Operation>& operation,
@@ -144,40 +102,13 @@ Status Engine::wait_in_silence(const std::shared_ptr<Operation>& operation,
   if (timeout) deadline = Clock::now() + *timeout;
   const bool drives = !operation->done() && driver_.begin();
   mailbox_.wanted(operation);
-  if (drives) drive(*operation, deadline);
-  if (!operation->done()) {
-    const Driver::Waiter waiter(driver_);
-    if (!operation->wait_until(deadline)) {
-      return Status::timeout(std::string(name_of(operation->descriptor.kind)) + " of tensor '" +
-                             operation->name + "' did not end on rank " + std::to_string(rank_) +
-                             " within " + to_text(*timeout) +
-                             ": another rank has not submitted it yet or is slow. The operation "
-                             "goes on; wait again for its result");
-    }
-  }
-  return operation->status();
-}
-
-// Does the work of the engine's own thread on the calling thread, until the operation has ended.
-void Engine::drive(const Operation& operation, std::optional<Clock::time_point> deadline) noexcept {
-  const MutexLock seat(seat_);
-  backoff_.reset();
-  while (!operation.done() && !ended_) {
-    if (turn()) {
-      backoff_.reset();
-      continue;
-    }
-    watch_timers();
-    const Clock::time_point now = Clock::now();
-    if (deadline && now >= *deadline) break;
-    const std::optional<Clock::duration> sleep = backoff_.pause(true);
-    if (!sleep) continue;
-    driver_.rest(deadline ? std::min(*deadline, now + *sleep) : now + *sleep);
-  }
-  backoff_.reset();
-  // Called with the seat held. Otherwise a submitting thread that drives in between would believe
-  // that another thread drives, and its unfinished work would be left to nobody.
-  driver_.end(!ended_ && (broken_ || outstanding()));
+  if (drives) driver_.drive(*operation, deadline);
+  if (operation->done() || driver_.wait(*operation, deadline)) return operation->status();
+  return Status::timeout(std::string(name_of(operation->descriptor.kind)) + " of tensor '" +
+                         operation->name + "' did not end on rank " + std::to_string(rank_) +
+                         " within " + to_text(*timeout) +
+                         ": another rank has not submitted it yet or is slow. The operation "
+                         "goes on; wait again for its result");
 }
 
 bool Engine::ready(const std::shared_ptr<Operation>& operation) {
@@ -185,76 +116,23 @@ bool Engine::ready(const std::shared_ptr<Operation>& operation) {
   return operation->done();
 }
 
+void Engine::while_nobody_drives(const std::function<void()>& function) {
+  const MutexLock seat(driver_.seat());
+  function();
+}
+
 bool Engine::shut_down() {
-  if (thread_.joinable()) {
+  if (driver_.joinable()) {
     mailbox_.shut_down(shut_down_status());
-    thread_.join();
+    driver_.join();
   }
-  const MutexLock seat(seat_);
+  const MutexLock seat(driver_.seat());
   if (std::exchange(ended_, true)) return !broken_ && !waits_no_more_;
   if (broken_ || waits_no_more_) leave_to_process_end(std::move(sets_));
   // Not left to the last handle that refers to this engine, because MPI may have been finalized by
   // then.
   sets_.reset();
   return !broken_ && !waits_no_more_;
-}
-
-void Engine::run() {
-  prepare_thread();
-  std::optional<Clock::time_point> sleep_until;
-  bool sleeps = false;
-  while (run_one_turn(sleep_until, sleeps)) {
-    if (sleeps || driver_.is_replaced()) driver_.park(sleep_until);
-  }
-}
-
-// Returns false if the engine has ended. Without a value in `sleep_until` the thread sleeps until a
-// submission comes.
-bool Engine::run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& sleeps) {
-  const MutexLock seat(seat_);
-  sleeps = false;
-  sleep_until = Clock::now();
-  if (turn()) {
-    backoff_.reset();
-    patience_ = kPatience;
-    moved_ = true;
-    return true;
-  }
-  watch_timers();
-  // Failed operations may have let others with their names in.
-  if (leave_deadline_ && nothing_to_do() && !drain_mailbox()) return false;
-  sleeps = true;
-  if (broken_ || !outstanding()) {
-    backoff_.reset();
-    sleep_until.reset();
-    // Other ranks need a coordinator also while its own program does something else.
-    if (!broken_ && coordinates_messages()) {
-      sleep_until = Clock::now() + kCoordinatorNap;
-      return true;
-    }
-    // More will come soon. Being woken for each message would take more of the program's time than
-    // this nap.
-    if (std::exchange(moved_, false)) {
-      sleep_until = Clock::now() + kPatience;
-      return true;
-    }
-    sleep_until = next_watch();
-    driver_.listen();
-    // Looks once more for what came before this rank listened.
-    moved_ = turn();
-    sleeps = !moved_;
-    if (moved_) driver_.stop_listening();
-    return true;
-  }
-  const bool wanted = driver_.somebody_waits() || leave_deadline_;
-  std::optional<Clock::duration> sleep = backoff_.pause(wanted);
-  sleeps = sleep.has_value();
-  if (sleeps && submitters_drive_ && !wanted) {
-    sleep = patience_;
-    patience_ = std::min(patience_ * 2, kMostPatience);
-  }
-  if (sleep) sleep_until = Clock::now() + *sleep;
-  return true;
 }
 
 // A long time since the last turn means that the process was stopped (SIGSTOP, a suspended job).
@@ -290,16 +168,11 @@ bool Engine::drain_mailbox() {
   return true;
 }
 
-void Engine::leave_computing_to_device() {
-  on_device_ = true;
-  backoff_.leave_computing_to_device();
-  if (!backoff_.has_core()) return;
-  submitters_drive_ = false;
-  driver_.lose_patience();
-}
-
 void Engine::submit_to_group(const std::shared_ptr<Operation>& operation) {
-  if (!on_device_ && operation->on_device != nullptr) leave_computing_to_device();
+  if (!on_device_ && operation->on_device != nullptr) {
+    on_device_ = true;
+    driver_.leave_computing_to_device();
+  }
   Group* const of = sets_->find(operation->process_set);
   if (broken_) {  // accepted while the engine broke
     sets_->world().complete(operation, broken_status_);
@@ -385,19 +258,30 @@ void Engine::break_down(const Status& status) {
   sets_->fail_all(told);
 }
 
-// Returns whether the thread may end. For shutdown.
+Driven::State Engine::state() const {
+  if (ended_) return State::kEnded;
+  if (leave_deadline_) return State::kLeaving;
+  if (broken_) return State::kBroken;
+  return outstanding() ? State::kBusy : State::kIdle;
+}
+
+// Failed operations may have let others with their names in.
+bool Engine::may_end() {
+  return nothing_to_do() && !drain_mailbox();
+}
+
 bool Engine::nothing_to_do() const {
   return broken_ || !sets_->any_group([](const Group& group) { return !group.finished(); });
 }
 
 bool Engine::outstanding() const {
-  if (leave_deadline_) return true;
-  if (sets_->any_group([](const Group& group) { return group.outstanding(); })) return true;
-  return sets_->removes_any();
+  return sets_->any_group([](const Group& group) { return group.outstanding(); }) ||
+         sets_->removes_any();
 }
 
 bool Engine::coordinates_messages() const {
-  return sets_->any_group([](const Group& group) { return group.coordinates_messages(); });
+  return !broken_ &&
+         sets_->any_group([](const Group& group) { return group.coordinates_messages(); });
 }
 
 // Returns the time of the next stall check or report of counters on an idle rank, or nothing if

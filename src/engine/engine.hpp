@@ -1,17 +1,14 @@
-// The engine owns the transport, the control planes and all work in flight. One thread at a time
-// drives it: its own thread, or a thread of the program that waits for an operation and so need not
-// wake another one. docs/architecture.md shows the path of a tensor through the engine.
+// The engine owns the transport, the control planes and all work in flight. A Driver decides which
+// thread turns its loop. docs/architecture.md shows the path of a tensor through the engine.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "engine/backoff.hpp"
 #include "engine/driver.hpp"
 #include "engine/group.hpp"
 #include "engine/mailbox.hpp"
@@ -21,7 +18,7 @@
 
 namespace kolo {
 
-class Engine {
+class Engine final : private Driven {
  public:
   struct Options {
     GroupOptions group;
@@ -76,6 +73,10 @@ class Engine {
   // Whether wait() would return at once.
   bool ready(const std::shared_ptr<Operation>& operation);
 
+  // Runs a function that calls MPI, which no thread of kolo does meanwhile. The function must not
+  // wait for other ranks.
+  void while_nobody_drives(const std::function<void()>& function) KOLO_EXCLUDES(driver_.seat());
+
   // Collective. Completes operations that all ranks submit; the others fail. Waits for the other
   // ranks to shut down, at most the shutdown timeout. Later submissions fail. Returns false if the
   // engine had failed or another rank did not shut down in time. In that case the program must not
@@ -83,33 +84,24 @@ class Engine {
   bool shut_down();
 
  private:
-  bool is_time_to_help(bool packed);
-  // Advances everything that need not wait, unless another thread drives.
-  void help() noexcept KOLO_EXCLUDES(seat_);
-  void run() KOLO_EXCLUDES(seat_);
-  bool run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& sleeps)
-      KOLO_EXCLUDES(seat_);
+  // From Driven.
+  bool turn() override KOLO_REQUIRES(driver_.seat());
+  void watch_timers() override KOLO_REQUIRES(driver_.seat());
+  State state() const override KOLO_REQUIRES(driver_.seat());
+  bool may_end() override KOLO_REQUIRES(driver_.seat());
+  bool coordinates_messages() const override KOLO_REQUIRES(driver_.seat());
+  std::optional<Clock::time_point> next_watch() const override KOLO_REQUIRES(driver_.seat());
+
   Status wait_in_silence(const std::shared_ptr<Operation>& operation,
                          std::optional<Clock::duration> timeout);
-  // An exception ends the process, as it does on the engine's own thread, because half a turn
-  // leaves an unknown state.
-  void drive(const Operation& operation, std::optional<Clock::time_point> deadline) noexcept
-      KOLO_EXCLUDES(seat_);
-  // Runs one round of the loop. Returns whether something moved.
-  bool turn() KOLO_REQUIRES(seat_);
-  bool drain_mailbox() KOLO_REQUIRES(seat_);
-  void submit_to_group(const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(seat_);
-  // Called at the first operation on a device.
-  void leave_computing_to_device() KOLO_REQUIRES(seat_);
-  bool turn_groups() KOLO_REQUIRES(seat_);
-  void leave() KOLO_REQUIRES(seat_);
-  void watch_timers() KOLO_REQUIRES(seat_);
-  void watch_shutdown() KOLO_REQUIRES(seat_);
-  void break_down(const Status& status) KOLO_REQUIRES(seat_);
-  bool nothing_to_do() const KOLO_REQUIRES(seat_);
-  bool outstanding() const KOLO_REQUIRES(seat_);
-  bool coordinates_messages() const KOLO_REQUIRES(seat_);
-  std::optional<Clock::time_point> next_watch() const KOLO_REQUIRES(seat_);
+  bool drain_mailbox() KOLO_REQUIRES(driver_.seat());
+  void submit_to_group(const std::shared_ptr<Operation>& operation) KOLO_REQUIRES(driver_.seat());
+  bool turn_groups() KOLO_REQUIRES(driver_.seat());
+  void leave() KOLO_REQUIRES(driver_.seat());
+  void watch_shutdown() KOLO_REQUIRES(driver_.seat());
+  void break_down(const Status& status) KOLO_REQUIRES(driver_.seat());
+  bool nothing_to_do() const KOLO_REQUIRES(driver_.seat());
+  bool outstanding() const KOLO_REQUIRES(driver_.seat());
 
   // Constant after construction.
   const Options options_;
@@ -120,26 +112,19 @@ class Engine {
   const std::shared_ptr<timeline::Tracing> tracing_;
   Driver driver_;
   Mailbox mailbox_;
-  std::atomic<std::uint32_t> packed_{0};  // submissions that were
-  std::atomic<bool> submitters_drive_;    // until a device computes, which leaves cores free
 
-  // Held by the thread that drives.
-  Mutex seat_;
-  std::unique_ptr<ProcessSets> sets_ KOLO_GUARDED_BY(seat_);  // null after shut_down()
-  Backoff backoff_ KOLO_GUARDED_BY(seat_);
-  Clock::duration patience_ KOLO_GUARDED_BY(seat_);  // where submitters drive
-  bool on_device_ KOLO_GUARDED_BY(seat_) = false;    // there have been operations on one
-  Clock::time_point turned_ KOLO_GUARDED_BY(seat_) = Clock::now();  // when turn() was called last
-  bool moved_ KOLO_GUARDED_BY(seat_) = false;  // something, since its thread last listened
-  std::vector<Mailbox::Entry> entries_ KOLO_GUARDED_BY(seat_);
+  // Guarded by the seat, which the thread that drives holds.
+  std::unique_ptr<ProcessSets> sets_ KOLO_GUARDED_BY(driver_.seat());  // null after shut_down()
+  bool on_device_ KOLO_GUARDED_BY(driver_.seat()) = false;  // there have been operations on one
+  Clock::time_point turned_ KOLO_GUARDED_BY(driver_.seat()) =
+      Clock::now();  // when turn() was called last
+  std::vector<Mailbox::Entry> entries_ KOLO_GUARDED_BY(driver_.seat());
   // Set while shutting down.
-  std::optional<Clock::time_point> leave_deadline_ KOLO_GUARDED_BY(seat_);
-  bool waits_no_more_ KOLO_GUARDED_BY(seat_) = false;  // the deadline has passed
-  bool broken_ KOLO_GUARDED_BY(seat_) = false;         // a peer is lost
-  bool ended_ KOLO_GUARDED_BY(seat_) = false;          // shut down: there is nothing to drive
-  Status broken_status_ KOLO_GUARDED_BY(seat_);        // why it is broken
-
-  std::thread thread_;  // last: it uses all the others
+  std::optional<Clock::time_point> leave_deadline_ KOLO_GUARDED_BY(driver_.seat());
+  bool waits_no_more_ KOLO_GUARDED_BY(driver_.seat()) = false;  // the deadline has passed
+  bool broken_ KOLO_GUARDED_BY(driver_.seat()) = false;         // a peer is lost
+  bool ended_ KOLO_GUARDED_BY(driver_.seat()) = false;    // shut down: there is nothing to drive
+  Status broken_status_ KOLO_GUARDED_BY(driver_.seat());  // why it is broken
 };
 
 }  // namespace kolo

@@ -1,5 +1,5 @@
 // One rank's part in a process set: its control plane and its work in flight. Groups are
-// independent, so one that waits does not block another. Used by the engine thread alone.
+// independent, so one that waits does not block another. Used by the thread that drives.
 #pragma once
 
 #include <cstdint>

@@ -51,7 +51,7 @@ void Mailbox::enter(const std::shared_ptr<Operation>& operation, bool quietly) {
     submitted_since_boundary_.insert(operation->process_set);
   }
   any_since_boundary_.store(!submitted_since_boundary_.empty(), std::memory_order_relaxed);
-  driver_.call_for_submission(quietly);
+  parking_.call_for_submission(quietly);
 }
 
 void Mailbox::wanted(const std::shared_ptr<Operation>& operation) {
@@ -65,22 +65,22 @@ void Mailbox::wanted(const std::shared_ptr<Operation>& operation) {
     entries_.push_back({Entry::Kind::kBoundary, nullptr, operation->process_set});
     any_since_boundary_.store(!submitted_since_boundary_.empty(), std::memory_order_relaxed);
   }
-  if (done && is_boundary) driver_.call_for_submission(false);
+  if (done && is_boundary) parking_.call_for_submission(false);
   if (done || std::exchange(operation->wanted, true) || names_.is_queued(*operation)) return;
   entries_.push_back({Entry::Kind::kWanted, operation});
-  driver_.call();
+  parking_.call();
 }
 
 void Mailbox::shut_down(const Status& reason) {
   const MutexLock lock(mutex_);
   if (closed_.is_ok()) closed_ = reason;
   entries_.push_back({Entry::Kind::kShutdown, nullptr});
-  driver_.call();
+  parking_.call();
 }
 
 void Mailbox::take(std::vector<Entry>& entries) {
   entries.clear();
-  driver_.about_to_take();
+  parking_.about_to_take();
   const MutexLock lock(mutex_);
   entries.swap(entries_);
 }

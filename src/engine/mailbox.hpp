@@ -10,9 +10,9 @@
 
 #include "core/status.hpp"
 #include "core/thread_annotations.hpp"
-#include "engine/driver.hpp"
 #include "engine/operation.hpp"
 #include "engine/operation_names.hpp"
+#include "engine/parking.hpp"
 
 namespace kolo {
 
@@ -21,8 +21,8 @@ namespace kolo {
 // has the tensor in its cache.
 class Mailbox {
  public:
-  // The driver must outlive the mailbox.
-  explicit Mailbox(Driver& driver) : driver_(driver) {}
+  // `parking` must outlive the mailbox.
+  explicit Mailbox(Parking& parking) : parking_(parking) {}
 
   struct Entry {
     enum class Kind : std::uint8_t { kSubmit, kBoundary, kWanted, kShutdown };
@@ -34,7 +34,7 @@ class Mailbox {
   // --- any thread ---
   // Hands the operation over. Fails if the mailbox is closed, or if an operation of the same kind
   // and name is in flight on this rank. `packed`: set if the tensor now lies in its bucket.
-  // `quietly`: see Driver::call_for_submission().
+  // `quietly`: see Parking::call_for_submission().
   Status submit(const std::shared_ptr<Operation>& operation, bool& packed, bool quietly = false)
       KOLO_EXCLUDES(mutex_);
   // Notes that a thread begins to wait for the operation, or asks whether it is done.
@@ -57,7 +57,7 @@ class Mailbox {
   Status reserve(const std::shared_ptr<Operation>& operation, bool& entered) KOLO_EXCLUDES(mutex_);
   void enter(const std::shared_ptr<Operation>& operation, bool quietly) KOLO_REQUIRES(mutex_);
 
-  Driver& driver_;
+  Parking& parking_;
   Mutex mutex_;
   std::vector<Entry> entries_ KOLO_GUARDED_BY(mutex_);
   OperationNames names_ KOLO_GUARDED_BY(mutex_);

@@ -14,7 +14,7 @@
 
 namespace kolo {
 
-// Used by the engine thread alone.
+// Used by the thread that drives.
 class OperationRecorder {
  public:
   // `ranks`: world ranks of the set's members. `tracing` outlives this.

@@ -17,7 +17,7 @@ namespace kolo {
 
 // Starts the works of one kind (large, small, on a device) in the order of their sequence numbers,
 // which is the same on every rank. So the oldest unfinished one runs on every rank, and the limits
-// on works in flight cannot lock. Used by the engine thread alone.
+// on works in flight cannot lock. Used by the thread that drives.
 class WorkQueue {
  public:
   // All outlive this.

@@ -30,8 +30,8 @@ bool is_packed(Mailbox& mailbox, const std::string& name) {
 }
 
 TEST(BucketTable, MembersHavePlacesUntilTheBucketEnds) {
-  Driver driver(std::chrono::hours(1), nullptr);
-  Mailbox mailbox(driver);
+  Parking parking(std::chrono::hours(1), nullptr);
+  Mailbox mailbox(parking);
   const auto transports = make_local_transports(1);
   const auto backend = make_message_backend(*transports[0], 1, {});
   Descriptor descriptor;
@@ -58,8 +58,8 @@ TEST(BucketTable, MembersHavePlacesUntilTheBucketEnds) {
 // More members than end at a time. Placeholders have no end.
 TEST(Completion, EachMemberEndsOnce) {
   constexpr int kMembers = 70;
-  Driver driver(std::chrono::hours(1), nullptr);
-  Mailbox mailbox(driver);
+  Parking parking(std::chrono::hours(1), nullptr);
+  Mailbox mailbox(parking);
   timeline::Tracing tracing;
   OperationRecorder recorder(0, {0}, tracing);
   Completion completion(mailbox, recorder);

@@ -14,8 +14,8 @@ std::shared_ptr<Operation> named(const std::string& name) {
 // Of a tensor in a bucket, which now has the name of something else, as many bytes in its
 // description, and no memory.
 TEST(Mailbox, OnlyAnAllreduceIsPackedIntoABucket) {
-  Driver driver(std::nullopt, nullptr);
-  Mailbox mailbox(driver);
+  Parking parking(std::nullopt, nullptr);
+  Mailbox mailbox(parking);
   const auto buffer = std::make_shared<std::byte[]>(64);
   mailbox.set_place(0, "x", BufferPlace{buffer, 0, 16, {7, 0}});
   for (const OpKind kind : {OpKind::kAllgather, OpKind::kBroadcast, OpKind::kAllreduce}) {
@@ -32,8 +32,8 @@ TEST(Mailbox, OnlyAnAllreduceIsPackedIntoABucket) {
 }
 
 TEST(Mailbox, ANameIsBookedByOneOperationOfAKind) {
-  Driver driver(std::nullopt, nullptr);
-  Mailbox mailbox(driver);
+  Parking parking(std::nullopt, nullptr);
+  Mailbox mailbox(parking);
   bool packed = false;
   const auto allreduce = named("x");
   const auto broadcast = named("x");
@@ -50,8 +50,8 @@ TEST(Mailbox, ANameIsBookedByOneOperationOfAKind) {
 // Its waiter begins to wait when it is over: that others of its step are waited for has to be known
 // all the same.
 TEST(Mailbox, ABoundaryIsToldForAnOperationThatIsDone) {
-  Driver driver(std::nullopt, nullptr);
-  Mailbox mailbox(driver);
+  Parking parking(std::nullopt, nullptr);
+  Mailbox mailbox(parking);
   const auto operation = named("x");
   bool packed = false;
   ASSERT_TRUE(mailbox.submit(operation, packed).is_ok());
