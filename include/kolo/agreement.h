@@ -2,10 +2,10 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <kolo/in_sync.h>
 #include <kolo/modules.h>
 #include <kolo/operations.h>
 #include <torch/nn/module.h>
-#include <torch/optim/optimizer.h>
 
 #include <string>
 #include <type_traits>
@@ -32,34 +32,8 @@ at::Tensor average(const at::Tensor& value, double weight = 1.0,
 bool agree(bool condition, const OperationOptions& options = {});
 
 namespace detail {
-void check_in_sync(const std::string& who, const NamedTensors& parameters,
-                   const NamedTensors& buffers, torch::optim::Optimizer* optimizer,
-                   const OperationOptions& options);
 void average_buffers(const NamedTensors& buffers, const ProcessSet& process_set);
 }  // namespace detail
-
-// Throws a MismatchError on all ranks unless the module's parameters and buffers have the same bits
-// everywhere. The message names the first one that differs and the ranks. Each rank hashes
-// all values (CUDA tensors are copied to the host for that), and an allreduce of two numbers
-// compares the hashes. For modules see kolo/modules.h.
-template <class Module, std::enable_if_t<detail::is_module<Module>, int> = 0>
-void check_in_sync(const Module& module, const OperationOptions& options = {}) {
-  detail::check_in_sync("check_in_sync()", detail::named_parameters_of(module),
-                        detail::named_buffers_of(module), nullptr, options);
-}
-
-// The same, with the optimizer's options (learning rates, ...) and state.
-template <class Module, std::enable_if_t<detail::is_module<Module>, int> = 0>
-void check_in_sync(const Module& module, torch::optim::Optimizer& optimizer,
-                   const OperationOptions& options = {}) {
-  detail::check_in_sync("check_in_sync()", detail::named_parameters_of(module),
-                        detail::named_buffers_of(module), &optimizer, options);
-}
-
-// The same for any tensor, such as the order in which a dataset is read. `what` names it in the
-// message.
-void check_in_sync(const std::string& what, const at::Tensor& tensor,
-                   const OperationOptions& options = {});
 
 // Each buffer of floating point becomes the ranks' average (the running statistics of BatchNorm,
 // say); the others become those of the process set's first rank. In place.

@@ -49,10 +49,6 @@ class [[nodiscard]] BasicHandle {
   // Whether wait() would return or throw at once.
   bool ready();
 
-  // For operations submitted as absent: no rank had values, and the tensor is untouched. Throws
-  // InvalidArgumentError before the end; so call wait() first.
-  bool absent_everywhere() const;
-
  private:
   std::unique_ptr<detail::HandleState<Result>> state_;
 };

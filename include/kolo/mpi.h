@@ -8,9 +8,10 @@
 namespace kolo {
 
 // Collective over comm: as init() of kolo/init.h, for the ranks of comm. MPI must be running with
-// MPI_THREAD_MULTIPLE, or with MPI_THREAD_SERIALIZED if the program calls no MPI while operations
-// of kolo are in flight. kolo works on a duplicate: the application may go on using comm, and frees
-// it and finalizes MPI itself, after kolo::shutdown().
+// MPI_THREAD_MULTIPLE, or with MPI_THREAD_SERIALIZED if the program calls no MPI until
+// kolo::shutdown(): on several nodes, a rank without operations looks for messages, too. kolo works
+// on a duplicate: the application may go on using comm, and frees it and finalizes MPI itself,
+// after kolo::shutdown().
 inline void init(MPI_Comm comm) {
   detail::init_on(&comm);
 }

@@ -1,8 +1,8 @@
 // DistributedOptimizer: any LibTorch optimizer, with gradients that are reduced over all ranks.
 #pragma once
 
-#include <kolo/agreement.h>
 #include <kolo/compression.h>
+#include <kolo/in_sync.h>
 #include <kolo/modules.h>
 #include <kolo/process_set.h>
 #include <kolo/types.h>
@@ -82,8 +82,11 @@ class GradientReducer {
   at::Tensor average_loss(const at::Tensor& loss);
   bool reduces_steps() const;
   at::Tensor step_and_reduce(const std::function<at::Tensor()>& step);
-  // A step of training is over, as mark_step() of kolo/timeline.h says. `base` has made it.
-  void end_step(torch::optim::Optimizer& base);
+  // Marks the end of a training step, like mark_step() of kolo/timeline.h. Returns the parameters
+  // if the ranks must compare them after this step.
+  NamedTensors end_step();
+  // As given, with a name.
+  const DistributedOptimizerOptions& options() const;
   void set_skip(bool skip);
   void set_no_sync(bool no_sync);
 
@@ -101,6 +104,16 @@ DistributedOptimizerOptions with_names_of(const Module& module,
                                           DistributedOptimizerOptions options) {
   if (options.named_parameters().empty()) options.named_parameters(named_parameters_of(module));
   return options;
+}
+
+// Compares the parameters over the ranks, and the state of `base`, which has made the step. With
+// Adasum each rank makes its own steps, so the states differ.
+inline void check_step_in_sync(const GradientReducer& reducer, const NamedTensors& parameters,
+                               torch::optim::Optimizer& base) {
+  const std::string& name = reducer.options().name();
+  check_in_sync("DistributedOptimizer '" + name + "'", parameters, {},
+                reducer.reduces_steps() ? nullptr : &base,
+                OperationOptions(name + ".in_sync").process_set(reducer.options().process_set()));
 }
 
 }  // namespace detail
@@ -193,7 +206,8 @@ class DistributedOptimizer : public Base {
   at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override {
     reducer_.attach(this->param_groups());
     at::Tensor loss = reduce_and_step(std::move(closure));
-    reducer_.end_step(*this);
+    const auto compared = reducer_.end_step();
+    if (!compared.empty()) detail::check_step_in_sync(reducer_, compared, *this);
     return loss;
   }
 

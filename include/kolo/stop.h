@@ -1,11 +1,9 @@
 // Requests to stop: from a batch system before its time limit, an operator, or `kolo run`.
 #pragma once
 
-namespace kolo {
+#include <kolo/exit_code.h>
 
-// Exit code of a program that has saved its state and wants to be started again: EX_TEMPFAIL of
-// sysexits.h. Batch scripts can test for it.
-inline constexpr int kRequeueExitCode = 75;
+namespace kolo {
 
 // From now on SIGTERM and SIGUSR1 do not end this process, but make stop_requested() true. So
 // `kill`, Slurm's --signal=USR1@300 and scancel, and `kolo run`, which passes SIGTERM on as SIGUSR1

@@ -21,6 +21,7 @@
 #include "kolo/init.h"
 #include "kolo/process_set.h"
 #include "kolo/timeline.h"
+#include "torch_ops/ops/background_set.hpp"
 #include "torch_ops/session/session.hpp"
 
 namespace kolo {
@@ -92,7 +93,7 @@ struct Checkpoint::State {
                options.higher_is_better()}) {
     const std::shared_ptr<Session> running = session("Checkpoint");
     number = running->next_checkpoint();
-    if (all_write()) writers = running->background_set();
+    if (all_write()) writers = background_set(*running);
   }
 
   bool all_write() const { return options.writers() == CheckpointWriters::AllRanks; }

@@ -1,5 +1,5 @@
 // The coordinator's half of the control plane, as a state machine without I/O: reports of the ranks
-// go in, decisions for all ranks come out, in one order. Lives on the lowest rank of the group.
+// go in, decisions for all ranks come out, in one order. Lives on the first rank of the group.
 //
 // A tensor is executed when it has arrived from every rank and all agree on what it is. Known
 // tensors that rank 0's program submits together, twice, without waiting in between, form a bucket

@@ -1,6 +1,6 @@
 // A rank's half of the control plane, as a state machine without I/O: submissions and waits of the
 // program go in, reports for the coordinator come out; decisions go in, actions for the engine come
-// out. Used by the engine thread alone.
+// out. Used by the thread that drives.
 #pragma once
 
 #include <array>

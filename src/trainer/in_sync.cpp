@@ -1,3 +1,5 @@
+#include "kolo/in_sync.h"
+
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include "checkpoint/header.hpp"
 #include "core/ranks.hpp"
 #include "core/types.hpp"
-#include "kolo/agreement.h"
 #include "kolo/error.h"
 #include "kolo/init.h"
 #include "kolo/objects.h"

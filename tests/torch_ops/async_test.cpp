@@ -176,19 +176,6 @@ TEST_F(Async, ADroppedErrorIsNobodys) {
   }
 }
 
-TEST_F(Async, WhetherAnybodyHadValuesIsKnownAtTheEnd) {
-  if (size() < 2) GTEST_SKIP() << "needs 2 ranks";
-  if (rank() != 0) barrier();  // until rank 0 has asked
-  Handle handle = allreduce_async(at::ones({1}), AllreduceOptions("late").op(ReduceOp::Sum));
-  if (rank() == 0) {
-    const auto ask = [&] { static_cast<void>(handle.absent_everywhere()); };
-    EXPECT_THAT(message_of<InvalidArgumentError>(ask), HasSubstr("call wait() first"));
-    barrier();
-  }
-  handle.wait();
-  EXPECT_FALSE(handle.absent_everywhere());
-}
-
 TEST_F(Async, ShutdownWithDroppedHandles) {
   for (const Kind& kind : kinds()) {
     for (int i = 0; i < 5; ++i) kind.submit(at::ones({size()}), std::to_string(i));

@@ -23,7 +23,7 @@
 #include "core/clock.hpp"
 #include "core/loader_place.hpp"
 #include "core/standard_streams.hpp"
-#include "kolo/stop.h"
+#include "kolo/exit_code.h"
 
 namespace kolo::cli {
 namespace {

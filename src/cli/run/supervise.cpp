@@ -12,7 +12,7 @@
 #include "cli/process/system.hpp"
 #include "cli/run/blame.hpp"
 #include "core/ranks.hpp"
-#include "kolo/stop.h"
+#include "kolo/exit_code.h"
 
 namespace kolo::cli {
 namespace {

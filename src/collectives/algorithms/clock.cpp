@@ -6,7 +6,6 @@
 
 #include "collectives/algorithms/algorithms.hpp"
 #include "core/clock.hpp"
-#include "timeline/event.hpp"
 
 namespace kolo {
 namespace {

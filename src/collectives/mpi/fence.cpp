@@ -33,7 +33,11 @@ struct Pmix {
 };
 constexpr int kPmixSuccess = 0;
 constexpr int kPmixOperationSucceeded = -157;  // ended at once, without a callback
+constexpr int kPmixTimeout = -24;
 constexpr std::uint16_t kPmixBool = 1;
+
+// Ranks that start later than others by more than this are rare.
+constexpr std::chrono::minutes kLongestWait(5);
 
 template <typename Function>
 bool find(const char* name, Function& function) {
@@ -77,7 +81,9 @@ int fence() {
   code = pmix.fence(nullptr, 0, info, 1, end_fence, nullptr);  // of all processes
   if (code == kPmixOperationSucceeded) return kPmixSuccess;
   if (code != kPmixSuccess) return code;
+  const auto deadline = std::chrono::steady_clock::now() + kLongestWait;
   while (!has_ended) {
+    if (std::chrono::steady_clock::now() >= deadline) return kPmixTimeout;
     progress_mpi();
     std::this_thread::sleep_for(std::chrono::microseconds(100));
   }

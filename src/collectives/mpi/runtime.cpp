@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <numeric>
 #include <optional>
 #include <string>
 
@@ -67,6 +68,18 @@ Status check_size() {
       ". Start it by that MPI's own launcher (kolo run --mpirun PATH), and under srun by a plugin "
       "that it knows (srun --mpi=list; --mpi=pmix for Open MPI)");
 }
+
+struct ScopedGroup {
+  MPI_Group group = MPI_GROUP_NULL;
+  ScopedGroup() = default;
+  ScopedGroup(const ScopedGroup&) = delete;
+  ScopedGroup& operator=(const ScopedGroup&) = delete;
+  ~ScopedGroup() {
+    if (group == MPI_GROUP_NULL) return;
+    const Status status = check_mpi(MPI_Group_free(&group), "MPI_Group_free");
+    if (!status.is_ok()) log::warning(status.message());
+  }
+};
 
 }  // namespace
 
@@ -152,10 +165,37 @@ Status find_topology(MpiParent given, Topology& topology) {
   return check_mpi(code, "MPI_Allreduce");
 }
 
+Status ranks_in_mpi_world(MpiParent given, std::vector<int>& members, int& own) {
+  const MPI_Comm comm = comm_of(given);
+  members.clear();
+  if (Status s = check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &own), "MPI_Comm_rank"); !s.is_ok())
+    return s;
+  if (comm == MPI_COMM_NULL) return Status::ok();
+  ScopedGroup some;
+  ScopedGroup all;
+  if (Status s = check_mpi(MPI_Comm_group(comm, &some.group), "MPI_Comm_group"); !s.is_ok())
+    return s;
+  if (Status s = check_mpi(MPI_Comm_group(MPI_COMM_WORLD, &all.group), "MPI_Comm_group");
+      !s.is_ok())
+    return s;
+  int size = 0;
+  if (Status s = check_mpi(MPI_Group_size(some.group, &size), "MPI_Group_size"); !s.is_ok())
+    return s;
+  std::vector<int> places(static_cast<std::size_t>(size));
+  std::iota(places.begin(), places.end(), 0);
+  members.resize(places.size());
+  const int code =
+      MPI_Group_translate_ranks(some.group, size, places.data(), all.group, members.data());
+  if (Status s = check_mpi(code, "MPI_Group_translate_ranks"); !s.is_ok()) return s;
+  if (std::find(members.begin(), members.end(), MPI_UNDEFINED) == members.end())
+    return Status::ok();
+  return Status::invalid_argument(
+      "the communicator has a process that is not in MPI_COMM_WORLD; name the ranks instead: "
+      "add_process_set(ranks)");
+}
+
 Status gather_number(MpiParent given, int number, std::vector<int>& numbers) {
   const MPI_Comm comm = comm_of(given);
-  numbers.clear();
-  if (comm == MPI_COMM_NULL) return Status::ok();
   int size = 0;
   if (Status s = check_mpi(MPI_Comm_size(comm, &size), "MPI_Comm_size"); !s.is_ok()) return s;
   numbers.resize(static_cast<std::size_t>(size));

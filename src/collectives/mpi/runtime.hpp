@@ -20,7 +20,8 @@ namespace kolo {
 Status start_mpi();
 
 // Checks MPI's thread level. The engine calls MPI from its own thread, which needs
-// MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if the application itself calls no MPI meanwhile.
+// MPI_THREAD_MULTIPLE, or MPI_THREAD_SERIALIZED if the application itself calls no MPI until
+// kolo has shut down.
 Status check_thread_level();
 
 // Calls `end` when MPI_Finalize() begins, whoever calls it, and MPI still works: attributes of
@@ -34,7 +35,11 @@ void finalize_mpi();
 // Finds the place of this process among the others. Collective over `parent`.
 Status find_topology(MpiParent parent, Topology& topology);
 
-// Gathers every rank's number, by rank. Collective over `comm`; no numbers for MPI_COMM_NULL.
+// Finds the ranks in MPI_COMM_WORLD of the members of `comm`, in its order, and of this process.
+// None for MPI_COMM_NULL. Not collective: it waits for nobody.
+Status ranks_in_mpi_world(MpiParent comm, std::vector<int>& members, int& own);
+
+// Gathers every rank's number, by rank. Collective over `comm`.
 Status gather_number(MpiParent comm, int number, std::vector<int>& numbers);
 
 // Gathers the text of each rank of this node, by local rank. Collective over `parent`.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kolo/error.h"
-#include "torch_ops/ops/requests.hpp"
+#include "torch_ops/ops/handle_state.hpp"
 
 namespace kolo {
 namespace {
@@ -42,10 +42,8 @@ at::Tensor average(const at::Tensor& value, double weight, const OperationOption
     }
     return weighted(value.detach(), weight);
   });
-  const Engine::WaitsAtOnce waits;
   const std::vector<at::Tensor> sums =
-      submit(call.session, make_allreduce(call, mine, reduced_by(ReduceOp::Sum, options)), mine)
-          .wait();
+      run(call, make_allreduce(call, mine, reduced_by(ReduceOp::Sum, options)), mine);
   const double total = sums[1][0].item<double>();
   if (sums[1][1].item<double>() > 0 || total == 0) {
     call.refuse("the weight here is " + std::to_string(weight) +

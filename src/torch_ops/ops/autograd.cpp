@@ -8,6 +8,8 @@
 #include <algorithm>
 
 #include "kolo/error.h"
+#include "torch_ops/ops/handle_state.hpp"
+#include "torch_ops/ops/saved_data.hpp"
 
 namespace kolo {
 namespace {
@@ -15,28 +17,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
-
-template <typename Result>
-Result run(const Call& call, std::shared_ptr<Operation> operation, Result result) {
-  const Engine::WaitsAtOnce waits;
-  return submit(call.session, std::move(operation), std::move(result)).wait();
-}
-
-// Data of the call that backward() needs, kept in a capsule beside the graph.
-template <typename Saved>
-struct Capsule : torch::CustomClassHolder {
-  explicit Capsule(Saved value) : saved(std::move(value)) {}
-  Saved saved;
-};
-template <typename Saved>
-void save(AutogradContext* ctx, Saved saved) {
-  ctx->saved_data["kolo"] =
-      c10::IValue::make_capsule(c10::make_intrusive<Capsule<Saved>>(std::move(saved)));
-}
-template <typename Saved>
-Saved& saved_in(AutogradContext* ctx) {
-  return static_cast<Capsule<Saved>*>(ctx->saved_data["kolo"].toCapsule().get())->saved;
-}
 
 bool may_have_gradient(const at::Tensor& tensor) {
   return at::isFloatingType(tensor.scalar_type()) || tensor.is_complex();

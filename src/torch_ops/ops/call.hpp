@@ -7,8 +7,8 @@
 
 #include "core/operations.hpp"
 #include "engine/operation.hpp"
-#include "torch_ops/ops/handle_state.hpp"
 #include "torch_ops/ops/process_set_state.hpp"
+#include "torch_ops/session/session.hpp"
 
 namespace kolo {
 

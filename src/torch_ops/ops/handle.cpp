@@ -84,16 +84,6 @@ bool BasicHandle<Result>::ready() {
   return true;
 }
 
-template <typename Result>
-bool BasicHandle<Result>::absent_everywhere() const {
-  const Operation& operation = *checked(state_).operation;
-  if (!operation.done()) {
-    throw InvalidArgumentError(
-        "absent_everywhere() is not known before the end: call wait() first");
-  }
-  return operation.absent_everywhere();
-}
-
 template class BasicHandle<at::Tensor>;
 template class BasicHandle<std::vector<at::Tensor>>;
 template class BasicHandle<AlltoallResult>;

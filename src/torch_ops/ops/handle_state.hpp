@@ -1,7 +1,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/InferenceMode.h>
 #include <c10/util/SmallVector.h>
 
 #include <cstdint>
@@ -14,22 +13,9 @@
 
 #include "kolo/error.h"
 #include "kolo/handle.h"
-#include "torch_ops/session/session.hpp"
+#include "torch_ops/ops/requests.hpp"
 
 namespace kolo::detail {
-
-// An operation that was submitted to the engine.
-struct Submission {
-  std::shared_ptr<Session> session;  // its engine answers even after shutdown()
-  std::shared_ptr<Operation> operation;
-  std::shared_ptr<Device> device;  // of its tensors; null: on the host
-
-  // Waits for the end. Throws the operation's error.
-  void wait(std::optional<Clock::duration> limit, WaitsOnDevice& results) const {
-    throw_if_error(session->engine().wait(operation, limit));
-    results.wait(device.get(), *operation);
-  }
-};
 
 // Tensors that an operation works on in place. Nothing else may change them before the operation
 // has ended.
@@ -79,58 +65,31 @@ struct HandleState : Submission {
 
 namespace kolo {
 
-// Keeps the submitting thread's inference mode for what the operation does with tensors later: any
-// thread may drive the engine, and its own mode must not matter.
-inline void keep_mode(Operation& operation) {
-  const bool mode = c10::InferenceMode::is_enabled();
-  if (operation.finish) {
-    operation.finish = [mode, finish = std::move(operation.finish)] {
-      const c10::InferenceMode guard(mode);
-      finish();
-    };
-  }
-  if (operation.make_result) {
-    operation.make_result = [mode, make = std::move(operation.make_result)](
-                                std::size_t index, const std::vector<std::int64_t>& rows) {
-      const c10::InferenceMode guard(mode);
-      return make(index, rows);
-    };
-  }
-}
-
-// Submits the operation to its session's engine. Throws if the engine refuses it.
-inline detail::Submission submit(std::shared_ptr<Session> session,
-                                 std::shared_ptr<Operation> operation) {
-  detail::Submission made{std::move(session), std::move(operation), nullptr};
-  keep_mode(*made.operation);
-  if (made.operation->descriptor.device != DeviceKind::kCpu) {
-    throw_if_error(made.session->device().find(std::nullopt, made.device));
-    finish_on_device(made.device, *made.operation);
-  }
-  throw_if_error(made.session->engine().submit(made.operation));
-  return made;
-}
-
 // Returns the submission's handle. `outcome`: one of those in HandleState.
 template <typename Result, typename Outcome>
-BasicHandle<Result> handle_of(detail::Submission submission, Outcome outcome) {
+BasicHandle<Result> handle_of(Submission submission, Outcome outcome) {
   return BasicHandle<Result>(std::make_unique<detail::HandleState<Result>>(
       detail::HandleState<Result>{std::move(submission), std::move(outcome)}));
 }
 
 // Submits an operation whose result already exists, such as the tensor that it works on.
 template <typename Result>
-BasicHandle<Result> submit(const std::shared_ptr<Session>& session,
-                           std::shared_ptr<Operation> operation, Result given) {
-  return handle_of<Result>(submit(session, std::move(operation)), std::move(given));
+BasicHandle<Result> submit(const Call& call, std::shared_ptr<Operation> operation, Result given) {
+  return handle_of<Result>(submit(call, std::move(operation)), std::move(given));
 }
 
 // Submits an operation that fills its result.
 template <typename Result>
-BasicHandle<Result> submit(const std::shared_ptr<Session>& session,
-                           std::shared_ptr<Operation> operation,
+BasicHandle<Result> submit(const Call& call, std::shared_ptr<Operation> operation,
                            std::shared_ptr<const Result> result) {
-  return handle_of<Result>(submit(session, std::move(operation)), std::move(result));
+  return handle_of<Result>(submit(call, std::move(operation)), std::move(result));
+}
+
+// Submits an operation and waits for its result, which already exists.
+template <typename Result>
+Result run(const Call& call, std::shared_ptr<Operation> operation, Result given) {
+  const Engine::WaitsAtOnce waits;
+  return submit(call, std::move(operation), std::move(given)).wait();
 }
 
 }  // namespace kolo

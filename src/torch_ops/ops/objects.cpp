@@ -9,7 +9,7 @@
 #include <cstring>
 #include <sstream>
 
-#include "torch_ops/ops/requests.hpp"
+#include "torch_ops/ops/handle_state.hpp"
 
 namespace kolo {
 namespace {
@@ -27,8 +27,7 @@ std::vector<std::string> gather(const Call& call, const std::string& bytes, int 
   std::shared_ptr<Operation> operation = make_allgather(call, {tensor_of(bytes)}, gathered);
   operation->descriptor.root = root;
   operation->descriptor.content = agreed;
-  const Engine::WaitsAtOnce waits;
-  submit(call.session, std::move(operation), at::Tensor()).wait();
+  run(call, std::move(operation), at::Tensor());
   std::vector<std::string> all;
   const auto* at = static_cast<const char*>(gathered->tensors[0].const_data_ptr());
   for (const std::int64_t length : gathered->rows[0]) {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "torch_ops/ops/autograd.hpp"
-#include "torch_ops/ops/requests.hpp"
+#include "torch_ops/ops/handle_state.hpp"
 
 namespace kolo {
 namespace {
@@ -23,19 +23,19 @@ std::shared_ptr<const Tensors> all_of(const std::shared_ptr<Gathered>& gathered)
 
 Handle start_allreduce(const Call& call, at::Tensor result, const AllreduceOptions& options) {
   std::shared_ptr<Operation> operation = make_allreduce(call, result, options);
-  return submit(call.session, std::move(operation), std::move(result));
+  return submit(call, std::move(operation), std::move(result));
 }
 GroupHandle start_allreduce(const Call& call, Tensors results, const AllreduceOptions& options) {
   std::shared_ptr<Operation> operation = make_allreduce(call, results, options);
-  return submit(call.session, std::move(operation), std::move(results));
+  return submit(call, std::move(operation), std::move(results));
 }
 Handle start_broadcast(const Call& call, at::Tensor result, int root_rank) {
   std::shared_ptr<Operation> operation = make_broadcast(call, result, root_rank);
-  return submit(call.session, std::move(operation), std::move(result));
+  return submit(call, std::move(operation), std::move(result));
 }
 GroupHandle start_broadcast(const Call& call, Tensors results, int root_rank) {
   std::shared_ptr<Operation> operation = make_broadcast(call, results, root_rank);
-  return submit(call.session, std::move(operation), std::move(results));
+  return submit(call, std::move(operation), std::move(results));
 }
 
 bool is_root(const Call& call, int root_rank) {
@@ -49,7 +49,7 @@ BasicHandle<Result> submit_in_place(const Call& call, std::shared_ptr<Operation>
   // If the engine works on copies, it changes the tensors itself when it copies the results back.
   const bool is_copied = operation->finish != nullptr;
   auto state = std::make_unique<detail::HandleState<Result>>(
-      detail::HandleState<Result>{submit(call.session, std::move(operation)), given});
+      detail::HandleState<Result>{submit(call, std::move(operation)), given});
   if (changes) note_change(given);
   if (!is_copied) state->watched = detail::Watched(given);
   return BasicHandle<Result>(std::move(state));
@@ -161,7 +161,7 @@ Handle allgather_async(const at::Tensor& tensor, const OperationOptions& options
   const Call call("allgather_async", "allgather", OpKind::kAllgather, options);
   const auto gathered = std::make_shared<Gathered>();
   std::shared_ptr<Operation> operation = make_allgather(call, {tensor}, gathered);
-  return submit(call.session, std::move(operation), first_of(gathered));
+  return submit(call, std::move(operation), first_of(gathered));
 }
 
 Tensors grouped_allgather(const Tensors& tensors, const OperationOptions& options) {
@@ -173,7 +173,7 @@ GroupHandle grouped_allgather_async(const Tensors& tensors, const OperationOptio
   const Call call("grouped_allgather_async", "grouped_allgather", OpKind::kAllgather, options);
   const auto gathered = std::make_shared<Gathered>();
   std::shared_ptr<Operation> operation = make_allgather(call, tensors, gathered);
-  return submit(call.session, std::move(operation), all_of(gathered));
+  return submit(call, std::move(operation), all_of(gathered));
 }
 
 // --- alltoall ---
@@ -189,7 +189,7 @@ AlltoallHandle alltoall_async(const at::Tensor& tensor, const std::vector<std::i
   const Call call("alltoall_async", "alltoall", OpKind::kAlltoall, options);
   const auto result = std::make_shared<AlltoallResult>();
   std::shared_ptr<Operation> operation = make_alltoall(call, tensor, splits, result);
-  return submit<AlltoallResult>(call.session, std::move(operation), result);
+  return submit<AlltoallResult>(call, std::move(operation), result);
 }
 
 // --- reducescatter ---
@@ -203,7 +203,7 @@ Handle reducescatter_async(const at::Tensor& tensor, const ReducescatterOptions&
   const Call call("reducescatter_async", "reducescatter", OpKind::kReducescatter, options);
   Tensors results;
   std::shared_ptr<Operation> operation = make_reducescatter(call, {tensor}, options, results);
-  return submit(call.session, std::move(operation), std::move(results[0]));
+  return submit(call, std::move(operation), std::move(results[0]));
 }
 
 Tensors grouped_reducescatter(const Tensors& tensors, const ReducescatterOptions& options) {
@@ -218,7 +218,7 @@ GroupHandle grouped_reducescatter_async(const Tensors& tensors,
                   options);
   Tensors results;
   std::shared_ptr<Operation> operation = make_reducescatter(call, tensors, options, results);
-  return submit(call.session, std::move(operation), std::move(results));
+  return submit(call, std::move(operation), std::move(results));
 }
 
 // --- barrier and join ---
@@ -228,8 +228,7 @@ namespace {
 // Waits for an operation without tensors.
 std::shared_ptr<Operation> run_plain(const Call& call) {
   std::shared_ptr<Operation> operation = call.operation();
-  const Engine::WaitsAtOnce waits;
-  submit(call.session, operation, at::Tensor()).wait();
+  run(call, operation, at::Tensor());
   return operation;
 }
 

@@ -12,7 +12,7 @@
 #include "kolo/error.h"
 #include "kolo/init.h"
 #include "kolo/objects.h"
-#include "torch_ops/ops/requests.hpp"
+#include "torch_ops/ops/handle_state.hpp"
 
 namespace kolo {
 namespace {
@@ -37,8 +37,7 @@ void broadcast_all(const Named& named, int root_rank, const ProcessSet& set) {
   }
   std::shared_ptr<Operation> operation = make_broadcast(call, tensors, root_rank);
   for (std::size_t i = 0; i < names.size(); ++i) operation->descriptor.tensors[i].name = names[i];
-  const Engine::WaitsAtOnce waits;
-  submit(call.session, std::move(operation), tensors).wait();
+  run(call, std::move(operation), tensors);
 }
 
 // Describes the properties that two optimizers must share so that one can take the other's state.

@@ -7,7 +7,8 @@
 #include "kolo/error.h"
 #include "kolo/operations.h"
 #include "torch_ops/ops/autograd.hpp"
-#include "torch_ops/ops/requests.hpp"
+#include "torch_ops/ops/handle_state.hpp"
+#include "torch_ops/ops/saved_data.hpp"
 
 namespace kolo {
 namespace {
@@ -51,7 +52,7 @@ Call message_from(int source, const char* function, const OperationOptions& opti
 
 Handle start(const Call& message, at::Tensor tensor) {
   std::shared_ptr<Operation> operation = make_send(message, tensor);
-  return submit(message.session, std::move(operation), std::move(tensor));
+  return submit(message, std::move(operation), std::move(tensor));
 }
 
 at::Tensor detached(const Call& message, const at::Tensor& tensor) {
@@ -69,50 +70,43 @@ at::Tensor empty_like(const Call& message, const at::Tensor& like) {
 }
 
 void run_send(const Call& message, const at::Tensor& tensor) {
-  const Engine::WaitsAtOnce waits;
-  start(message, detached(message, tensor)).wait();
+  const at::Tensor work = detached(message, tensor);
+  run(message, make_send(message, work), work);
 }
 
 at::Tensor run_recv(const Call& message, const at::Tensor& like) {
-  const Engine::WaitsAtOnce waits;
-  return start(message, empty_like(message, like)).wait();
+  const at::Tensor result = empty_like(message, like);
+  return run(message, make_send(message, result), result);
 }
 
-struct SavedMessage : torch::CustomClassHolder {
-  SavedMessage(Call m, at::Tensor shape) : message(std::move(m)), like(std::move(shape)) {}
+struct SavedMessage {
   Call message;
   at::Tensor like;  // without memory; holds shape and dtype
 };
 
-void save(AutogradContext* ctx, const Call& message, const at::Tensor& tensor) {
-  const at::Tensor like =
-      at::empty({1}, tensor.options().requires_grad(false)).expand(tensor.sizes());
-  ctx->saved_data["kolo"] =
-      c10::IValue::make_capsule(c10::make_intrusive<SavedMessage>(message, like));
-}
-const SavedMessage& saved_in(AutogradContext* ctx) {
-  return *static_cast<SavedMessage*>(ctx->saved_data["kolo"].toCapsule().get());
+SavedMessage saved_message(const Call& message, const at::Tensor& tensor) {
+  return {message, at::empty({1}, tensor.options().requires_grad(false)).expand(tensor.sizes())};
 }
 
 struct Send : Function<Send> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& tensor, const Call& message) {
-    save(ctx, message, tensor);
+    save(ctx, saved_message(message, tensor));
     run_send(message, tensor);
     return at::zeros({}, tensor.options().requires_grad(false));
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& /*gradients*/) {
-    const SavedMessage& saved = saved_in(ctx);
+    const SavedMessage& saved = saved_in<SavedMessage>(ctx);
     return {run_recv(saved.message.gradient(OpKind::kSend), saved.like), at::Tensor()};
   }
 };
 
 struct Recv : Function<Recv> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& like, const Call& message) {
-    save(ctx, message, like);
+    save(ctx, saved_message(message, like));
     return run_recv(message, like);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    const SavedMessage& saved = saved_in(ctx);
+    const SavedMessage& saved = saved_in<SavedMessage>(ctx);
     run_send(saved.message.gradient(OpKind::kSend), gradients[0]);
     return {at::zeros_like(saved.like), at::Tensor()};
   }

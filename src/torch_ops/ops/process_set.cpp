@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cstring>
+#include <map>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -11,8 +13,9 @@
 #include "kolo/error.h"
 #include "kolo/init.h"
 #include "kolo/mpi_detail.h"
+#include "kolo/objects.h"
 #include "kolo/operations.h"
-#include "torch_ops/ops/requests.hpp"
+#include "torch_ops/ops/handle_state.hpp"
 
 namespace kolo {
 namespace {
@@ -27,8 +30,7 @@ std::shared_ptr<Operation> run_change(const Call& call, std::vector<std::int64_t
   std::shared_ptr<Operation> operation = call.operation();
   operation->descriptor.tensors = {{DType::kInt64, std::move(numbers)}};
   operation->tensors.emplace_back();
-  const Engine::WaitsAtOnce waits;
-  submit(call.session, operation, at::Tensor()).wait();
+  run(call, operation, at::Tensor());
   return operation;
 }
 
@@ -114,21 +116,40 @@ namespace detail {
 
 // Ranks may pass different communicators, as MPI_Comm_split creates them; each becomes a set.
 ProcessSet add_process_set_from_comm(const void* mpi_comm) {
-  const std::shared_ptr<Session> running = session("add_process_set");
-  const int rank = running->topology().rank;
-  std::vector<int> mine;
-  throw_if_error(gather_number(MpiParent{mpi_comm}, rank, mine));
-  const at::Tensor list =
-      at::tensor(std::vector<std::int64_t>(mine.begin(), mine.end()), at::kLong);
-  const at::Tensor length = at::full({1}, list.numel(), at::kLong);
-  const auto all = grouped_allgather({list, length}, "add_process_set.ranks");
-  const auto* ranks = all[0].const_data_ptr<std::int64_t>();
-  const auto* lengths = all[1].const_data_ptr<std::int64_t>();
-  std::vector<bool> covered(static_cast<std::size_t>(running->topology().size), false);
+  const std::shared_ptr<Session> running = session("add_process_set_from_comm");
+  // The own rank in MPI_COMM_WORLD, and those of the communicator.
+  const auto encode = [&] {
+    int own = 0;
+    std::vector<int> members;
+    Status status;
+    running->engine().while_nobody_drives(
+        [&] { status = ranks_in_mpi_world(MpiParent{mpi_comm}, members, own); });
+    throw_if_error(status);
+    members.insert(members.begin(), own);
+    return std::string(reinterpret_cast<const char*>(members.data()), members.size() * sizeof(int));
+  };
+  std::vector<std::vector<int>> given;
+  std::map<int, int> ranks;  // by rank in MPI_COMM_WORLD
+  for (const std::string& bytes : allgather_bytes(encode, "add_process_set.ranks")) {
+    given.emplace_back(bytes.size() / sizeof(int));
+    std::memcpy(given.back().data(), bytes.data(), bytes.size());
+    ranks.emplace(given.back().front(), static_cast<int>(given.size()) - 1);
+  }
+  std::vector<bool> covered(given.size(), false);
   ProcessSet own(std::make_shared<ProcessSetState>());
-  for (std::size_t r = 0; r < covered.size(); ranks += lengths[r], ++r) {
-    if (lengths[r] == 0 || covered[r]) continue;
-    const std::vector<int> members(ranks, ranks + lengths[r]);
+  for (std::size_t rank = 0; rank < given.size(); ++rank) {
+    if (given[rank].size() == 1 || covered[rank]) continue;
+    std::vector<int> members;
+    for (std::size_t i = 1; i < given[rank].size(); ++i) {
+      const auto member = ranks.find(given[rank][i]);
+      if (member == ranks.end() || ranks.size() < given.size()) {
+        throw InvalidArgumentError(
+            "add_process_set_from_comm: the communicator of rank " + std::to_string(rank) +
+            " has a process that is not a rank of kolo; name the ranks instead: "
+            "add_process_set(ranks)");
+      }
+      members.push_back(member->second);
+    }
     const ProcessSet set = add_process_set(members);
     for (const int member : members) covered[static_cast<std::size_t>(member)] = true;
     if (set.included()) own = set;

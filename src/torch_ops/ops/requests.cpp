@@ -1,6 +1,7 @@
 #include "torch_ops/ops/requests.hpp"
 
 #include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
 
 #include <cmath>
 #include <utility>
@@ -196,6 +197,40 @@ at::Tensor working_copy(const Call& call, const at::Tensor& tensor) {
 
 std::vector<at::Tensor> working_copies(const Call& call, const std::vector<at::Tensor>& tensors) {
   return call.or_give_up([&] { return copies_of(call, tensors); });
+}
+
+namespace {
+
+// Keeps the submitting thread's inference mode for what the operation does with tensors later: any
+// thread may drive the engine, and its own mode must not matter.
+void keep_mode(Operation& operation) {
+  const bool mode = c10::InferenceMode::is_enabled();
+  if (operation.finish) {
+    operation.finish = [mode, finish = std::move(operation.finish)] {
+      const c10::InferenceMode guard(mode);
+      finish();
+    };
+  }
+  if (operation.make_result) {
+    operation.make_result = [mode, make = std::move(operation.make_result)](
+                                std::size_t index, const std::vector<std::int64_t>& rows) {
+      const c10::InferenceMode guard(mode);
+      return make(index, rows);
+    };
+  }
+}
+
+}  // namespace
+
+Submission submit(const Call& call, std::shared_ptr<Operation> operation) {
+  Submission made{call.session, std::move(operation), nullptr};
+  keep_mode(*made.operation);
+  if (made.operation->descriptor.device != DeviceKind::kCpu) {
+    throw_if_error(made.session->device().find(std::nullopt, made.device));
+    finish_on_device(made.device, *made.operation);
+  }
+  throw_if_error(made.session->engine().submit(made.operation));
+  return made;
 }
 
 }  // namespace kolo

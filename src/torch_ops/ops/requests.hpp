@@ -1,9 +1,10 @@
-// Builds the engine's operations from calls of the API and their tensors: for the public operations
-// and the optimizer alike.
+// Builds the engine's operations from calls of the API and their tensors, and submits them: for the
+// public operations and the optimizer alike.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "kolo/operations.h"
@@ -40,5 +41,21 @@ std::shared_ptr<Operation> make_send(const Call& call, const at::Tensor& tensor)
 // Return copies to work on. They, too, give the call up for tensors that kolo does not support.
 at::Tensor working_copy(const Call& call, const at::Tensor& tensor);
 std::vector<at::Tensor> working_copies(const Call& call, const std::vector<at::Tensor>& tensors);
+
+// An operation that was submitted to the engine.
+struct Submission {
+  std::shared_ptr<Session> session;  // its engine answers even after shutdown()
+  std::shared_ptr<Operation> operation;
+  std::shared_ptr<Device> device;  // of its tensors; null: on the host
+
+  // Waits for the end. Throws the operation's error.
+  void wait(std::optional<Clock::duration> limit, WaitsOnDevice& results) const {
+    throw_if_error(session->engine().wait(operation, limit));
+    results.wait(device.get(), *operation);
+  }
+};
+
+// Submits the operation to the engine of the call's session. Throws if the engine refuses it.
+Submission submit(const Call& call, std::shared_ptr<Operation> operation);
 
 }  // namespace kolo

@@ -2,8 +2,8 @@
 
 #include "kolo/error.h"
 #include "kolo/operations.h"
+#include "torch_ops/ops/handle_state.hpp"
 #include "torch_ops/ops/integers.hpp"
-#include "torch_ops/ops/requests.hpp"
 #include "torch_ops/ops/tensor_traits.hpp"
 
 namespace kolo {
@@ -96,7 +96,7 @@ Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& 
   operation->descriptor.prescale = options.prescale_factor();
   operation->descriptor.postscale = options.postscale_factor();
   return handle_of<at::Tensor>(
-      submit(call.session, std::move(operation)),
+      submit(call, std::move(operation)),
       [gathered, size = tensor.sizes().vec(), sum] { return combine(*gathered, size, sum); });
 }
 

@@ -10,6 +10,7 @@
 #include "core/host.hpp"
 #include "kolo/error.h"
 #include "kolo/objects.h"
+#include "torch_ops/ops/background_set.hpp"
 #include "torch_ops/session/session.hpp"
 
 namespace kolo {
@@ -28,7 +29,7 @@ std::vector<std::string> gather(const ProcessSet& set, const std::string& text) 
 // Completes all collective steps before it throws, so that no rank waits.
 void start_timeline(const std::string& folder, const TimelineOptions& options) {
   const std::shared_ptr<Session> running = session("start_timeline");
-  const ProcessSet set = running->background_set();
+  const ProcessSet set = background_set(*running);
   if (running->clock() != nullptr)
     throw InvalidArgumentError("start_timeline: a timeline is on; call stop_timeline() first");
   const Topology& topology = running->topology();
@@ -58,7 +59,7 @@ void start_timeline(const std::string& folder, const TimelineOptions& options) {
   origin.bucket_bytes = static_cast<std::size_t>(running->config().fusion_threshold_bytes);
   timeline::Tracing& tracing = running->engine().tracing();
   ClockReader& reader = *clock;
-  running->set_clock(std::move(clock));
+  running->begin_timeline(std::move(clock), [] { detail::timeline_is_on = false; });
   tracing.show_bucket_members(options.bucket_members());
   tracing.start(std::move(file), origin, [&reader] { reader.read_now_and_then(); });
   tracing.add(timeline::ClockEvent{reading.at, reading.offset, reading.error});
@@ -75,7 +76,7 @@ void stop_timeline() {
   // Some ranks may have begun a reading that others have not.
   std::int64_t most = 0;
   for (const std::string& count :
-       gather(running->background_set(), std::to_string(clock->readings())))
+       gather(background_set(*running), std::to_string(clock->readings())))
     most = std::max<std::int64_t>(most, std::stoll(count));
   throw_if_error(clock->catch_up(most));
   ClockReading reading;

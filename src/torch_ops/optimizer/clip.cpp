@@ -8,7 +8,7 @@
 #include <string>
 
 #include "kolo/error.h"
-#include "torch_ops/ops/requests.hpp"
+#include "torch_ops/ops/handle_state.hpp"
 
 namespace kolo {
 namespace {
@@ -64,10 +64,8 @@ double clip_grad_norm_(const std::vector<at::Tensor>& replicated,
   const bool largest = std::isinf(norm_type);
   const auto options =
       AllreduceOptions(largest ? ReduceOp::Max : ReduceOp::Sum).process_set(process_set);
-  const Engine::WaitsAtOnce waits;
-  const double shards = submit(call.session, make_allreduce(call, of_shards, options), of_shards)
-                            .wait()[0]
-                            .item<double>();
+  const double shards =
+      run(call, make_allreduce(call, of_shards, options), of_shards)[0].item<double>();
   const double others = power_sum(same, norm_type);
   const double norm = largest ? std::max(shards, others) : std::pow(shards + others, 1 / norm_type);
   const double factor = max_norm / (norm + 1e-6);

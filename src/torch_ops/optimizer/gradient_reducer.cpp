@@ -461,7 +461,7 @@ at::Tensor GradientReducer::step_and_reduce(const std::function<at::Tensor()>& s
   return average_loss(loss);
 }
 
-void GradientReducer::end_step(torch::optim::Optimizer& base) {
+NamedTensors GradientReducer::end_step() {
   const auto running = session_or_null();
   NamedTensors compared;
   {
@@ -470,12 +470,11 @@ void GradientReducer::end_step(torch::optim::Optimizer& base) {
   }
   if (running != nullptr) running->engine().tracing().end_step(this);
   state_->broadcast_buffers();
-  if (compared.empty()) return;
-  // With Adasum each rank makes its own steps, so the states differ.
-  const std::string& name = state_->options.name();
-  check_in_sync("DistributedOptimizer '" + name + "'", compared, {},
-                reduces_steps() ? nullptr : &base,
-                OperationOptions(name + ".in_sync").process_set(state_->options.process_set()));
+  return compared;
+}
+
+const DistributedOptimizerOptions& GradientReducer::options() const {
+  return state_->options;
 }
 
 void GradientReducer::set_skip(bool skip) {

@@ -188,7 +188,7 @@ void Outbox::submit_one(OutgoingUnit outgoing, std::shared_ptr<DevicePoint>& rea
   }
   Flight& flight = flights_[outgoing.unit];
   flight.dense = std::move(outgoing.dense);
-  flight.reduction = kolo::submit(call.session, std::move(operation));
+  flight.reduction = kolo::submit(call, std::move(operation));
 }
 
 bool Outbox::has_own_compression() const {

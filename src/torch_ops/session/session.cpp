@@ -7,7 +7,6 @@
 #include "collectives/mpi/node.hpp"
 #include "core/host.hpp"
 #include "core/log.hpp"
-#include "kolo/timeline.h"
 #include "torch_ops/session/engine_options.hpp"
 
 namespace kolo {
@@ -64,21 +63,15 @@ bool Session::shut_down() {
   return well;
 }
 
-void Session::end_timeline() {
-  detail::timeline_is_on = false;
-  engine_.tracing().stop();
-  clock_.reset();
+void Session::begin_timeline(std::unique_ptr<ClockReader> clock, std::function<void()> at_end) {
+  clock_ = std::move(clock);
+  at_timeline_end_ = std::move(at_end);
 }
 
-ProcessSet Session::background_set() {
-  {
-    const MutexLock lock(mutex_);
-    if (background_.state()) return background_;
-  }
-  ProcessSet made = add_process_set(ProcessSet().ranks());
-  const MutexLock lock(mutex_);
-  background_ = made;
-  return made;
+void Session::end_timeline() {
+  if (at_timeline_end_) std::exchange(at_timeline_end_, nullptr)();
+  engine_.tracing().stop();
+  clock_.reset();
 }
 
 }  // namespace kolo

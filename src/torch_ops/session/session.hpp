@@ -1,9 +1,9 @@
-// The session between kolo::init() and kolo::shutdown(). It is the only mutable state at namespace
-// scope.
+// The session between kolo::init() and kolo::shutdown().
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,12 +11,12 @@
 #include <typeindex>
 #include <typeinfo>
 
+#include "collectives/mpi/parent.hpp"
 #include "core/config.hpp"
 #include "core/loader_place.hpp"
 #include "core/thread_annotations.hpp"
 #include "core/topology.hpp"
 #include "engine/engine.hpp"
-#include "kolo/process_set.h"
 #include "metrics/server.hpp"
 #include "timeline/watcher.hpp"
 #include "torch_ops/session/clock_reader.hpp"
@@ -51,15 +51,14 @@ class Session {
   std::uint64_t next_optimizer() { return optimizers_++; }
   // Returns the next number for a Checkpoint.
   std::uint64_t next_checkpoint() { return checkpoints_++; }
-  // A process set of all ranks, for operations of kolo's own threads. The first call is collective.
-  ProcessSet background_set();
 
   // Shuts down like Engine::shut_down(), and ends the timeline.
   bool shut_down();
   // The timeline's clock, or null without a timeline. Used by the program's thread that starts and
   // stops the timeline.
   ClockReader* clock() const { return clock_.get(); }
-  void set_clock(std::unique_ptr<ClockReader> clock) { clock_ = std::move(clock); }
+  // `at_end` is called when the timeline ends.
+  void begin_timeline(std::unique_ptr<ClockReader> clock, std::function<void()> at_end);
   void end_timeline();
   // This process's numbers for the program. In a loader process kolo run has assigned them.
   int rank() const { return loader_ ? loader_->ranks + loader_->number : topology_.rank; }
@@ -94,14 +93,17 @@ class Session {
   std::atomic<std::uint64_t> checkpoints_{0};
   ProcessDevice device_;
   Mutex mutex_;
-  ProcessSet background_ KOLO_GUARDED_BY(mutex_);  // the default until background_set() is called
   std::map<std::type_index, std::shared_ptr<void>> parts_ KOLO_GUARDED_BY(mutex_);
   Engine engine_;
   std::unique_ptr<ClockReader> clock_;  // null without a timeline
+  std::function<void()> at_timeline_end_;
   std::optional<timeline::Watcher> watcher_;
   std::unique_ptr<MetricsServer> metrics_;  // null: not served, or not by this rank
 };
 
+// Makes the session of this process. Collective over `parent`. Returns false if there is one
+// already.
+bool make_session(MpiParent parent);
 // Returns the session of this process. Throws NotInitializedError, which names `call`.
 std::shared_ptr<Session> session(const char* call);
 // Returns null before init() and after shutdown().
