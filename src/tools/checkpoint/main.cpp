@@ -83,15 +83,15 @@ int convert(const Words& words) {
   const Format source = format_of(from);
   const Format target = format_of(to);
   if (words.module && target != Format::kTorch)
-    throw UsageError("--module is for .pt and .pth files, not for " + to");
+    throw UsageError("--module is for .pt and .pth files, not for " + to);
   if (source == Format::kTorch || target == Format::kTorch) start_converter(words);
   const Contents contents = source == Format::kCheckpoint
                                 ? read_checkpoint(from, words.component)
                                 : parse_safetensors(read_file(from), from);
   if (target == Format::kCheckpoint) {
-      write_checkpoint(to, words.component, contents);
+    write_checkpoint(to, words.component, contents);
   } else {
-      write_file(to, make_safetensors(contents));
+    write_file(to, make_safetensors(contents));
   }
   report(contents, from, to);
   return 0;
