@@ -22,6 +22,8 @@
 #include <kolo/delivery.h>
 #include <kolo/device.h>
 #include <kolo/error.h>
+#include <kolo/exit_code.h>
+#include <kolo/in_sync.h>
 #include <kolo/init.h>
 #include <kolo/launch.h>
 #include <kolo/memory.h>

@@ -19,7 +19,8 @@ inline void init(MPI_Comm comm) {
 // Collective over all ranks of kolo, each with a communicator of its own choice, as MPI_Comm_split
 // gives them, or MPI_COMM_NULL. Every communicator becomes a process set, with its order of ranks;
 // returned is the one that this rank is in (with MPI_COMM_NULL: a set without members). The
-// communicators may be freed afterwards.
+// communicators may be freed afterwards. InvalidArgumentError on all ranks if one of them has a
+// process that is not a rank of kolo, or if not all of kolo's ranks are in one MPI_COMM_WORLD.
 inline ProcessSet add_process_set_from_comm(MPI_Comm comm) {
   return detail::add_process_set_from_comm(&comm);
 }

@@ -22,7 +22,7 @@ struct NegotiatedTensor {
 
   const NameSpace name_space;
   const std::string name;
-  UnitId id = 0;  // 0: the ranks have not agreed on it yet
+  EntryId id = 0;  // 0: the ranks have not agreed on it yet
   Descriptor agreed;
   bool transient = false;
   // Arrivals for the next execution. A bucket's members have them only while the bucket is counted

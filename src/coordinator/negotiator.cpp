@@ -82,7 +82,7 @@ void Negotiator::count_one_by_one_where_kinds_differ(Clock::time_point before) {
     }
   }
   if (others.empty()) return;
-  std::map<UnitId, Bucket*> buckets;
+  std::map<EntryId, Bucket*> buckets;
   for (const auto& [id, bucket] : buckets_) {
     const auto& members = bucket->members;
     if (std::any_of(members.begin(), members.end(),
@@ -155,20 +155,20 @@ Status Negotiator::on(int rank, const wire::Announce& record) {
 }
 
 Status Negotiator::on(int rank, const wire::Ready& record) {
-  std::vector<UnitId> units = {record.unit};
-  if (const auto bucket = buckets_.find(record.unit); bucket != buckets_.end()) {
+  std::vector<EntryId> tensors = {record.entry};
+  if (const auto bucket = buckets_.find(record.entry); bucket != buckets_.end()) {
     if (!bucket->second->one_by_one && record.absent.empty() && attendance_.all_take_part())
       return arrive_whole(rank, *bucket->second);
-    units.clear();
-    for (const Tensor* member : bucket->second->members) units.push_back(member->id);
-  } else if (const auto old = dissolved_.find(record.unit); old != dissolved_.end()) {
-    units = old->second.members;
+    tensors.clear();
+    for (const Tensor* member : bucket->second->members) tensors.push_back(member->id);
+  } else if (const auto old = dissolved_.find(record.entry); old != dissolved_.end()) {
+    tensors = old->second.members;
   }
-  for (std::size_t position = 0; position < units.size(); ++position) {
-    const auto found = by_id_.find(units[position]);
+  for (std::size_t position = 0; position < tensors.size(); ++position) {
+    const auto found = by_id_.find(tensors[position]);
     if (found == by_id_.end()) {
       // Evicted while the report was under way: the rank announces the tensor again when it hears.
-      if (units[position] < next_id_) {
+      if (tensors[position] < next_id_) {
         ++owed_[rank];
         continue;
       }
@@ -197,7 +197,7 @@ Status Negotiator::on(int rank, const wire::Flush& record) {
 Status Negotiator::on(int rank, const wire::Boundary& record) {
   if (rank != 0) return Status::internal("rank " + std::to_string(rank) + " sent a boundary");
   plan(record.together);
-  for (const UnitId id : record.evict) {
+  for (const EntryId id : record.evict) {
     if (const auto found = by_id_.find(id); found != by_id_.end()) evict(*found->second);
   }
   return Status::ok();
@@ -210,9 +210,9 @@ Status Negotiator::on(int rank, const wire::Leave& record) {
   }
   count_one_by_one();
   attendance_.leave(rank);
-  std::vector<UnitId> dissolved;
+  std::vector<EntryId> dissolved;
   for (const auto& [bucket, state] : dissolved_) dissolved.push_back(bucket);
-  for (const UnitId bucket : dissolved) note_flushed(bucket, rank);
+  for (const EntryId bucket : dissolved) note_flushed(bucket, rank);
   for (Tensor* tensor : in_flight_without(rank)) {
     if (tensor->arrivals > 0 && tensor->needs(rank, attendance_)) fail_for_left_ranks(*tensor);
   }
@@ -405,7 +405,7 @@ void Negotiator::forget(Tensor& tensor) {
 void Negotiator::plan(const std::vector<wire::Submitted>& together) {
   std::vector<Candidate> candidates;
   std::vector<const Descriptor*> descriptors;
-  std::unordered_map<UnitId, std::size_t> positions_by_id;
+  std::unordered_map<EntryId, std::size_t> positions_by_id;
   for (const wire::Submitted& submitted : together) {
     const auto found = by_id_.find(submitted.tensor);
     if (found == by_id_.end()) continue;
@@ -523,7 +523,7 @@ void Negotiator::dissolve(Bucket& bucket, const Tensor* except) {
   }
 }
 
-void Negotiator::note_flushed(UnitId bucket, int rank) {
+void Negotiator::note_flushed(EntryId bucket, int rank) {
   const auto found = dissolved_.find(bucket);
   if (found == dissolved_.end()) return;
   std::vector<bool>& flushed = found->second.flushed;

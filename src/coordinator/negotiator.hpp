@@ -29,7 +29,7 @@ namespace kolo {
 
 // The coordinator's view of a bucket: tensors that are executed together.
 struct NegotiatedBucket {
-  UnitId id = 0;
+  EntryId id = 0;
   std::vector<NegotiatedTensor*> members;  // owned by the negotiator
   std::size_t complete = 0;                // members that have arrived from every rank
   std::uint64_t executions = 0;
@@ -52,8 +52,8 @@ class Negotiator {
   // Records that a rank of the group has come with a tensor, or with all of a bucket.
   struct Arrival {
     int rank = 0;
-    UnitId bucket = 0;  // 0: a tensor
-    std::string name;   // of the tensor
+    EntryId bucket = 0;  // 0: a tensor
+    std::string name;    // of the tensor
     OpKind kind = OpKind::kAllreduce;
     bool transient = false;
   };
@@ -102,7 +102,7 @@ class Negotiator {
 
   // A bucket that was given up.
   struct Dissolved {
-    std::vector<UnitId> members;
+    std::vector<EntryId> members;
     std::vector<bool> flushed;  // by rank: it has left, or reports the bucket no more
   };
 
@@ -140,7 +140,7 @@ class Negotiator {
   void fail_join();
   void dissolve(Bucket& bucket, const Tensor* except);
   void give_up_half_come(int rank);
-  void note_flushed(UnitId bucket, int rank);
+  void note_flushed(EntryId bucket, int rank);
   bool half_come(const Bucket& bucket, int rank) const;
   void plan(const std::vector<wire::Submitted>& together);
   void make_bucket(const std::vector<Candidate>& members);
@@ -154,18 +154,18 @@ class Negotiator {
   Clock::time_point counts_from_;  // see count_from()
   bool keeps_arrivals_ = false;
   std::vector<Arrival> arrivals_;
-  std::vector<std::pair<int, std::vector<std::uint64_t>>> measures_;  // likewise
+  std::vector<std::pair<int, std::vector<std::uint64_t>>> measures_;  // by rank
   using ByName = std::unordered_map<std::string, std::unique_ptr<Tensor>>;
   std::array<ByName, kNameSpaces> tensors_;
-  std::unordered_map<UnitId, Tensor*> by_id_;
-  std::unordered_map<UnitId, std::unique_ptr<Bucket>> buckets_;
+  std::unordered_map<EntryId, Tensor*> by_id_;
+  std::unordered_map<EntryId, std::unique_ptr<Bucket>> buckets_;
   // Buckets that were given up, until all ranks have flushed them.
-  std::unordered_map<UnitId, Dissolved> dissolved_;
+  std::unordered_map<EntryId, Dissolved> dissolved_;
   // By rank: tensors that it reported by numbers evicted before, and will announce again; and what
   // it said since that holds only after that: that it joins or leaves.
   std::vector<int> owed_;
   std::vector<wire::Report> held_back_;
-  UnitId next_id_ = 1;
+  EntryId next_id_ = 1;
   bool finished_ = false;
 };
 

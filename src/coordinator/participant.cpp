@@ -99,7 +99,7 @@ void Participant::forget(Tensor& tensor) {
 // Returns the sixteenth of the cache that the program has not used for longest, so that the search
 // pays. Tensors that others used while this rank had joined count as old as this rank's last
 // submission, because the times of use in between must not matter.
-std::vector<UnitId> Participant::choose_evictions() {
+std::vector<EntryId> Participant::choose_evictions() {
   if (cached_ <= cache_capacity_) return {};
   std::vector<Tensor*> known;
   for (const auto& [id, tensor] : by_id_) {
@@ -112,7 +112,7 @@ std::vector<UnitId> Participant::choose_evictions() {
     return std::tie(a->last_used, a->name, a->name_space) <
            std::tie(b->last_used, b->name, b->name_space);
   });
-  std::vector<UnitId> ids;
+  std::vector<EntryId> ids;
   for (auto tensor = known.begin(); tensor != end; ++tensor) {
     uncache(**tensor);
     ids.push_back((*tensor)->id);
@@ -194,11 +194,11 @@ void Participant::give_up(Bucket& bucket) {
     if (member->phase == Phase::kHeld) report_alone(*member);
   }
   ended_here_.push_back(bucket.id);
-  buckets_.erase(UnitId(bucket.id));
+  buckets_.erase(EntryId(bucket.id));
 }
 
 Status Participant::apply(const wire::Decisions& decisions, std::vector<Action>& actions) {
-  for (const UnitId bucket : std::exchange(ended_here_, {})) {
+  for (const EntryId bucket : std::exchange(ended_here_, {})) {
     actions.emplace_back(BucketEnds{bucket});
   }
   for (const wire::DecisionRecord& record : decisions) {
@@ -263,14 +263,14 @@ void Participant::end_submission(Tensor& tensor) {
 
 Status Participant::on(const wire::Execute& record, std::vector<Action>& actions) {
   std::vector<Tensor*> members;
-  if (const auto bucket = buckets_.find(record.unit); bucket != buckets_.end()) {
+  if (const auto bucket = buckets_.find(record.entry); bucket != buckets_.end()) {
     members = bucket->second->members;
     bucket->second->reported = 0;
-  } else if (const auto tensor = by_id_.find(record.unit); tensor != by_id_.end()) {
+  } else if (const auto tensor = by_id_.find(record.entry); tensor != by_id_.end()) {
     members.push_back(tensor->second);
   }
   if (members.empty()) return broken_protocol("executes an unknown operation");
-  Launch launch{sequence_++, record.unit, {}};
+  Launch launch{sequence_++, record.entry, {}};
   launch.members.reserve(members.size());
   for (Tensor* member : members) {
     if (Status s = take_part(*member, launch); !s.is_ok()) return s;

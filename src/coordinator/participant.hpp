@@ -45,7 +45,7 @@ class Participant {
   };
   struct Launch {                // run the collective of these tensors now
     std::uint64_t sequence = 0;  // the same on every rank
-    UnitId unit = 0;
+    EntryId entry = 0;
     std::vector<Member> members;
   };
   struct Failure {  // the submission ends with an error
@@ -57,11 +57,11 @@ class Participant {
     Descriptor descriptor;
   };
   struct BucketBegins {  // from now on these tensors may be put into a common buffer
-    UnitId bucket = 0;
+    EntryId bucket = 0;
     std::vector<BucketMember> members;
   };
   struct BucketEnds {
-    UnitId bucket = 0;
+    EntryId bucket = 0;
   };
   struct Joined {  // every rank has joined
     Token token = 0;
@@ -122,7 +122,7 @@ class Participant {
   struct Tensor {
     NameSpace name_space = 0;
     std::string name;
-    UnitId id = 0;  // 0: the coordinator has given none
+    EntryId id = 0;  // 0: the coordinator has given none
     Descriptor descriptor;
     std::uint64_t executions = 0;  // and failures, since the id was given
     Bucket* bucket = nullptr;      // owned by buckets_
@@ -144,7 +144,7 @@ class Participant {
   };
 
   struct Bucket {  // a bucket as this rank sees it
-    UnitId id = 0;
+    EntryId id = 0;
     std::vector<Tensor*> members;  // owned by tensors_
     std::size_t held = 0;
     std::size_t reported = 0;
@@ -152,7 +152,7 @@ class Participant {
     bool full() const { return held + reported == members.size(); }
   };
 
-  bool is_known(UnitId id) const { return by_id_.count(id) != 0 || buckets_.count(id) != 0; }
+  bool is_known(EntryId id) const { return by_id_.count(id) != 0 || buckets_.count(id) != 0; }
   Status on(const wire::Assign& record, std::vector<Action>& actions);
   Status on(const wire::Bucket& record, std::vector<Action>& actions);
   Status on(const wire::Execute& record, std::vector<Action>& actions);
@@ -177,20 +177,20 @@ class Participant {
   void uncache(Tensor& tensor);
   void forget(Tensor& tensor);
   Status take_part(Tensor& tensor, Launch& launch);
-  std::vector<UnitId> choose_evictions();
+  std::vector<EntryId> choose_evictions();
 
   const int rank_;
   const std::size_t cache_capacity_;
   using ByName = std::unordered_map<std::string, std::unique_ptr<Tensor>>;
   std::array<ByName, kNameSpaces> tensors_;
-  std::unordered_map<UnitId, Tensor*> by_id_;
-  std::unordered_map<UnitId, std::unique_ptr<Bucket>> buckets_;
+  std::unordered_map<EntryId, Tensor*> by_id_;
+  std::unordered_map<EntryId, std::unique_ptr<Bucket>> buckets_;
   wire::Report report_;
   std::uint64_t sequence_ = 0;  // executions so far
   std::uint64_t submissions_ = 0;
-  Token join_ = 0;                  // the join in flight
-  std::vector<UnitId> ended_here_;  // buckets that this rank gave up; the engine is told with the
-                                    // next decisions
+  Token join_ = 0;                   // the join in flight
+  std::vector<EntryId> ended_here_;  // buckets that this rank gave up; the engine is told with the
+                                     // next decisions
   // For rank 0. Both depend on what the program does, never on when messages come.
   std::vector<wire::Submitted> together_;  // see wire::Boundary
   std::size_t cached_ = 0;                 // names that may come again and are not being evicted

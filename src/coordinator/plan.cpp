@@ -16,17 +16,17 @@ struct OpenBucket {
 
 constexpr std::size_t kAlignment = 64;
 
-std::size_t padded(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 }  // namespace
+
+std::size_t bytes_in_bucket(std::size_t tensor_bytes) {
+  return (tensor_bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 bool fits_bucket(const Descriptor& descriptor, const PlanLimits& limits) {
   return descriptor.kind == OpKind::kAllreduce && descriptor.tensors.size() == 1 &&
          descriptor.op != ReduceOp::Adasum && descriptor.bytes() > 0 &&
          (descriptor.device != DeviceKind::kCpu || descriptor.bytes() <= limits.tensor_bytes) &&
-         padded(descriptor.bytes()) <= limits.bucket_bytes_on(descriptor.device);
+         bytes_in_bucket(descriptor.bytes()) <= limits.bucket_bytes_on(descriptor.device);
 }
 
 std::vector<std::vector<std::size_t>> plan_buckets(const std::vector<const Descriptor*>& tensors,
@@ -44,22 +44,13 @@ std::vector<std::vector<std::size_t>> plan_buckets(const std::vector<const Descr
     auto bucket = open.begin();
     while (bucket != open.end() && !same_kind(*bucket->kind, tensor)) ++bucket;
     if (bucket == open.end()) bucket = open.insert(open.end(), {&tensor, {}, 0});
-    const std::size_t bytes = padded(tensor.bytes());
+    const std::size_t bytes = bytes_in_bucket(tensor.bytes());
     if (bucket->bytes + bytes > limits.bucket_bytes_on(tensor.device)) close(*bucket);
     bucket->members.push_back(i);
     bucket->bytes += bytes;
   }
   for (OpenBucket& bucket : open) close(bucket);
   return buckets;
-}
-
-BucketLayout layout_bucket(const std::vector<std::size_t>& tensor_bytes) {
-  BucketLayout layout;
-  for (const std::size_t bytes : tensor_bytes) {
-    layout.offsets.push_back(layout.bytes);
-    layout.bytes += padded(bytes);
-  }
-  return layout;
 }
 
 }  // namespace kolo

@@ -22,6 +22,10 @@ struct PlanLimits {
   }
 };
 
+// Returns the bytes that a tensor takes in a bucket: a multiple of 64, so that kernels get aligned
+// data.
+std::size_t bytes_in_bucket(std::size_t tensor_bytes);
+
 // Whether a tensor may share a bucket at all.
 bool fits_bucket(const Descriptor& descriptor, const PlanLimits& limits);
 
@@ -35,13 +39,5 @@ struct BucketPlace {
   std::uint64_t bucket = 0;  // its number; 0: none
   std::size_t index = 0;
 };
-
-// The beginning of each tensor in a bucket's buffer, and the buffer's size. Tensors begin at
-// multiples of 64 bytes, so that kernels get aligned data.
-struct BucketLayout {
-  std::vector<std::size_t> offsets;  // bytes
-  std::size_t bytes = 0;
-};
-BucketLayout layout_bucket(const std::vector<std::size_t>& tensor_bytes);
 
 }  // namespace kolo

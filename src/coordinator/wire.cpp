@@ -67,11 +67,11 @@ void read(Reader& r, Announce& m) {
 }
 
 void write(Writer& w, const Ready& m) {
-  w.number(m.unit);
+  w.number(m.entry);
   w.numbers(m.absent);
 }
 void read(Reader& r, Ready& m) {
-  m.unit = r.number();
+  m.entry = r.number();
   m.absent = r.numbers<std::uint32_t>();
 }
 
@@ -96,7 +96,7 @@ void read(Reader& r, Boundary& m) {
     submitted.tensor = r.number();
     submitted.execution = r.number();
   }
-  m.evict = r.numbers<UnitId>();
+  m.evict = r.numbers<EntryId>();
 }
 
 void write(Writer& /*w*/, const Leave& /*m*/) {}
@@ -133,11 +133,11 @@ void read(Reader& r, Bucket& m) {
 }
 
 void write(Writer& w, const Execute& m) {
-  w.number(m.unit);
+  w.number(m.entry);
   w.numbers(m.absent);
 }
 void read(Reader& r, Execute& m) {
-  m.unit = r.number();
+  m.entry = r.number();
   m.absent = r.numbers<std::uint32_t>();
 }
 

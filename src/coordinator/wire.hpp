@@ -5,7 +5,7 @@
 //
 // Reports, from a rank to the coordinator:
 //   announce  = 1 name:text descriptor flags:u8 (1 absent, 2 transient, 4 again)
-//   ready     = 2 unit:number absent:numbers    unit: a tensor or a bucket; absent: positions in it
+//   ready     = 2 entry:number absent:numbers   of a tensor or a bucket; absent: positions in it
 //   flush     = 3 bucket:number
 //   boundary  = 4 count:number (tensor:number execution:number){count} evict:numbers
 //   leave     = 5
@@ -18,7 +18,7 @@
 // Decisions, from the coordinator to every rank, in one order:
 //   assign    = 1 id:number name:text descriptor transient:u8
 //   bucket    = 2 id:number count:number (tensor:number base:number){count}
-//   execute   = 3 unit:number absent:numbers    absent: positions that no rank has values for
+//   execute   = 3 entry:number absent:numbers   absent: positions that no rank has values for
 //   fail      = 4 name_space:u8 name:text code:u8 message:text
 //                 without:numbers               ranks that have not come yet
 //   dissolve  = 5 bucket:number
@@ -42,7 +42,7 @@
 namespace kolo {
 
 // Tensors and buckets share one space of numbers, which are never used again.
-using UnitId = std::uint64_t;
+using EntryId = std::uint64_t;
 
 // Names are unique within a name space. A name that the program gives belongs to a kind of
 // operation. kolo numbers unnamed calls across all kinds, so ranks that make different calls use
@@ -67,25 +67,25 @@ struct Announce {  // a tensor whose number this rank does not know is ready
   bool again = false;      // instead of a Ready, whose number has been evicted meanwhile
   bool operator==(const Announce&) const = default;
 };
-struct Ready {  // all tensors of the unit are ready
-  UnitId unit = 0;
+struct Ready {  // all tensors of the entry are ready
+  EntryId entry = 0;
   std::vector<std::uint32_t> absent;
   bool operator==(const Ready&) const = default;
 };
 struct Flush {  // this rank reports the bucket no more: somebody waits for a tensor of it while it
                 // is not full, or the coordinator has dissolved it. Once for each bucket.
-  UnitId bucket = 0;
+  EntryId bucket = 0;
   bool operator==(const Flush&) const = default;
 };
 struct Submitted {
-  UnitId tensor = 0;
+  EntryId tensor = 0;
   std::uint64_t execution = 0;  // which one of the tensor, counted since its number was given
   bool operator==(const Submitted&) const = default;
 };
 struct Boundary {  // rank 0: somebody began to wait
   // By number, since the last boundary, in the program's order; not what is in a bucket.
   std::vector<Submitted> together;
-  std::vector<UnitId> evict;  // what the program has not used for longest
+  std::vector<EntryId> evict;  // what the program has not used for longest
   bool operator==(const Boundary&) const = default;
 };
 struct Leave {  // the rank submits nothing any more
@@ -107,24 +107,24 @@ using Report = std::vector<ReportRecord>;
 
 // --- decisions ---
 struct Assign {
-  UnitId id = 0;
+  EntryId id = 0;
   std::string name;
   Descriptor descriptor;  // for ranks that have joined and do not know it
   bool transient = false;
   bool operator==(const Assign&) const = default;
 };
 struct BucketMember {
-  UnitId tensor = 0;
+  EntryId tensor = 0;
   std::uint64_t base = 0;  // the bucket holds for executions of the tensor from this one on
   bool operator==(const BucketMember&) const = default;
 };
 struct Bucket {
-  UnitId id = 0;
+  EntryId id = 0;
   std::vector<BucketMember> members;
   bool operator==(const Bucket&) const = default;
 };
 struct Execute {
-  UnitId unit = 0;
+  EntryId entry = 0;
   std::vector<std::uint32_t> absent;
   bool operator==(const Execute&) const = default;
 };
@@ -137,11 +137,11 @@ struct Fail {
   bool operator==(const Fail&) const = default;
 };
 struct Dissolve {
-  UnitId bucket = 0;
+  EntryId bucket = 0;
   bool operator==(const Dissolve&) const = default;
 };
 struct Evict {
-  UnitId tensor = 0;
+  EntryId tensor = 0;
   bool operator==(const Evict&) const = default;
 };
 struct Bye {  // all ranks have left

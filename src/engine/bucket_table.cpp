@@ -1,9 +1,9 @@
 #include "engine/bucket_table.hpp"
 
+#include "engine/bucket_layout.hpp"
+
 #include <optional>
 #include <utility>
-
-#include "coordinator/plan.hpp"
 
 namespace kolo {
 
@@ -33,7 +33,7 @@ void BucketTable::begin(const Participant::BucketBegins& bucket, Backend& backen
   }
 }
 
-void BucketTable::end(UnitId bucket) {
+void BucketTable::end(EntryId bucket) {
   if (const auto names = names_.find(bucket); names != names_.end()) {
     clear_places(names->second);
     names_.erase(names);
@@ -41,8 +41,8 @@ void BucketTable::end(UnitId bucket) {
   buffers_.erase(bucket);
 }
 
-const BucketBuffer* BucketTable::find(UnitId unit) const {
-  const auto found = buffers_.find(unit);
+const BucketBuffer* BucketTable::find(EntryId entry) const {
+  const auto found = buffers_.find(entry);
   return found == buffers_.end() ? nullptr : &found->second;
 }
 

@@ -22,17 +22,17 @@ class BucketTable {
   BucketTable& operator=(const BucketTable&) = delete;
 
   void begin(const Participant::BucketBegins& bucket, Backend& backend);
-  void end(UnitId bucket);
-  // Null if the unit is not a bucket.
-  const BucketBuffer* find(UnitId unit) const;
+  void end(EntryId bucket);
+  // Null if the entry is not a bucket.
+  const BucketBuffer* find(EntryId entry) const;
 
  private:
   void clear_places(const std::vector<std::string>& names);
 
   const int process_set_;
   Mailbox& mailbox_;
-  std::unordered_map<UnitId, BucketBuffer> buffers_;
-  std::unordered_map<UnitId, std::vector<std::string>> names_;  // of members with a place
+  std::unordered_map<EntryId, BucketBuffer> buffers_;
+  std::unordered_map<EntryId, std::vector<std::string>> names_;  // of members with a place
 };
 
 }  // namespace kolo

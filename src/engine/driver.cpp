@@ -60,7 +60,7 @@ bool Driver::is_time_to_help(bool packed) {
 // Advances everything that need not wait, unless another thread drives.
 void Driver::help() noexcept {
   if (!seat_.try_lock()) return;
-  if (engine_.state() != Driven::State::kEnded) {
+  if (!engine_.has_ended()) {
     int turns = 0;
     for (; turns < kMostTurns && engine_.turn(); ++turns) backoff_.reset();
     if (turns < kMostTurns) parking_.helped();
@@ -80,7 +80,8 @@ void Driver::leave_computing_to_device() {
 void Driver::drive(const Operation& operation, std::optional<Clock::time_point> deadline) noexcept {
   const MutexLock seat(seat_);
   backoff_.reset();
-  while (!operation.done() && engine_.state() != Driven::State::kEnded) {
+  while (!operation.done() && !engine_.has_ended()) {
+    if (visitors_ > 0) let_visitors_in();
     if (engine_.turn()) {
       backoff_.reset();
       continue;
@@ -95,8 +96,25 @@ void Driver::drive(const Operation& operation, std::optional<Clock::time_point> 
   backoff_.reset();
   // Called with the seat held. Otherwise a submitting thread that drives in between would believe
   // that another thread drives, and its unfinished work would be left to nobody.
-  const Driven::State state = engine_.state();
-  parking_.end(state != Driven::State::kIdle && state != Driven::State::kEnded);
+  parking_.end(!engine_.has_ended() && engine_.state() != Driven::State::kIdle);
+}
+
+void Driver::visit(const std::function<void()>& function) {
+  struct Visit {
+    explicit Visit(std::atomic<int>& all) : visitors(all) { ++visitors; }
+    ~Visit() { --visitors; }
+    std::atomic<int>& visitors;
+  };
+  const Visit visit(visitors_);
+  parking_.call();  // a thread of the program that drives has the seat while it rests, too
+  const MutexLock seat(seat_);
+  function();
+}
+
+void Driver::let_visitors_in() {
+  seat_.unlock();
+  while (visitors_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  seat_.lock();
 }
 
 bool Driver::wait(const Operation& operation, std::optional<Clock::time_point> deadline) {

@@ -32,10 +32,11 @@ class Driven {
     kIdle,     // nothing to do until something is submitted, or another rank does something
     kBusy,     // operations are under way
     kLeaving,  // the engine shuts down, and waits for other ranks
-    kBroken,   // a peer is lost: nothing moves any more
-    kEnded     // there is nothing to drive any more
+    kBroken    // a peer is lost: nothing moves any more
   };
   virtual State state() const = 0;
+  // Whether the engine has shut down: there is nothing to drive any more, and no state.
+  virtual bool has_ended() const = 0;
   // While leaving, when nothing moved: whether the engine's thread may end.
   virtual bool may_end() = 0;
   // While idle: whether messages of other ranks may come, which wake nobody.
@@ -55,14 +56,15 @@ class Driver {
          std::shared_ptr<shm::Doorbell::Lines> doorbell);
 
   // Held by the thread that drives.
-  Mutex& seat() KOLO_RETURNS(seat_) { return seat_; }
+  Mutex& seat() const KOLO_RETURNS(seat_) { return seat_; }
   // Wakes the thread that drives.
   Parking& parking() { return parking_; }
 
   // Starts the engine's thread, which ends when Driven::may_end() says so.
   void start();
-  // Returns when that thread has ended. False if it was not started, or was joined already.
+  // Whether that thread was started and not joined yet.
   bool joinable() const { return thread_.joinable(); }
+  // Returns when that thread has ended.
   void join() { thread_.join(); }
 
   // --- a thread of the program ---
@@ -78,6 +80,10 @@ class Driver {
   // Waits while another thread drives. Returns false if the deadline has passed.
   bool wait(const Operation& operation, std::optional<Clock::time_point> deadline);
 
+  // Runs a function while no thread drives: it may call MPI, even if MPI lets in one thread at a
+  // time. The function must not wait for other ranks.
+  void visit(const std::function<void()>& function) KOLO_EXCLUDES(seat_);
+
   // --- the thread that drives ---
   // Called at the first operation on a device.
   void leave_computing_to_device() KOLO_REQUIRES(seat_);
@@ -88,13 +94,15 @@ class Driver {
   void run() KOLO_EXCLUDES(seat_);
   bool run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& sleeps)
       KOLO_EXCLUDES(seat_);
+  void let_visitors_in() KOLO_REQUIRES(seat_);
   void rest_idle(std::optional<Clock::time_point>& sleep_until, bool& sleeps) KOLO_REQUIRES(seat_);
 
   Driven& engine_;
   Parking parking_;
   std::atomic<std::uint32_t> packed_{0};  // submissions that were
   std::atomic<bool> submitters_drive_;    // until a device computes, which leaves cores free
-  Mutex seat_;
+  std::atomic<int> visitors_{0};
+  mutable Mutex seat_;
   Backoff backoff_ KOLO_GUARDED_BY(seat_);
   Clock::duration look_interval_ KOLO_GUARDED_BY(seat_);  // of the engine's thread, if others help
   bool moved_ KOLO_GUARDED_BY(seat_) = false;  // something, since its thread last listened

@@ -116,11 +116,6 @@ bool Engine::ready(const std::shared_ptr<Operation>& operation) {
   return operation->done();
 }
 
-void Engine::while_nobody_drives(const std::function<void()>& function) {
-  const MutexLock seat(driver_.seat());
-  function();
-}
-
 bool Engine::shut_down() {
   if (driver_.joinable()) {
     mailbox_.shut_down(shut_down_status());
@@ -259,7 +254,6 @@ void Engine::break_down(const Status& status) {
 }
 
 Driven::State Engine::state() const {
-  if (ended_) return State::kEnded;
   if (leave_deadline_) return State::kLeaving;
   if (broken_) return State::kBroken;
   return outstanding() ? State::kBusy : State::kIdle;

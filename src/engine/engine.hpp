@@ -73,9 +73,8 @@ class Engine final : private Driven {
   // Whether wait() would return at once.
   bool ready(const std::shared_ptr<Operation>& operation);
 
-  // Runs a function that calls MPI, which no thread of kolo does meanwhile. The function must not
-  // wait for other ranks.
-  void while_nobody_drives(const std::function<void()>& function) KOLO_EXCLUDES(driver_.seat());
+  // See Driver::visit().
+  void visit(const std::function<void()>& function) { driver_.visit(function); }
 
   // Collective. Completes operations that all ranks submit; the others fail. Waits for the other
   // ranks to shut down, at most the shutdown timeout. Later submissions fail. Returns false if the
@@ -88,6 +87,7 @@ class Engine final : private Driven {
   bool turn() override KOLO_REQUIRES(driver_.seat());
   void watch_timers() override KOLO_REQUIRES(driver_.seat());
   State state() const override KOLO_REQUIRES(driver_.seat());
+  bool has_ended() const override KOLO_REQUIRES(driver_.seat()) { return ended_; }
   bool may_end() override KOLO_REQUIRES(driver_.seat());
   bool coordinates_messages() const override KOLO_REQUIRES(driver_.seat());
   std::optional<Clock::time_point> next_watch() const override KOLO_REQUIRES(driver_.seat());

@@ -7,14 +7,10 @@
 namespace kolo {
 namespace {
 
-GroupOptions with_ranks(GroupOptions options, std::vector<int> ranks) {
-  options.launch.ranks = std::move(ranks);
-  return options;
-}
-
-WatchdogOptions watchdog_options(const GroupOptions& options, int rank, bool on_one_node) {
+WatchdogOptions watchdog_options(const GroupOptions& options, const std::vector<int>& ranks,
+                                 int rank, bool on_one_node) {
   WatchdogOptions watch;
-  watch.ranks = options.launch.ranks;
+  watch.ranks = ranks;
   watch.rank = rank;
   watch.on_one_node = on_one_node;
   watch.collective_timeout = options.collective_timeout;
@@ -22,11 +18,11 @@ WatchdogOptions watchdog_options(const GroupOptions& options, int rank, bool on_
   watch.stall_shutdown = options.stall_shutdown;
   watch.fusion_hold = options.fusion_hold;
   if (options.lifelines == nullptr) return watch;
-  watch.stopped_ranks = [lifelines = options.lifelines](const std::vector<int>& ranks) {
-    return lifelines->stopped_ranks(ranks);
+  watch.stopped_ranks = [lifelines = options.lifelines](const std::vector<int>& some) {
+    return lifelines->stopped_ranks(some);
   };
-  watch.lost_rank = [lifelines = options.lifelines](const std::vector<int>& ranks) {
-    return lifelines->lost_rank(ranks);
+  watch.lost_rank = [lifelines = options.lifelines](const std::vector<int>& some) {
+    return lifelines->lost_rank(some);
   };
   return watch;
 }
@@ -38,21 +34,23 @@ Group::Group(int process_set, SlotPool::Slot slot, std::vector<int> ranks,
              const GroupOptions& options, Mailbox& mailbox, timeline::Tracing& tracing)
     : process_set_(process_set),
       size_(transport->size()),
-      options_(with_ranks(options, std::move(ranks))),
-      place_{options_.launch.ranks, options.nodes, node, slot},
+      options_(options),
+      launch_options_{std::move(ranks), options.fusion_tensor_bytes},
+      place_{launch_options_.ranks, options.nodes, node, slot},
       on_one_node_(find_on_node(place_).has_value()),
       tracing_(tracing),
       transport_(std::move(transport)),
       backend_(make_group_backend(place_, *transport_, options_.tuning)),
-      recorder_(process_set, options_.launch.ranks, tracing),
+      recorder_(process_set, launch_options_.ranks, tracing),
       completion_(mailbox, recorder_),
       control_(make_group_channel(place_, *transport_),
-               {options_.launch.ranks, options.limits, options.cache_capacity}),
-      device_({options_.launch.ranks, transport_->rank(), options.find_device, options.lifelines},
+               {launch_options_.ranks, options.limits, options.cache_capacity}),
+      device_({launch_options_.ranks, transport_->rank(), options.find_device, options.lifelines},
               *backend_, completion_, recorder_),
       queue_(completion_, recorder_, device_, tracing),
       buckets_(process_set, mailbox),
-      watchdog_(watchdog_options(options_, transport_->rank(), on_one_node_)) {}
+      watchdog_(
+          watchdog_options(options_, launch_options_.ranks, transport_->rank(), on_one_node_)) {}
 
 void Group::submit(const std::shared_ptr<Operation>& operation) {
   const Participant::Token token = pending_.keep(operation);
@@ -101,7 +99,7 @@ Status Group::advance_control(bool& moved) {
   }
   if (status.is_ok() && closed_ && !leaving_) {
     // The coordinator has given up waiting for this rank, so no agreement is possible any more.
-    status = Status::peer_lost("rank " + std::to_string(options_.launch.ranks[0]) +
+    status = Status::peer_lost("rank " + std::to_string(launch_options_.ranks[0]) +
                                ", the coordinator, has shut kolo down; no further operation is "
                                "possible. Call kolo::shutdown() on every rank at the same point");
   }
@@ -117,7 +115,7 @@ Status Group::keep_measures() {
                               " metrics, which this version does not expect; do all ranks run the "
                               "same version of kolo?");
     }
-    tracing_.board().keep(options_.launch.ranks[static_cast<std::size_t>(rank)], measures);
+    tracing_.board().keep(launch_options_.ranks[static_cast<std::size_t>(rank)], measures);
   }
   return Status::ok();
 }
@@ -141,7 +139,7 @@ Status Group::carry_out(const Participant::Launch& launch) {
         member.token == 0
             ? make_placeholder(member.placeholder->name, member.placeholder->descriptor,
                                backend_on(member.placeholder->descriptor.device),
-                               buckets_.find(launch.unit) != nullptr)
+                               buckets_.find(launch.entry) != nullptr)
             : take_pending(member.token);
     stands_in = stands_in || member.token == 0;
     anything = anything || !member.absent_everywhere;
@@ -152,36 +150,36 @@ Status Group::carry_out(const Participant::Launch& launch) {
   running.on_device = &backend != backend_.get();
   const Medium medium = backend.medium(first->descriptor.kind, first->descriptor.op);
   std::optional<OperationRecorder::Bucket> in_bucket;
-  if (const BucketBuffer* const bucket = buckets_.find(launch.unit))
-    in_bucket = {launch.unit, bucket->bytes};
+  if (const BucketBuffer* const bucket = buckets_.find(launch.entry))
+    in_bucket = {launch.entry, bucket->bytes};
   recorder_.launched(running, medium, in_bucket);
   if (anything && traits_of(first->descriptor.kind).changes_process_sets) {
     changes_.push_back(first);
     queue_.withdraw_last();
     return Status::ok();
   }
-  if (anything) running.work = make_work(running, launch.unit, backend, stands_in);
+  if (anything) running.work = make_work(running, launch.entry, backend, stands_in);
   running.small = !first->descriptor.has_own_rows() && running.bytes < options_.small_bytes;
   queue_.accept_last();
   return Status::ok();
 }
 
-std::unique_ptr<Work> Group::make_work(RunningCollective& running, UnitId unit, Backend& backend,
+std::unique_ptr<Work> Group::make_work(RunningCollective& running, EntryId entry, Backend& backend,
                                        bool stands_in) {
   const Descriptor& descriptor = running.members.front().operation->descriptor;
   // Part 0 is for the first work on a device.
   const Turn turn{running.sequence, running.on_device ? 1U : 0U};
   std::unique_ptr<Work> work;
-  if (const BucketBuffer* const bucket = buckets_.find(unit)) {
+  if (const BucketBuffer* const bucket = buckets_.find(entry)) {
     running.bytes = bucket->bytes;
     // A placeholder holds no name. So the program may pack into the bucket's own buffer again after
     // the join, before this has ended.
     work = launch_bucket(backend, turn, running.members, *bucket,
                          stands_in ? backend.make_buffer(bucket->bytes) : bucket->data,
-                         options_.launch);
+                         launch_options_);
   } else {
     running.bytes = descriptor.bytes();
-    work = launch_single(backend, *backend_, turn, running.members.front(), options_.launch);
+    work = launch_single(backend, *backend_, turn, running.members.front(), launch_options_);
   }
   if (!running.on_device || work == nullptr) return work;
   return device_.prepared({running.sequence, 0}, descriptor, std::move(work));
@@ -206,7 +204,7 @@ Status Group::carry_out(const Participant::BucketEnds& bucket) {
 
 Status Group::carry_out(const Participant::Joined& joined) {
   const std::shared_ptr<Operation> operation = take_pending(joined.token);
-  operation->number = options_.launch.ranks[static_cast<std::size_t>(joined.last_rank)];
+  operation->number = launch_options_.ranks[static_cast<std::size_t>(joined.last_rank)];
   complete(operation, Status::ok());
   return Status::ok();
 }

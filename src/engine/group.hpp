@@ -33,7 +33,8 @@
 namespace kolo {
 
 struct GroupOptions {
-  LaunchOptions launch;
+  // See LaunchOptions.
+  std::size_t fusion_tensor_bytes = 128 << 10;
   // For each rank of the world, the number of its node: ranks of a node share memory. Empty: the
   // ranks of `node` share memory, if there is one.
   std::vector<int> nodes;
@@ -125,7 +126,7 @@ class Group {
   Status carry_out(const Participant::Stalled& stalled);
   std::shared_ptr<Operation> take_pending(Participant::Token token);
   Backend& backend_on(DeviceKind device);
-  std::unique_ptr<Work> make_work(RunningCollective& running, UnitId unit, Backend& backend,
+  std::unique_ptr<Work> make_work(RunningCollective& running, EntryId entry, Backend& backend,
                                   bool stands_in);
   Status advance_control(bool& moved);
   Status keep_measures();
@@ -137,6 +138,7 @@ class Group {
   const int process_set_;
   const int size_;
   const GroupOptions options_;
+  const LaunchOptions launch_options_;
   const GroupPlace place_;
   const bool on_one_node_;      // and its ranks share memory
   timeline::Tracing& tracing_;  // outlives this

@@ -7,8 +7,8 @@
 #include <numeric>
 #include <utility>
 
-#include "coordinator/plan.hpp"
 #include "core/ranks.hpp"
+#include "engine/bucket_layout.hpp"
 
 namespace kolo {
 namespace {

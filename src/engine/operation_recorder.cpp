@@ -113,7 +113,7 @@ void OperationRecorder::launched(RunningCollective& running, Medium medium,
     event.state = State::kAgreed;
     event.medium = medium;
     if (!in_bucket || operation.placeholder) continue;
-    event.bucket = in_bucket->unit;
+    event.bucket = in_bucket->entry;
     if (nanoseconds(operation.submitted) < bucket.submitted) continue;
     bucket.submitted = nanoseconds(operation.submitted);
     bucket.step = operation.step;
@@ -123,7 +123,7 @@ void OperationRecorder::launched(RunningCollective& running, Medium medium,
   bucket.agreed = now;
   bucket.bytes = in_bucket->bytes;
   bucket.sequence = running.sequence;
-  bucket.bucket = in_bucket->unit;
+  bucket.bucket = in_bucket->entry;
   bucket.members = static_cast<std::uint32_t>(running.members.size());
   bucket.process_set = process_set_;
   bucket.kind = descriptor.kind;

@@ -27,7 +27,7 @@ class OperationRecorder {
   // The bucket in which a collective reduces its members. It is recorded as an operation of its own
   // beside them; placeholders are not recorded.
   struct Bucket {
-    UnitId unit = 0;
+    EntryId entry = 0;
     std::size_t bytes = 0;
   };
   void launched(RunningCollective& running, Medium medium, const std::optional<Bucket>& in_bucket);

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "core/file.hpp"
+#include "core/flight_files.hpp"
 #include "core/json.hpp"
 
 namespace kolo::timeline {
@@ -63,7 +64,7 @@ const char* name_of(State state) {
 std::string default_flight_folder(std::int64_t job) {
   const char* base = std::getenv("TMPDIR");  // NOLINT(concurrency-mt-unsafe): in init()
   const std::string folder = base == nullptr || *base == '\0' ? "/tmp" : base;
-  return folder + "/kolo-flight-" + std::to_string(::getuid()) + "/" + std::to_string(job);
+  return folder + "/" + flight_folder_name(::getuid()) + "/" + std::to_string(job);
 }
 
 std::string flight_text(const FlightOrigin& origin, const FlightNote& note,
@@ -89,7 +90,7 @@ Status write_flight(const FlightOrigin& origin, const std::string& text, std::st
   std::error_code error;
   std::filesystem::create_directories(origin.folder, error);
   if (error) return failed(origin.folder, "the folder cannot be made", error.value());
-  path = origin.folder + "/flight-rank-" + std::to_string(origin.rank) + ".json";
+  path = origin.folder + "/" + kFlightPrefix + std::to_string(origin.rank) + ".json";
   const std::string unfinished = path + "." + std::to_string(origin.process) + ".tmp";
   const int descriptor =
       ::open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);

@@ -33,7 +33,7 @@ TEST(Negotiation, AStepOfKnownBucketsTakesACacheLineARankAndBucket) {
 // ranks have reported as a whole before.
 class WholeBucketTest : public testing::Test {
  protected:
-  static constexpr UnitId kBucket = 3;
+  static constexpr EntryId kBucket = 3;
   static constexpr int kRanks = 3;
 
   WholeBucketTest() {
@@ -55,11 +55,11 @@ class WholeBucketTest : public testing::Test {
     EXPECT_TRUE(decisions().empty());
   }
   wire::Decisions decisions() { return negotiator_.take_decisions(); }
-  static wire::Ready ready(UnitId unit, std::vector<std::uint32_t> absent = {}) {
-    return {unit, std::move(absent)};
+  static wire::Ready ready(EntryId entry, std::vector<std::uint32_t> absent = {}) {
+    return {entry, std::move(absent)};
   }
-  static wire::DecisionRecord executes(UnitId unit, std::vector<std::uint32_t> absent = {}) {
-    return wire::Execute{unit, std::move(absent)};
+  static wire::DecisionRecord executes(EntryId entry, std::vector<std::uint32_t> absent = {}) {
+    return wire::Execute{entry, std::move(absent)};
   }
   static auto Fails(const std::string& name) {
     return testing::VariantWith<wire::Fail>(testing::Field(&wire::Fail::name, name));

@@ -252,12 +252,12 @@ class World {
     return submitted;
   }
   void count_numbers(int rank, const wire::DecisionRecord& decision) {
-    std::map<UnitId, bool>& numbers = numbers_[rank];
+    std::map<EntryId, bool>& numbers = numbers_[rank];
     if (const auto* assign = std::get_if<wire::Assign>(&decision))
       numbers[assign->id] = assign->transient;
     if (const auto* evict = std::get_if<wire::Evict>(&decision)) numbers.erase(evict->tensor);
     if (const auto* execute = std::get_if<wire::Execute>(&decision)) {
-      const auto found = numbers.find(execute->unit);
+      const auto found = numbers.find(execute->entry);
       if (found != numbers.end() && found->second) numbers.erase(found);
     }
   }
@@ -296,7 +296,7 @@ class World {
   std::vector<std::vector<std::vector<std::string>>> launches_;
   std::vector<std::map<std::string, Status>> failures_;
   std::vector<History> histories_;
-  std::vector<std::map<UnitId, bool>> numbers_;  // and whether they hold for one execution alone
+  std::vector<std::map<EntryId, bool>> numbers_;  // and whether they hold for one execution alone
   std::vector<std::vector<Join>> joins_;
   std::vector<std::map<Participant::Token, Submitted>> in_flight_;
   std::vector<bool> closed_;

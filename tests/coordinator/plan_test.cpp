@@ -51,11 +51,5 @@ TEST(Plan, NothingToFuse) {
   EXPECT_EQ(plan({broadcast, broadcast}, {}), Buckets{});
 }
 
-TEST(Plan, LayoutAligns) {
-  const BucketLayout layout = layout_bucket({4, 64, 65, 1});
-  EXPECT_EQ(layout.offsets, (std::vector<std::size_t>{0, 64, 128, 256}));
-  EXPECT_EQ(layout.bytes, 320U);
-}
-
 }  // namespace
 }  // namespace kolo

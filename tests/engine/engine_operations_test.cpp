@@ -158,7 +158,7 @@ std::shared_ptr<Operation> group(OpKind kind, std::vector<std::vector<float>>& f
 TEST(EngineOperations, GroupsOfEverything) {
   for (const std::size_t fusion : {0, 1000}) {
     Engine::Options options = test_options();
-    options.group.launch.fusion_tensor_bytes = fusion;
+    options.group.fusion_tensor_bytes = fusion;
     for (const OpKind kind : {OpKind::kAllreduce, OpKind::kBroadcast}) {
       for (const int size : {1, 2, 3}) {
         on_all_ranks(

@@ -9,6 +9,7 @@
 #include <ctime>
 #include <numeric>
 #include <random>
+#include <thread>
 
 #include "engine/engine_fixture.hpp"
 #include "engine/holding.hpp"
@@ -188,6 +189,29 @@ TEST(Engine, AWaitCanTimeOutAndGoOn) {
     ASSERT_TRUE(engine.wait(operation, std::nullopt).is_ok());
     EXPECT_TRUE(engine.ready(operation));
     EXPECT_EQ(data, std::vector<float>(4, 2.0F));
+  });
+}
+
+// The thread that waits holds the seat while it rests, too. A visitor must not wait for its
+// operation, which may need what the visitor's own thread does next.
+TEST(Engine, AVisitorDoesNotWaitForAnOperationThatAnotherThreadWaitsFor) {
+  on_all_ranks(2, [](Engine& engine, Transport&) {
+    std::vector<float> data(4, 1.0F);
+    const auto operation = allreduce("w", data);
+    std::thread waits;
+    if (engine.rank() == 0) {
+      ASSERT_TRUE(engine.submit(operation).is_ok());
+      waits = std::thread([&] { EXPECT_TRUE(engine.wait(operation, std::nullopt).is_ok()); });
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+    for (int i = 0; i < 20; ++i) engine.visit([] {});
+    std::vector<float> go(1, 0.0F);
+    EXPECT_TRUE(submit_and_wait(engine, allreduce("go", go)).is_ok());
+    if (engine.rank() == 1) {
+      EXPECT_TRUE(submit_and_wait(engine, operation).is_ok());
+    } else {
+      waits.join();
+    }
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include "collectives/local/transport.hpp"
 #include "collectives/messages/backend.hpp"
+#include "engine/bucket_layout.hpp"
 #include "engine/bucket_table.hpp"
 #include "engine/completion.hpp"
 #include "timeline/tracing.hpp"
@@ -87,6 +88,12 @@ TEST(Completion, EachMemberEndsOnce) {
   // The 68 that succeeded are counted once each.
   const auto kind = static_cast<std::size_t>(OpKind::kAllreduce);
   EXPECT_EQ(tracing.measures().operations[kind], kMembers - 2U);
+}
+
+TEST(BucketLayout, Aligns) {
+  const BucketLayout layout = layout_bucket({4, 64, 65, 1});
+  EXPECT_EQ(layout.offsets, (std::vector<std::size_t>{0, 64, 128, 256}));
+  EXPECT_EQ(layout.bytes, 320U);
 }
 
 }  // namespace

@@ -248,5 +248,40 @@ TEST_F(CompressedGradients, AnExceptionOfACompressorReachesAllRanks) {
   }
 }
 
+// On one rank, in the step that is chosen, gives a tensor that cannot be sent.
+struct GivesNothing : GradientCompressor {
+  std::vector<at::Tensor> compress(const at::Tensor& gradient) override {
+    return {now && rank() == size() - 1 ? at::Tensor() : gradient.clone()};
+  }
+  at::Tensor decompress(const std::vector<at::Tensor>& reduced) override { return reduced[0]; }
+  inline static bool now = false;
+};
+
+// The rank reports that once. A second report would meet the next step.
+TEST_F(CompressedGradients, ATensorThatCannotBeSentFailsOneStepAlone) {
+  if (size() == 1) GTEST_SKIP() << "gradients of a rank alone are not compressed";
+  const std::vector<at::Tensor> all = {torch::zeros({3}).requires_grad_(),
+                                       torch::zeros({3}).requires_grad_()};
+  DistributedSgd optimizer(all, torch::optim::SGDOptions(0.0), with(own<GivesNothing>()));
+  const auto backward = [&] {
+    optimizer.zero_grad();
+    ((all[0] + all[1]).sum() * (rank() + 1)).backward();
+  };
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    GivesNothing::now = true;
+    if (rank() == size() - 1) {
+      EXPECT_THAT(message_of<InvalidArgumentError>(backward), HasSubstr("undefined"));
+    } else {
+      EXPECT_THAT(message_of<MismatchError>(backward), HasSubstr("undefined"));
+    }
+    GivesNothing::now = false;
+    for (int good = 0; good < 3; ++good) {
+      ASSERT_NO_THROW(backward());
+      EXPECT_TRUE(all[1].grad().allclose(torch::full({3}, (size() + 1) / 2.0)));
+      optimizer.step();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kolo

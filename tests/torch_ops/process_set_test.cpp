@@ -79,7 +79,7 @@ TEST_F(ProcessSets, OnlyMembersMayUseIt) {
   EXPECT_FALSE(first.included());
   EXPECT_THAT(message_of<InvalidArgumentError>(
                   [&] { allreduce(at::ones({2}), AllreduceOptions().process_set(first)); }),
-              HasSubstr("is no member of process set 1 (rank 0)"));
+              HasSubstr("is not a member of process set 1 (rank 0)"));
   EXPECT_THROW(first.rank(), InvalidArgumentError);
 }
 
@@ -165,7 +165,7 @@ TEST_F(ProcessSets, AnOptimizerOfSomeRanks) {
                       std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0),
                       DistributedOptimizerOptions().process_set(set));
                 }),
-                HasSubstr("no member"));
+                HasSubstr("not a member"));
     return;
   }
   const at::Tensor p = at::full({2}, static_cast<float>(rank())).requires_grad_();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/file.hpp"
+#include "core/flight_files.hpp"
 #include "core/host.hpp"
 
 namespace kolo::cli {
@@ -127,7 +128,7 @@ void remove_old_flight_records(const std::string& folder) {
     if (!is_number || !is_own_folder(job)) continue;
     bool is_touched = false;
     for (const fs::path& record : entries_of(job)) {
-      if (!starts_with(record.filename(), "flight-rank-") || !is_dead_record(record)) continue;
+      if (!starts_with(record.filename(), kFlightPrefix) || !is_dead_record(record)) continue;
       is_touched = ::unlink(record.c_str()) == 0 || is_touched;
     }
     if (is_touched) ::rmdir(job.c_str());  // fails while other records exist
@@ -136,7 +137,7 @@ void remove_old_flight_records(const std::string& folder) {
 
 std::string flight_records_folder() {
   const std::string folder = system_environment()("TMPDIR").value_or("");
-  return (folder.empty() ? "/tmp" : folder) + "/kolo-flight-" + std::to_string(::getuid());
+  return (folder.empty() ? "/tmp" : folder) + "/" + flight_folder_name(::getuid());
 }
 
 }  // namespace kolo::cli

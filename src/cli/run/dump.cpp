@@ -22,6 +22,7 @@
 #include "cli/run/dump.hpp"
 #include "cli/usage_error.hpp"
 #include "core/file.hpp"
+#include "core/flight_files.hpp"
 
 namespace kolo::cli {
 namespace {
@@ -104,8 +105,7 @@ fs::path folder_of(int process) {
   const std::string own = "/proc/" + std::to_string(process);
   if (::stat(own.c_str(), &owner) != 0) return {};
   const std::string temporary = variable_of(process, "TMPDIR");
-  return fs::path(temporary.empty() ? "/tmp" : temporary) /
-         ("kolo-flight-" + std::to_string(owner.st_uid));
+  return fs::path(temporary.empty() ? "/tmp" : temporary) / flight_folder_name(owner.st_uid);
 }
 
 // Returns the flight record that the process has written since then.
@@ -114,7 +114,7 @@ std::optional<fs::path> written_by(int process, const fs::path& folder, fs::file
   const std::string mark = ",\"process\":" + std::to_string(process) + ",";
   for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (entry->path().filename().string().rfind("flight-rank-", 0) != 0) continue;
+    if (entry->path().filename().string().rfind(kFlightPrefix, 0) != 0) continue;
     if (entry->path().extension() != ".json" || entry->last_write_time(error) < since) continue;
     if (first_line(entry->path()).find(mark) == std::string::npos) continue;
     const fs::path whole = fs::canonical(entry->path(), error);

@@ -109,8 +109,8 @@ Status check_thread_level() {
   if (provided == MPI_THREAD_MULTIPLE) return Status::ok();
   if (provided == MPI_THREAD_SERIALIZED) {
     log::info(
-        "MPI provides MPI_THREAD_SERIALIZED: the program must not call MPI while kolo operations "
-        "are in flight; call MPI_Init_thread with MPI_THREAD_MULTIPLE to lift this");
+        "MPI provides MPI_THREAD_SERIALIZED: the program must not call MPI until kolo::shutdown(); "
+        "call MPI_Init_thread with MPI_THREAD_MULTIPLE to lift this");
     return Status::ok();
   }
   return Status::invalid_argument(

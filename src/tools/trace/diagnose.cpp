@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/flight_files.hpp"
 #include "core/ranks.hpp"
 #include "kolo/error.h"
 #include "tools/json_fields.hpp"
@@ -423,7 +424,7 @@ Flights read_flights(const std::string& folder) {
   for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (name.rfind("flight-rank-", 0) != 0 || entry->path().extension() != ".json") continue;
+    if (name.rfind(kFlightPrefix, 0) != 0 || entry->path().extension() != ".json") continue;
     std::ifstream file(entry->path());
     std::ostringstream text;
     text << file.rdbuf();

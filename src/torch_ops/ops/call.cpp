@@ -15,8 +15,8 @@ void check_member(const Session& session, const ProcessSet& set, const char* fun
   if (!set.included()) {
     throw InvalidArgumentError(std::string(function) + ": rank " +
                                std::to_string(session.topology().rank) +
-                               " is no member of process set " + std::to_string(set.id()) + " (" +
-                               rank_list(set.ranks()) + "); only members may call it");
+                               " is not a member of process set " + std::to_string(set.id()) +
+                               " (" + rank_list(set.ranks()) + "); only members may call it");
   }
 }
 

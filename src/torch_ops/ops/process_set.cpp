@@ -80,7 +80,7 @@ int ProcessSet::rank() const {
   const auto found = std::find(state_->ranks.begin(), state_->ranks.end(), kolo::rank());
   if (found != state_->ranks.end()) return static_cast<int>(found - state_->ranks.begin());
   throw InvalidArgumentError("rank " + std::to_string(kolo::rank()) +
-                             " is no member of process set " + std::to_string(id()));
+                             " is not a member of process set " + std::to_string(id()));
 }
 
 ProcessSet add_process_set(const std::vector<int>& ranks) {
@@ -122,7 +122,7 @@ ProcessSet add_process_set_from_comm(const void* mpi_comm) {
     int own = 0;
     std::vector<int> members;
     Status status;
-    running->engine().while_nobody_drives(
+    running->engine().visit(
         [&] { status = ranks_in_mpi_world(MpiParent{mpi_comm}, members, own); });
     throw_if_error(status);
     members.insert(members.begin(), own);
@@ -135,23 +135,31 @@ ProcessSet add_process_set_from_comm(const void* mpi_comm) {
     std::memcpy(given.back().data(), bytes.data(), bytes.size());
     ranks.emplace(given.back().front(), static_cast<int>(given.size()) - 1);
   }
+  if (ranks.size() < given.size()) {
+    throw InvalidArgumentError(
+        "add_process_set_from_comm: kolo's ranks have several MPI_COMM_WORLDs; name the ranks "
+        "instead: add_process_set(ranks)");
+  }
+  std::vector<std::vector<int>> sets;
   std::vector<bool> covered(given.size(), false);
-  ProcessSet own(std::make_shared<ProcessSetState>());
   for (std::size_t rank = 0; rank < given.size(); ++rank) {
     if (given[rank].size() == 1 || covered[rank]) continue;
-    std::vector<int> members;
+    std::vector<int>& members = sets.emplace_back();
     for (std::size_t i = 1; i < given[rank].size(); ++i) {
       const auto member = ranks.find(given[rank][i]);
-      if (member == ranks.end() || ranks.size() < given.size()) {
-        throw InvalidArgumentError(
-            "add_process_set_from_comm: the communicator of rank " + std::to_string(rank) +
-            " has a process that is not a rank of kolo; name the ranks instead: "
-            "add_process_set(ranks)");
+      if (member == ranks.end()) {
+        throw InvalidArgumentError("add_process_set_from_comm: the communicator of rank " +
+                                   std::to_string(rank) +
+                                   " has a process that is not a rank of kolo; name the ranks "
+                                   "instead: add_process_set(ranks)");
       }
       members.push_back(member->second);
+      covered[static_cast<std::size_t>(member->second)] = true;
     }
+  }
+  ProcessSet own(std::make_shared<ProcessSetState>());
+  for (const std::vector<int>& members : sets) {
     const ProcessSet set = add_process_set(members);
-    for (const int member : members) covered[static_cast<std::size_t>(member)] = true;
     if (set.included()) own = set;
   }
   return own;

@@ -226,8 +226,10 @@ Submission submit(const Call& call, std::shared_ptr<Operation> operation) {
   Submission made{call.session, std::move(operation), nullptr};
   keep_mode(*made.operation);
   if (made.operation->descriptor.device != DeviceKind::kCpu) {
-    throw_if_error(made.session->device().find(std::nullopt, made.device));
-    finish_on_device(made.device, *made.operation);
+    call.or_give_up([&] {
+      throw_if_error(made.session->device().find(std::nullopt, made.device));
+      finish_on_device(made.device, *made.operation);
+    });
   }
   throw_if_error(made.session->engine().submit(made.operation));
   return made;

@@ -96,6 +96,7 @@ Outbox::OutgoingUnit Outbox::prepare(std::size_t unit, const std::vector<at::Ten
 void Outbox::submit_sparse(std::size_t unit, std::size_t parameter, const at::Tensor& gradient) {
   const at::Tensor mine = gradient.defined() ? gradient : empty_sparse(table_[parameter].tensor);
   const std::string name = table_[parameter].name + ".sparse";
+  flights_[unit].settle_sparse(parameter);  // if the call throws, it has given itself up
   flights_[unit].sparse.emplace_back(parameter,
                                      sparse_allreduce_async(mine, reduction_of(options_, name)));
 }
@@ -137,7 +138,9 @@ void Outbox::submit(std::vector<OutgoingUnit> units, FirstError& error) {
     try {
       cast(units);
     } catch (const std::exception& why) {
-      for (const OutgoingUnit& one : units) give_up(one.unit, why.what());
+      for (const OutgoingUnit& one : units) {
+        if (!one.dense.empty()) give_up(one.unit, why.what());
+      }
       throw;
     }
     std::shared_ptr<DevicePoint> ready;
@@ -173,6 +176,8 @@ void Outbox::submit_one(OutgoingUnit outgoing, std::shared_ptr<DevicePoint>& rea
     all_missing = all_missing && one.is_missing;
     in_place = in_place && is_reduced_in_place(one.values);
   }
+  Flight& flight = flights_[outgoing.unit];
+  flight.dense_is_settled = true;  // from here on the call gives itself up
   // Where a copy is made first, the values are ready when the copy is.
   std::shared_ptr<Operation> operation =
       make_allreduce(call, to_reduce, reduction_of(options_, ""), in_place ? ready : nullptr);
@@ -186,9 +191,22 @@ void Outbox::submit_one(OutgoingUnit outgoing, std::shared_ptr<DevicePoint>& rea
     if (dense[i].values.is_same(parameter.tensor.grad()) && !is_reduced_in_place(dense[i].values))
       senders_[dense[i].parameter].sent.reset();
   }
-  Flight& flight = flights_[outgoing.unit];
   flight.dense = std::move(outgoing.dense);
   flight.reduction = kolo::submit(call, std::move(operation));
+}
+
+// Notes that the other ranks do not wait for the parameter any more. False if it was noted before.
+bool Outbox::Flight::settle_sparse(std::size_t parameter) {
+  if (std::find(settled_sparse.begin(), settled_sparse.end(), parameter) != settled_sparse.end())
+    return false;
+  settled_sparse.push_back(parameter);
+  return true;
+}
+
+// For the next reduction.
+void Outbox::Flight::begin_anew() {
+  dense_is_settled = false;
+  settled_sparse.clear();
 }
 
 bool Outbox::has_own_compression() const {
@@ -219,13 +237,15 @@ std::unique_ptr<CompressedExchange> Outbox::compress(const OutgoingUnit& outgoin
 
 void Outbox::submit_compressed(OutgoingUnit outgoing) {
   std::unique_ptr<CompressedExchange> exchange = compress(outgoing);
+  Flight& flight = flights_[outgoing.unit];
+  flight.dense_is_settled = true;  // from here on the call gives itself up
   exchange->begin();
-  flights_[outgoing.unit].dense = std::move(outgoing.dense);
-  flights_[outgoing.unit].compressed = std::move(exchange);
+  flight.dense = std::move(outgoing.dense);
+  flight.compressed = std::move(exchange);
 }
 
 void Outbox::give_up(std::size_t unit, const std::string& why) {
-  if (std::exchange(flights_[unit].given_up, true)) return;
+  Flight& flight = flights_[unit];
   const auto report = [&](OpKind kind, const std::string& name) {
     Call("DistributedOptimizer", name_of(kind), kind, name, options_.process_set()).give_up(why);
   };
@@ -233,13 +253,14 @@ void Outbox::give_up(std::size_t unit, const std::string& why) {
   for (const std::size_t member : table_.units()[unit].members) {
     const Parameter& parameter = table_[member];
     if (!parameter.tensor.requires_grad()) continue;
-    if (parameter.layout == Layout::kSparse) {
-      report(OpKind::kAllgather, parameter.name + ".sparse");
-    } else {
+    if (parameter.layout != Layout::kSparse) {
       has_dense = true;
+    } else if (flight.settle_sparse(member)) {
+      report(OpKind::kAllgather, parameter.name + ".sparse");
     }
   }
-  if (has_dense) report(OpKind::kAllreduce, table_.units()[unit].name);
+  if (has_dense && !std::exchange(flight.dense_is_settled, true))
+    report(OpKind::kAllreduce, table_.units()[unit].name);
 }
 
 // --- back ---
@@ -253,7 +274,7 @@ void Outbox::wait(FirstError& error) {
     begin_second_exchange(flight, error);
   }
   for (Flight& flight : flights_) {
-    flight.given_up = false;
+    flight.begin_anew();
     if (flight.compressed != nullptr) error.catch_from([&] { finish_compressed(flight); });
   }
   error.catch_from([&] { copies.run(); });
@@ -357,6 +378,7 @@ void Outbox::send_steps(const std::vector<at::Tensor>& steps, FirstError& error)
 void Outbox::wait_for_steps(const Apply& apply, FirstError& error) {
   WaitsOnDevice results;
   for (Flight& flight : flights_) {
+    flight.begin_anew();
     if (!flight.reduction) continue;
     error.catch_from([&] {
       for (const SentGradient& one : arrived(flight, results)) apply(one.parameter, one.values);

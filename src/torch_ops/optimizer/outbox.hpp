@@ -43,7 +43,7 @@ class Outbox {
   // Sends what is held back.
   void flush(FirstError& error);
 
-  // Reports to the other ranks that this one cannot send the unit, and why. Once in a reduction.
+  // Reports to the other ranks that this one cannot send what is left of the unit, and why.
   void give_up(std::size_t unit, const std::string& why);
 
   // Whether the unit's gradients have been sent, or are held back. They must not change.
@@ -63,13 +63,18 @@ class Outbox {
  private:
   // The part of a unit that is in flight.
   struct Flight {
-    bool is_held = false;   // in held_
-    bool given_up = false;  // in this reduction
+    bool is_held = false;  // in held_
+    // What the other ranks wait for no more in this reduction, because it was submitted or given
+    // up: the dense gradients, and sparse ones by parameter.
+    bool dense_is_settled = false;
+    std::vector<std::size_t> settled_sparse;
     std::optional<Submission> reduction;
     std::vector<SentGradient> dense;
     std::unique_ptr<CompressedExchange> compressed;      // of the dense ones, or null
     std::vector<std::pair<std::size_t, Handle>> sparse;  // by parameter
 
+    bool settle_sparse(std::size_t parameter);
+    void begin_anew();
     bool is_under_way() const {
       return is_held || reduction.has_value() || compressed != nullptr || !sparse.empty();
     }

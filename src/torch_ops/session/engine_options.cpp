@@ -39,7 +39,7 @@ Engine::Options engine_options(const Config& config, const Topology& topology,
   options.group.find_device = [&device](std::shared_ptr<Device>& found) {
     return device.find(std::nullopt, found);
   };
-  options.group.launch.fusion_tensor_bytes =
+  options.group.fusion_tensor_bytes =
       config.disable_group_fusion ? 0 : options.group.limits.tensor_bytes;
   options.group.cache_capacity = static_cast<std::size_t>(config.cache_capacity);
   options.group.fusion_hold = seconds(config.fusion_hold_seconds);
