@@ -1,4 +1,4 @@
-// Values and decisions that all ranks have in common.
+// Values and decisions that are the same on all ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,11 +14,12 @@
 
 namespace kolo {
 
-// All are collective over the process set of their options, and give every rank the same result.
+// All functions are collective over the process set of their options, and give every rank the same
+// result.
 
-// The mean of the ranks' values. `weight` is the number of samples, say, that this rank's value
-// stands for: the sum of weight * value over the ranks, divided by the sum of the weights. A weight
-// may be 0; InvalidArgumentError on all ranks if one is negative or not finite, or all are 0.
+// Returns the weighted mean of the ranks' values: the sum of weight * value divided by the sum of
+// the weights. `weight` is usually the number of samples behind `value`. It may be 0.
+// InvalidArgumentError on all ranks if a weight is negative or not finite, or all weights are 0.
 double average(double value, double weight = 1.0, const OperationOptions& options = {});
 
 // The same element by element, for a floating-point tensor of the same shape and dtype on every
@@ -35,8 +36,9 @@ namespace detail {
 void average_buffers(const NamedTensors& buffers, const ProcessSet& process_set);
 }  // namespace detail
 
-// Each buffer of floating point becomes the ranks' average (the running statistics of BatchNorm,
-// say); the others become those of the process set's first rank. In place.
+// Replaces, in place, each floating-point buffer (such as BatchNorm's running statistics) by the
+// average over the ranks, and each other buffer by that of the process set's first rank. Collective
+// over `process_set`.
 template <class Module, std::enable_if_t<detail::is_module<Module>, int> = 0>
 void average_buffers(const Module& module, const ProcessSet& process_set = {}) {
   detail::average_buffers(detail::named_buffers_of(module), process_set);

@@ -1,4 +1,4 @@
-// Callbacks of a Trainer. Each uses public parts of kolo alone, so a program can write its own in
+// Callbacks of a Trainer. Each uses only public parts of kolo, so a program can write its own in
 // the same way.
 #pragma once
 
@@ -19,8 +19,8 @@
 
 namespace kolo {
 
-// Rank 0 prints a line with the metrics after each epoch, and shows a progress line meanwhile (see
-// kolo/progress.h). A Trainer with `verbose` has one.
+// Prints a line with the metrics after each epoch on rank 0, and shows a progress line meanwhile
+// (see kolo/progress.h). A Trainer with `verbose` has one.
 class ConsoleLog : public Callback {
  public:
   // See Callback.
@@ -33,12 +33,12 @@ class ConsoleLog : public Callback {
   std::unique_ptr<Progress> progress_;
 };
 
-// Rank 0 writes a row of metrics after each epoch: epoch, step, and the metrics, under a header
-// line. A new training begins the file anew; a resumed one keeps the rows of the epochs before. A
-// file with other columns is renamed to FILE.old. Throws FileError.
+// Writes a row of metrics after each epoch on rank 0: epoch, step, and the metrics, under a header
+// line. A new training overwrites the file; a resumed one keeps the rows of earlier epochs. A file
+// with other columns is renamed to FILE.old. Throws FileError.
 class CsvLog : public Callback {
  public:
-  // The file, whose folder is made.
+  // `file`: path of the file. Its folder is created if it does not exist.
   explicit CsvLog(std::string file) : file_(std::move(file)) {}
   // See Callback.
   void epoch_begin(Trainer& trainer) override;
@@ -49,11 +49,11 @@ class CsvLog : public Callback {
   bool has_begun_ = false;
 };
 
-// The same as JSON lines: {"epoch": 1, "step": 313, "loss": 0.25}. A value that is not finite
-// becomes null.
+// Like CsvLog, but writes JSON lines: {"epoch": 1, "step": 313, "loss": 0.25}. A value that is not
+// finite becomes null.
 class JsonLog : public Callback {
  public:
-  // The file, whose folder is made.
+  // `file`: path of the file. Its folder is created if it does not exist.
   explicit JsonLog(std::string file) : file_(std::move(file)) {}
   // See Callback.
   void epoch_begin(Trainer& trainer) override;
@@ -64,10 +64,10 @@ class JsonLog : public Callback {
   bool has_begun_ = false;
 };
 
-// Rank 0 writes the metrics of each epoch for TensorBoard. Throws FileError.
+// Writes the metrics of each epoch for TensorBoard, on rank 0. Throws FileError.
 class TensorBoardLog : public Callback {
  public:
-  // The folder, which is made.
+  // `folder` is created if it does not exist.
   explicit TensorBoardLog(std::string folder) : folder_(std::move(folder)) {}
   // See Callback.
   void train_begin(Trainer& trainer) override;
@@ -94,28 +94,29 @@ class ClipGradNorm : public Callback {
   const double norm_type_;
 };
 
-// When checkpoints are written, and which stay.
+// Options of Checkpoints.
 struct CheckpointsOptions {
-  // Name, writers, and how many stay. keep_best goes by `metric`.
+  // Name of the files, the ranks that write, and how many files are kept. keep_best compares
+  // `metric`.
   TORCH_ARG(CheckpointOptions, files) = {};
-  // Epochs between two checkpoints. 0: none after epochs.
+  // Number of epochs between two checkpoints. 0: no checkpoints after epochs.
   TORCH_ARG(std::int64_t, every_epochs) = 1;
-  // Steps between two further checkpoints. 0: none.
+  // Number of steps between two additional checkpoints. 0: no checkpoints after steps.
   TORCH_ARG(std::int64_t, every_steps) = 0;
-  // By which the best are known; the checkpoints after steps have none. Empty: "valid_loss" if
-  // there are samples for validation, otherwise "loss".
+  // Metric by which keep_best compares checkpoints; those written after steps have no metric.
+  // Empty: "valid_loss" if there are samples for validation, otherwise "loss".
   TORCH_ARG(std::string, metric) = "";
-  // Goes on from the newest checkpoint in the folder, if there is one. false: a folder with
+  // true: continues from the newest checkpoint in the folder, if there is one. false: a folder with
   // checkpoints of this name is an InvalidArgumentError.
   TORCH_ARG(bool, resume) = true;
-  // SIGTERM and SIGUSR1 end the training after the step under way: see kolo/stop.h.
+  // Whether SIGTERM and SIGUSR1 end the training after the current step: see kolo/stop.h.
   TORCH_ARG(bool, catch_stop_signals) = true;
 };
 
-// Writes checkpoints, and goes on from the newest one. A training that is asked to stop (by a
-// signal, a time limit, another callback) writes one more. Calls init() if the program has not. The
-// program that goes on has the same schedule, metrics and callbacks. Throws what Checkpoint throws,
-// and InvalidArgumentError if ranks train by themselves.
+// Writes checkpoints, and continues from the newest one. A training that is stopped early (by a
+// signal, a time limit, or another callback) writes one more. Calls init() if the program has not.
+// The program that continues must have the same schedule, metrics and callbacks. Throws the
+// exceptions of Checkpoint, and InvalidArgumentError if ranks train alone (`distributed` is false).
 class Checkpoints : public Callback {
  public:
   // InvalidArgumentError for options out of range.
@@ -139,7 +140,7 @@ class Checkpoints : public Callback {
 // Whether smaller or larger values of a metric are better.
 enum class Better : std::uint8_t { Lower = 0, Higher = 1 };
 
-// Finishes the training when a metric has not become better for some epochs.
+// Finishes the training when a metric has not improved for some epochs.
 class EarlyStopping : public Callback {
  public:
   // `metric`: a name in TrainingState::metrics. `patience`: epochs in a row without a value that is
@@ -159,7 +160,7 @@ class EarlyStopping : public Callback {
   std::int64_t epochs_without_ = 0;
 };
 
-// Stops the training after a time, by the clock of the first rank whose time is over.
+// Stops the training when the time has passed on any rank.
 class TimeLimit : public Callback {
  public:
   // Counts from the beginning of train(). InvalidArgumentError for a time that is not above 0.
@@ -175,18 +176,18 @@ class TimeLimit : public Callback {
 
 // Options of ReduceLROnPlateau, with Python's names and defaults.
 struct ReduceLROnPlateauOptions {
-  TORCH_ARG(Better, better) = Better::Lower;      // values of the metric
-  TORCH_ARG(double, factor) = 0.1;                // of the learning rate, each time
-  TORCH_ARG(int, patience) = 10;                  // epochs without a better value that are allowed
-  TORCH_ARG(double, threshold) = 1e-4;            // a value must be better by more than this
-  TORCH_ARG(bool, threshold_is_relative) = true;  // to the best value
-  TORCH_ARG(int, cooldown) = 0;                   // epochs after a reduction that are not counted
-  TORCH_ARG(double, min_lr) = 0;                  // of all parameter groups
-  TORCH_ARG(double, eps) = 1e-8;                  // a smaller change of the rate is not made
+  TORCH_ARG(Better, better) = Better::Lower;      // direction in which the metric improves
+  TORCH_ARG(double, factor) = 0.1;                // multiplies the learning rate
+  TORCH_ARG(int, patience) = 10;                  // epochs without improvement before a reduction
+  TORCH_ARG(double, threshold) = 1e-4;            // smallest change that counts as improvement
+  TORCH_ARG(bool, threshold_is_relative) = true;  // threshold is a fraction of the best value
+  TORCH_ARG(int, cooldown) = 0;                   // epochs after a reduction that do not count
+  TORCH_ARG(double, min_lr) = 0;                  // lower bound, for all parameter groups
+  TORCH_ARG(double, eps) = 1e-8;                  // smaller changes of the rate are skipped
 };
 
-// Lowers the learning rate when a metric, which all ranks have in common, has stopped becoming
-// better: torch::optim::ReduceLROnPlateauScheduler.
+// Lowers the learning rate when a metric has stopped improving, by
+// torch::optim::ReduceLROnPlateauScheduler. The metric is the same on all ranks.
 class ReduceLROnPlateau : public Callback {
  public:
   // `metric`: a name in TrainingState::metrics.

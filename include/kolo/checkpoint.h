@@ -1,4 +1,4 @@
-// Checkpoints: the whole state of a training, from which it goes on with the same bits.
+// Checkpoints: the whole state of a training, which resumes with the same bits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -58,13 +58,13 @@ struct RestoreOptions {
 
 // Result of restore().
 struct RestoredCheckpoint {
-  std::string path;              // of the file
+  std::string path;              // path of the file
   std::int64_t step = 0;         // as given to save()
-  std::optional<double> metric;  // likewise
+  std::optional<double> metric;  // as given to save()
   // Names of entries that were added to the Checkpoint. Empty with `strict`.
   std::vector<std::string> missing;     // not in the file
   std::vector<std::string> unexpected;  // only in the file
-  std::vector<std::string> mismatched;  // of other shape or dtype, and how
+  std::vector<std::string> mismatched;  // of other shape or dtype, and the difference
 };
 
 // Costs of saving.
@@ -97,87 +97,88 @@ struct SavesAndLoads<T, std::void_t<decltype(std::declval<const T&>().save(
 
 }  // namespace detail
 
-// Saves and restores what was added, under its names, in HDF5 files: docs/checkpoint-format.md.
+// Saves and restores the added objects, under their names, in HDF5 files:
+// docs/checkpoint-format.md.
 //
 //   kolo::Checkpoint checkpoint("runs/mnist");
 //   checkpoint.add("model", net).add("optimizer", optimizer).add("scheduler", scheduler);
 //   checkpoint.add("sampler", sampler).add("epoch", epoch);
-//   checkpoint.restore();  // goes on, if there is something to go on from
+//   checkpoint.restore();  // continues from the newest checkpoint, if there is one
 //   for (; epoch < 9; ++epoch) {
 //     ...
 //     checkpoint.save(epoch);
 //   }
 //
-// Also saved, without being asked for: the random state of each rank (CPU, and CUDA where there is
-// one).
+// The random state of each rank is always saved, too (CPU, and CUDA if present).
 //
 // The constructor, save(), restore() and wait() are collective over all ranks, which add the same
-// names in the same order. One thread at a time. What is added must outlive the checkpoint, and
-// shutdown() comes after wait() or the destructor.
+// names in the same order. One thread at a time. Added objects must outlive the checkpoint. Call
+// wait() or the destructor before shutdown().
 //
-// Errors are the same on all ranks, and name the rank that has one: FileError (no room, no
-// permission, not there), DataError (damaged, no checkpoint, of a newer version), MismatchError
-// (ranks have different names; the file does not fit what was added), PeerLostError.
+// Errors are the same on all ranks, and name the rank that has one: FileError (no space, no
+// permission, no such file), DataError (damaged, not a checkpoint, of a newer version),
+// MismatchError (ranks have different names; the file does not fit the added objects),
+// PeerLostError.
 class Checkpoint {
  public:
-  // The folder is made when something is saved.
+  // The folder is created by the first save.
   explicit Checkpoint(std::string folder, const CheckpointOptions& options = {});
-  // Waits until what is being written is complete; an error of that is logged.
+  // Waits until the save in progress is complete, and logs its error.
   ~Checkpoint();
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
 
   // --- what is saved ---
-  // Names are not empty and not "kolo" or "random"; none twice (InvalidArgumentError).
+  // A name must not be empty, "kolo", "random" or used before (InvalidArgumentError).
 
-  // Parameters and buffers: rank 0's, as all have the same parameters, and buffers that differ are
-  // rank 0's in what is tested and deployed. A holder or a std::shared_ptr stands for the module
-  // that it refers to in this call; the checkpoint keeps that module alive.
+  // Adds rank 0's parameters and buffers. Parameters are the same on all ranks; where buffers
+  // differ, rank 0's are those that are usually tested and deployed. A holder or a std::shared_ptr
+  // adds the module that it refers to now, and the checkpoint keeps that module alive.
   Checkpoint& add(const std::string& name, torch::nn::Module& module);
-  // Options and state, under the names that the parameters have in the modules which were added,
-  // else by position. Where each rank has a state of its own (Adasum): add_per_rank().
+  // Adds options and state, under the parameters' names in the modules that were added, otherwise
+  // under their positions. If ranks have different state (Adasum), use add_per_rank().
   Checkpoint& add(const std::string& name, torch::optim::Optimizer& optimizer);
   Checkpoint& add(const std::string& name, torch::optim::LRScheduler& scheduler);
   Checkpoint& add(const std::string& name, torch::optim::ReduceLROnPlateauScheduler& scheduler);
-  // A tensor that all ranks have; any strides, any device.
+  // Adds a tensor that is the same on all ranks; any strides, any device.
   Checkpoint& add(const std::string& name, const at::Tensor& tensor);
-  // A value that all ranks have; a text (a configuration, say) may be of any length.
+  // Adds a text that is the same on all ranks, such as a configuration; it may have any length.
   Checkpoint& add(const std::string& name, std::string& text);
-  // A number or bool; a module's holder or std::shared_ptr; a torch::jit::Module (its parameters
-  // and buffers); or a type with LibTorch's save(OutputArchive&) and load(InputArchive&), such as
-  // DistributedSampler.
+  // Adds a number or bool; a module's holder or std::shared_ptr; a torch::jit::Module (its
+  // parameters and buffers); or an object with LibTorch's save(OutputArchive&) and
+  // load(InputArchive&), such as a DistributedSampler.
   template <typename T, std::enable_if_t<!detail::kHasOwnAdd<T>, bool> = true>
   Checkpoint& add(const std::string& name, T& object);
 
-  // A tensor of this rank's own: each rank gets its own back. In a job of another number of ranks
-  // those that were there before get theirs, the others keep what they have. Same shape everywhere.
+  // Adds a tensor that differs between ranks; its shape must be the same on all. Each rank gets its
+  // own tensor back. If a job with more ranks restores it, the additional ranks keep their values.
   Checkpoint& add_per_rank(const std::string& name, const at::Tensor& tensor);
-  // Its state; options (the learning rate) are rank 0's. LibTorch's and kolo's optimizers, else
-  // InvalidArgumentError.
+  // Adds the optimizer's state of each rank, and rank 0's options (the learning rate). Only for
+  // LibTorch's and kolo's optimizers, otherwise InvalidArgumentError.
   Checkpoint& add_per_rank(const std::string& name, torch::optim::Optimizer& optimizer);
-  // This rank's part of a tensor that is spread over the ranks: of the whole, which has `shape`,
-  // what begins at `start` and has the part's own shape. Together the parts are the whole, without
-  // overlap; a rank may have none (an extent of 0). Restoring gives each rank what it then asks
-  // for, however it was cut when it was saved.
+  // Adds this rank's part of a tensor that is distributed over the ranks. `shape`: that of the
+  // whole tensor. `start`: the part's first index in each dimension. The parts must cover the whole
+  // tensor without overlap; a part may be empty (an extent of 0). restore() fills the parts that
+  // the ranks have added then, whatever the parts were when the tensor was saved.
   Checkpoint& add_part(const std::string& name, const at::Tensor& part,
                        std::vector<std::int64_t> shape, std::vector<std::int64_t> start);
 
   // --- saving ---
 
-  // Saves under the number of the step (0 or more), instead of an older checkpoint of that step.
-  // Returns whether it did; false: CheckpointBusy::Skip. Throws what went wrong with an earlier
-  // asynchronous save, too, and has saved nothing then.
+  // Saves a checkpoint under this step (0 or more). Replaces an older checkpoint of that step.
+  // Returns false if it was skipped (CheckpointBusy::Skip). If an earlier asynchronous save has
+  // failed, throws its error and saves nothing.
   bool save(std::int64_t step, std::optional<double> metric = std::nullopt);
-  // Until what is being written is complete. Throws what went wrong with it.
+  // Waits until the save in progress is complete. Throws its error.
   void wait();
 
   // --- restoring ---
 
-  // Nothing if the folder has no checkpoint of that name. The newest is the one of the highest
-  // step: who goes back to an earlier one by its path removes the later ones. One that is damaged
-  // is passed over, with a warning that says what is wrong and which one is taken. Where it throws,
-  // nothing was changed, unless a load() of the program's throws: others, also on other ranks, may
-  // have loaded by then.
+  // Restores RestoreOptions::path, or the newest checkpoint: the one with the highest step. Returns
+  // nothing if the folder has no checkpoint of that name. Skips damaged checkpoints, with a warning
+  // that names the fault and the checkpoint that is used instead. If you go back to an earlier one
+  // by its path, remove the later ones. If it throws, the program is unchanged, except if a load()
+  // of the program's own classes throws: others may have been called by then, also on other ranks.
   std::optional<RestoredCheckpoint> restore(const RestoreOptions& options = {});
 
   // Collective. Returns the step of the newest file of this name in the folder, undamaged or not;

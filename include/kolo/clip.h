@@ -1,4 +1,4 @@
-// Clipping by a norm over all ranks.
+// Clips gradients by a norm over all ranks.
 #pragma once
 
 #include <ATen/core/Tensor.h>

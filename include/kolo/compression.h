@@ -13,15 +13,15 @@
 
 namespace kolo {
 
-// Interface of a compression that a program writes. A DistributedOptimizer keeps one of these for
-// each parameter on each rank, so it may have state, such as the part of earlier gradients that was
-// not sent. In every backward() that reduces, the optimizer calls compress(), compress_again() and
-// decompress() once each, on all ranks alike, without recording gradients.
+// Interface for compressions that a program implements. A DistributedOptimizer keeps one of these
+// for each parameter on each rank, so it may have state, such as the part of earlier gradients that
+// was not sent. In every backward() that reduces, the optimizer calls compress(), compress_again()
+// and decompress() once each, on all ranks alike, without recording gradients.
 //
-// kolo reduces what compress() returns as it reduces gradients, with the optimizer's op. So a
-// compression must be linear, as low-rank factors and changes of the dtype are. An undefined
-// gradient counts as zeros, even if it is undefined on every rank. If a function throws, the other
-// ranks get a MismatchError. The functions must not call the optimizer.
+// kolo reduces the result of compress() like gradients, with the optimizer's op. So a compression
+// must be linear, as low-rank factors and changes of the dtype are. An undefined gradient counts as
+// zeros, even if it is undefined on every rank. If a function throws, the other ranks get a
+// MismatchError. The functions must not call the optimizer.
 class GradientCompressor {
  public:
   GradientCompressor() = default;
@@ -29,38 +29,39 @@ class GradientCompressor {
   GradientCompressor(const GradientCompressor&) = delete;
   GradientCompressor& operator=(const GradientCompressor&) = delete;
 
-  // The tensors that are reduced instead of the gradient. Their number, dtypes and shapes must be
-  // the same on all ranks. Not an alias of `gradient`, because they are reduced in place.
+  // Returns the tensors that are reduced instead of the gradient. Their number, dtypes and shapes
+  // must be the same on all ranks. They must not alias `gradient`, because they are reduced in
+  // place.
   virtual std::vector<at::Tensor> compress(const at::Tensor& gradient) = 0;
-  // The tensors of a second exchange, for which the result of the first one is needed; the same
-  // rules hold. The default has none.
+  // Returns the tensors of a second exchange, which depends on the result of the first one; the
+  // same rules apply. By default there is no second exchange.
   virtual std::vector<at::Tensor> compress_again(const std::vector<at::Tensor>& reduced);
-  // The reduced gradient, with the gradient's shape, from the result of the last exchange.
+  // Returns the reduced gradient, with the gradient's shape, from the result of the last exchange.
   virtual at::Tensor decompress(const std::vector<at::Tensor>& reduced) = 0;
 };
 
 // The compression of a DistributedOptimizer. With one rank it does nothing.
 class Compression {
  public:
-  // As they are.
+  // Gradients are sent as they are.
   static const Compression None;
-  // float32 and float64 travel as float16.
+  // float32 and float64 are sent as float16.
   static const Compression Fp16;
-  // float32 and float64 travel as bfloat16.
+  // float32 and float64 are sent as bfloat16.
   static const Compression Bf16;
 
   // Makes a parameter's compressor when its first gradient is sent.
   using Make = std::function<std::unique_ptr<GradientCompressor>(const at::Tensor& parameter)>;
-  // The program's own, from what a Make can be:
+  // Makes a compression of the program's own, from a function that converts to Make:
   // [](const at::Tensor& parameter) { return std::make_unique<Mine>(parameter); }
   template <class Function,
             class = std::enable_if_t<!std::is_same_v<std::decay_t<Function>, Compression> &&
                                      std::is_convertible_v<Function, Make>>>
   Compression(Function&& make) : make_(std::forward<Function>(make)) {}
 
-  // In which dtype float32 and float64 travel. Nothing: in their own.
+  // The dtype in which float32 and float64 are sent. Without a value they are sent unchanged.
   std::optional<at::ScalarType> dtype() const { return dtype_; }
-  // Null unless it is the program's own.
+  // Null, unless the compression is the program's own.
   const Make& make() const { return make_; }
 
  private:

@@ -1,4 +1,4 @@
-// One process that computes on several devices.
+// Computes on several devices in one process.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -23,8 +23,8 @@
 namespace kolo {
 namespace detail {
 
-// Adds up the gradients of a parameter's copies, on the parameter's device. A copy that forward()
-// has not used has none.
+// Adds up the gradients of a parameter's copies, on the parameter's device. Copies that forward()
+// has not used contribute nothing.
 struct AddGradientsOfCopies : torch::autograd::Node {
   explicit AddGradientsOfCopies(const at::Tensor& parameter)
       : Node(torch::autograd::collect_next_edges(parameter)), device(parameter.device()) {}
@@ -69,8 +69,8 @@ Pointer make_node(const at::Tensor& parameter) {
 // gradients, each call copies the module to the devices, and backward() adds up the copies'
 // gradients. Without gradients, the copies are kept, and only the values are copied. In training
 // mode, the module's buffers (running statistics) become those of the first device's copy. The
-// order in which parts draw random numbers is not fixed, so dropout differs between runs. To be
-// used by one thread at a time; not collective.
+// order in which parts draw random numbers is not fixed, so dropout differs between runs. One
+// thread at a time; not collective.
 template <class Contained>
 class DataParallel : public torch::nn::Module {
  public:
@@ -91,10 +91,10 @@ class DataParallel : public torch::nn::Module {
     module_->to(devices_.front());
   }
 
-  // The module's output for `input`, a tensor of shape [N, ...] on any device: a tensor of shape
-  // [N, ...] on the first device. Each device gets N / devices samples, rounded up; the last ones
-  // may get fewer or none. InvalidArgumentError if N is 0. Rethrows what the module throws, after
-  // all devices have ended.
+  // Returns the module's output for `input`, a tensor of shape [N, ...] on any device. The output
+  // has shape [N, ...] and lies on the first device. Each device gets N / devices samples, rounded
+  // up; the last ones may get fewer or none. InvalidArgumentError if N is 0. Rethrows what the
+  // module throws, after all devices have ended.
   at::Tensor forward(const at::Tensor& input) {
     if (input.dim() == 0 || input.size(0) == 0)
       throw InvalidArgumentError("DataParallel: the input has no samples in dimension 0");

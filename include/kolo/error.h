@@ -6,8 +6,9 @@
 
 namespace kolo {
 
-// Base of everything that kolo throws. what() says what happened, where, on which ranks, and what
-// to do about it.
+// Base of kolo's own exceptions. what() says what happened, where, on which ranks, and what to do
+// about it. LibTorch's exceptions (c10::Error), std::bad_alloc and exceptions of the program's own
+// functions pass through kolo unchanged unless a function says otherwise.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -39,27 +40,28 @@ class DuplicateNameError : public Error {
   using Error::Error;
 };
 
-// A rank died, left early or does not answer any more. No further operation can succeed: end the
+// A rank has died, left early, or no longer answers. No further operation can succeed: end the
 // process, and restart the job.
 class PeerLostError : public Error {
  public:
   using Error::Error;
 };
 
-// A wait took longer than its timeout. The operation itself goes on; waiting again is allowed.
+// A wait took longer than its timeout. The operation continues, and may be waited for again.
 class TimeoutError : public Error {
  public:
   using Error::Error;
 };
 
-// A file that is missing, damaged or not of the expected format. Names the file.
+// Data cannot be used: a file is missing, damaged or of another format (the message names it), a
+// sample or batch cannot be loaded, or an object from another rank has another type.
 class DataError : public Error {
  public:
   using Error::Error;
 };
 
-// A file or folder cannot be made, read or written: it is missing, the disk is full, permission is
-// lacking. Names it, and the system's reason.
+// A file or folder cannot be created, read or written: it does not exist, the disk is full, or
+// permission is denied. The message names it and gives the reason of the system.
 class FileError : public Error {
  public:
   using Error::Error;

@@ -15,24 +15,25 @@ template <typename Result>
 struct HandleState;
 }
 
-// Belongs to one operation. Move-only; any thread may hold it, one at a time.
+// Refers to one operation in flight. Move-only. Any thread may use it, but only one at a time.
 //
-// What an operation was given is released when it ends, on the thread that carries it out.
+// The tensors of an operation are released when it ends, on the engine's thread or on a thread of
+// the program that submits or waits.
 //
-// The program must not change the tensors of an operation in place before wait() has returned, or
-// ready() has returned true. If it has changed one that was given to an allreduce or a broadcast,
-// wait() throws InvalidArgumentError. Not noticed: changes of views and of tensors that were made
-// in inference mode, and where kolo works on a copy, as for averages of integers.
+// Before wait() has returned or ready() has returned true, the program must not change the
+// operation's tensors in place. For an allreduce or a broadcast, wait() throws InvalidArgumentError
+// after such a change. kolo does not detect changes of views, of tensors made in inference mode,
+// and of tensors that it has copied, as for averages of integers.
 //
-// Destroying a handle without wait() lets the operation go on: it keeps its tensors alive and, in
-// place, still changes them. Its error is lost then.
+// If a handle is destroyed without wait(), the operation continues: it keeps its tensors alive and,
+// in place, still changes them. Its error is lost.
 template <typename Result>
 class [[nodiscard]] BasicHandle {
  public:
-  // Of wait().
+  // The timeout of wait().
   using Seconds = std::chrono::duration<double>;
 
-  // Made by the call that submits an operation, and moved.
+  // Created by the call that submits an operation.
   explicit BasicHandle(std::unique_ptr<detail::HandleState<Result>> state);
   BasicHandle(BasicHandle&& other) noexcept;
   BasicHandle& operator=(BasicHandle&& other) noexcept;
@@ -40,10 +41,10 @@ class [[nodiscard]] BasicHandle {
   BasicHandle& operator=(const BasicHandle&) = delete;
   ~BasicHandle();
 
-  // Waits until the operation has ended on this rank and gives its result: for an operation in
-  // place the tensor itself. May be called again. Throws what went wrong (kolo/error.h), or
-  // TimeoutError if the operation has not ended in time; then it goes on and wait() may be tried
-  // again.
+  // Waits until the operation has ended on this rank, and returns its result: for an in-place
+  // operation the tensor itself. May be called again. Throws the error of the operation
+  // (kolo/error.h), or TimeoutError if the operation has not ended in time; the operation then
+  // continues, and wait() may be called again.
   Result wait(std::optional<Seconds> timeout = std::nullopt);
 
   // Whether wait() would return or throw at once.
@@ -53,7 +54,7 @@ class [[nodiscard]] BasicHandle {
   std::unique_ptr<detail::HandleState<Result>> state_;
 };
 
-// Of an operation on one tensor, and on a group of tensors.
+// Handles of an operation on one tensor, and of one on several tensors.
 using Handle = BasicHandle<at::Tensor>;
 using GroupHandle = BasicHandle<std::vector<at::Tensor>>;
 

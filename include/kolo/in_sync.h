@@ -1,4 +1,4 @@
-// Whether the ranks have the same values.
+// Checks that the ranks have the same values.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,12 +17,13 @@ void check_in_sync(const std::string& who, const NamedTensors& parameters,
                    const OperationOptions& options);
 }  // namespace detail
 
-// All are collective over the process set of their options.
+// All functions are collective over the process set of their options.
 
 // Throws a MismatchError on all ranks unless the module's parameters and buffers have the same bits
-// everywhere. The message names the first one that differs and the ranks. Each rank hashes
-// all values (CUDA tensors are copied to the host for that), and an allreduce of two numbers
-// compares the hashes. For modules see kolo/modules.h.
+// on all of them. The message names the first difference and the ranks. Collective over the process
+// set of the options. Each rank hashes all values (CUDA tensors are copied to the host), and one
+// allreduce of two numbers compares the hashes. Only if they differ, the ranks gather all hashes.
+// For modules see kolo/modules.h.
 template <class Module, std::enable_if_t<detail::is_module<Module>, int> = 0>
 void check_in_sync(const Module& module, const OperationOptions& options = {}) {
   detail::check_in_sync("check_in_sync()", detail::named_parameters_of(module),

@@ -1,4 +1,4 @@
-// Starting and ending kolo in a process, and where the process stands among the others.
+// Starts and ends kolo in a process, and gives the rank of the process.
 #pragma once
 
 #include <kolo/process_set.h>
@@ -7,35 +7,36 @@
 
 namespace kolo {
 
-// Collective: every process of the job calls it once, before any other call. Starts MPI if the
-// program has not (with MPI_THREAD_MULTIPLE) and the engine's thread. Reads the settings of
-// docs/configuration.md from the environment, and exports RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR
-// and MASTER_PORT where they are unset. A second call before shutdown() does nothing. To train on a
-// part of an application's ranks see kolo/mpi.h.
+// Collective: every process of the job calls it once, before any other call. Starts the engine's
+// thread, and MPI (with MPI_THREAD_MULTIPLE) if the program has not started it. Reads the settings
+// of docs/configuration.md from the environment. Sets RANK, WORLD_SIZE, LOCAL_RANK,
+// LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT unless they are set. A second call before
+// shutdown() does nothing. To train on some of an application's ranks, see kolo/mpi.h.
 //
-// Throws InvalidArgumentError for a bad setting, an MPI without thread support, or one that knows
-// of this process alone where the launcher has started several; InternalError if MPI fails.
+// Throws InvalidArgumentError for an invalid setting, for an MPI without thread support, and if MPI
+// sees only this process although the launcher has started several. InternalError if MPI fails.
 void init();
 
-// Likewise, and makes process sets at once: see add_process_set(). The same sets on every rank.
+// Calls init(), then add_process_set() for each list of ranks. Collective; every rank gives the
+// same lists. Returns the sets in the order of the lists.
 std::vector<ProcessSet> init(const std::vector<std::vector<int>>& process_sets);
 
-// Collective. Operations that every rank has submitted are ended, others fail; then the engine's
-// thread ends. init() may follow. MPI that kolo started is finalized at the process' end, and an
-// application's MPI is left alone. Called at exit if the program has not. A rank that comes here
-// early makes operations of the others fail with PeerLostError; it waits for them for
-// KOLO_SHUTDOWN_TIMEOUT_SECONDS.
+// Collective. Completes the operations that every rank has submitted, fails the others, and ends
+// the engine's thread. If this rank calls it early, operations that the other ranks still submit
+// fail there with PeerLostError. Waits for the other ranks at most KOLO_SHUTDOWN_TIMEOUT_SECONDS.
+// init() may follow. If kolo has started MPI, MPI is finalized when the process exits; otherwise
+// the application finalizes it. kolo calls shutdown() at exit if the program has not.
 void shutdown();
 
 bool is_initialized();  // between init() and shutdown(); not collective
 
 // Not collective. Throw NotInitializedError before init() and after shutdown().
 int rank();             // 0 to size() - 1
-int size();             // processes
-int local_rank();       // among the processes of this node
-int local_size();       // processes of this node
-int cross_rank();       // which node, among those that have this local_rank
-int cross_size();       // how many nodes have this local_rank
-bool is_homogeneous();  // every node has the same number of processes
+int size();             // number of processes of the job
+int local_rank();       // 0 to local_size() - 1: among the processes of this node
+int local_size();       // number of processes of this node
+int cross_rank();       // index of this node among the nodes with a process of this local rank
+int cross_size();       // number of nodes with a process of this local rank
+bool is_homogeneous();  // whether every node has the same number of processes
 
 }  // namespace kolo

@@ -1,4 +1,4 @@
-// All of kolo but kolo/mpi.h. See README.md for a tour.
+// Includes all public headers except kolo/mpi.h and kolo/data/idx.h. See README.md for a tour.
 #pragma once
 
 #include <kolo/agreement.h>

@@ -1,4 +1,4 @@
-// A program that starts its ranks itself.
+// Lets a program start its ranks itself.
 #pragma once
 
 #include <functional>
@@ -10,19 +10,19 @@ namespace detail {
 int launch(int argc, char** argv, const std::function<int()>& train);
 }  // namespace detail
 
-// Makes a program a job, however it was started.
+// Runs a program as a job, in whichever way it was started.
 //
 //   int main(int argc, char** argv) {
 //     return kolo::launch(argc, argv, [] { ... });
 //   }
 //
-// Started by kolo run, mpirun or srun, this process is a rank: launch() calls init(), train() and
-// shutdown(), and returns what train() returns, or 0 if that is void. An exception of train()
-// leaves launch().
+// If kolo run, mpirun or srun has started this process, it is a rank: launch() calls init(),
+// train() and shutdown(), and returns the result of train(), or 0 if that is void. An exception of
+// train() leaves launch().
 //
-// Started plainly, the process becomes `kolo run` with the same program and arguments, and starts
-// the ranks; train() is not called in it. So call launch() first in main(): what stands before it
-// happens in the launcher, too. The number of ranks:
+// Otherwise the process becomes `kolo run` with the same program and arguments, and starts the
+// ranks; train() is not called in it. So call launch() first in main(): code before it also runs in
+// the launcher. The number of ranks:
 //  - with the argument --np N it is N; the ranks do not see this argument;
 //  - in a batch job (Slurm, PBS, LSF) it is that of kolo run without -np, on all of its hosts;
 //  - otherwise there is one for each GPU that the process sees, or without GPUs one for each NUMA
@@ -30,9 +30,9 @@ int launch(int argc, char** argv, const std::function<int()>& train);
 // If srun has started one task on each node, and the nodes have several GPUs, kolo run starts a
 // rank for each GPU there.
 //
-// All processes of the job call it. Throws InvalidArgumentError for a bad --np, or for one
-// in a process that is a rank already, and FileError if
-// the program kolo is found neither beside kolo's library nor on PATH.
+// All processes of the job call it. Throws InvalidArgumentError for an invalid --np, or for --np in
+// a process that is already a rank, and FileError if the program kolo is found neither beside
+// kolo's library nor on PATH.
 template <class Train>
 int launch(int argc, char** argv, Train train) {
   if constexpr (std::is_void_v<std::invoke_result_t<Train&>>) {

@@ -1,4 +1,4 @@
-// The arena: memory that the ranks of a node share, in which CPU tensors are born. See
+// The arena: memory that the ranks of a node share, from which CPU tensors are allocated. See
 // docs/memory.md.
 #pragma once
 
@@ -19,15 +19,16 @@ struct ArenaStatistics {
   std::size_t refusals = 0;     // allocations outside the arena, because it was full
 };
 
-// Not collective; any thread, at any time.
+// Returns the statistics. Not collective; any thread, at any time.
 ArenaStatistics arena_statistics();
 
-// Gives memory that is free back to the system, and returns how many bytes. Not collective; any
-// thread, at any time. What is in use stays; the next large tensors cost page faults again.
+// Gives free memory of the arena back to the system, and returns the number of bytes. Does not
+// affect memory in use. The next large tensors cause page faults again. Not collective; any thread,
+// at any time.
 std::size_t trim_arena();
 
-// Whether the tensor lies in the arena, so that it is reduced where it is. Not collective; any
-// thread. False for what is small (below 32 KiB), was made before init(), or is no CPU tensor.
+// Whether the tensor lies in the arena, so that it is reduced in place. Not collective; any thread.
+// False for tensors below 32 KiB, for those made before init(), and for CUDA tensors.
 bool is_shared(const at::Tensor& tensor);
 
 }  // namespace kolo

@@ -1,5 +1,5 @@
 // Defines what kolo accepts as a module: a torch::nn::Module, a holder of one (torch::nn::Linear,
-// and what TORCH_MODULE makes), a std::shared_ptr to one, or a torch::jit::Module.
+// or a class made by TORCH_MODULE), a std::shared_ptr to one, or a torch::jit::Module.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +17,7 @@ namespace detail {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-// A class with ptr(), which gives a std::shared_ptr to a module.
+// Detects classes with ptr() that returns a std::shared_ptr to a module.
 template <class T, class = void>
 struct IsModuleHolder : std::false_type {};
 template <class T>
@@ -30,7 +30,8 @@ struct IsModulePointer : std::false_type {};
 template <class M>
 struct IsModulePointer<std::shared_ptr<M>> : std::is_base_of<torch::nn::Module, M> {};
 
-// torch::jit::Module, whose header is large: known by what its named_parameters() lists.
+// Detects torch::jit::Module by the elements of its named_parameters(), because its header is
+// large.
 template <class T, class = void>
 struct IsScriptModule : std::false_type {};
 template <class T>
@@ -68,7 +69,7 @@ auto& module_in(const T& module) {
   }
 }
 
-// Returns a pointer that shares the module with the holder or pointer. Throws as module_in().
+// Returns a pointer that shares the module with the holder or pointer. Throws like module_in().
 template <class T>
 std::shared_ptr<torch::nn::Module> pointer_to_module(const T& module) {
   static_cast<void>(module_in(module));
@@ -97,7 +98,8 @@ NamedTensors named_buffers_of(const T& module) {
   }
 }
 
-// In the order of LibTorch's parameters(); one that has two names is listed twice.
+// Returns the parameters in the order of LibTorch's parameters(). A parameter with two names is
+// listed twice.
 template <class T>
 std::vector<at::Tensor> parameters_of(const T& module) {
   std::vector<at::Tensor> tensors;

@@ -1,5 +1,4 @@
-// For MPI applications: kolo on a communicator of theirs. The only public header that needs
-// <mpi.h>.
+// Runs kolo on a communicator of an MPI application. The only public header that needs <mpi.h>.
 #pragma once
 
 #include <kolo/mpi_detail.h>
@@ -7,19 +6,19 @@
 
 namespace kolo {
 
-// Collective over comm: as init() of kolo/init.h, for the ranks of comm. MPI must be running with
-// MPI_THREAD_MULTIPLE, or with MPI_THREAD_SERIALIZED if the program calls no MPI until
-// kolo::shutdown(): on several nodes, a rank without operations looks for messages, too. kolo works
-// on a duplicate: the application may go on using comm, and frees it and finalizes MPI itself,
-// after kolo::shutdown().
+// Like init() of kolo/init.h, for the ranks of comm. Collective over comm. MPI must be running with
+// MPI_THREAD_MULTIPLE. MPI_THREAD_SERIALIZED is enough if the program does not call MPI until
+// kolo::shutdown(), because kolo's thread may call MPI at any time on a job of several nodes. kolo
+// duplicates comm, so the application may go on using it. After kolo::shutdown() the application
+// frees comm and finalizes MPI.
 inline void init(MPI_Comm comm) {
   detail::init_on(&comm);
 }
 
-// Collective over all ranks of kolo, each with a communicator of its own choice, as MPI_Comm_split
-// gives them, or MPI_COMM_NULL. Every communicator becomes a process set, with its order of ranks;
-// returned is the one that this rank is in (with MPI_COMM_NULL: a set without members). The
-// communicators may be freed afterwards. InvalidArgumentError on all ranks if one of them has a
+// Makes a process set of each communicator, with its order of ranks, and returns the one that
+// contains this rank. Collective over all ranks of kolo. Ranks may pass different communicators, as
+// MPI_Comm_split() returns them, or MPI_COMM_NULL, for which it returns a set without members. The
+// communicators may be freed afterwards. InvalidArgumentError on all ranks if a communicator has a
 // process that is not a rank of kolo, or if not all of kolo's ranks are in one MPI_COMM_WORLD.
 inline ProcessSet add_process_set_from_comm(MPI_Comm comm) {
   return detail::add_process_set_from_comm(&comm);

@@ -1,4 +1,4 @@
-// What kolo/mpi.h stands on, without <mpi.h>.
+// Implements kolo/mpi.h without <mpi.h>.
 #pragma once
 
 #include <kolo/process_set.h>

@@ -1,4 +1,4 @@
-// Objects that are no tensors, between ranks.
+// Sends objects other than tensors between ranks.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -25,10 +25,10 @@ namespace kolo {
 
 // Converts objects of type T to bytes and back. Supported are numbers, std::string, at::Tensor,
 // c10::IValue, std::pair, std::vector, std::map and std::unordered_map of supported types, and
-// types with a default constructor and LibTorch's save(OutputArchive&) and load(InputArchive&). For
-// another type specialise it, with
+// types with a default constructor and LibTorch's save(OutputArchive&) and load(InputArchive&). To
+// support another type, specialise the template with
 //   static std::string encode(const T& object);
-//   static T decode(const std::string& bytes);   // throws DataError for bytes that are no T
+//   static T decode(const std::string& bytes);   // throws DataError if the bytes are not a T
 template <typename T, typename = void>
 struct Codec;
 
@@ -102,16 +102,16 @@ struct MapCodec {
 
 }  // namespace detail
 
-// Collective over the process set of the options. The object of rank `root_rank` (among all). All
-// ranks use the same type (DataError otherwise). Other ranks' `object` is not looked at.
+// Returns the object of rank `root_rank`, numbered among all ranks. Collective over the process set
+// of the options. All ranks use the same T; DataError otherwise. Other ranks' `object` is ignored.
 template <typename T>
 T broadcast_object(const T& object, int root_rank = 0, const OperationOptions& options = {}) {
   return detail::unpack<T>(
       detail::broadcast_bytes([&] { return detail::pack(object); }, root_rank, options));
 }
 
-// Likewise: the objects of all ranks of the process set, in the order of its ranks. Ranks that have
-// joined give none.
+// Returns the objects of the ranks of the process set, in the set's order, without those of ranks
+// that have joined. Collective over the process set. All ranks use the same T; DataError otherwise.
 template <typename T>
 std::vector<T> allgather_object(const T& object, const OperationOptions& options = {}) {
   std::vector<T> objects;
@@ -121,7 +121,7 @@ std::vector<T> allgather_object(const T& object, const OperationOptions& options
   return objects;
 }
 
-// Numbers: as they lie in memory.
+// Codec of numbers: their bytes in memory.
 template <typename T>
 struct Codec<T, std::enable_if_t<std::is_arithmetic_v<T> || std::is_enum_v<T>>> {
   // See Codec.
@@ -136,7 +136,7 @@ struct Codec<T, std::enable_if_t<std::is_arithmetic_v<T> || std::is_enum_v<T>>> 
   }
 };
 
-// Types that LibTorch saves into an archive, such as modules and optimizers.
+// Codec of types that LibTorch saves into an archive, such as modules and optimizers.
 template <typename T>
 struct Codec<T, std::enable_if_t<detail::HasArchive<T>::value>> {
   // See Codec.
@@ -150,7 +150,7 @@ struct Codec<T, std::enable_if_t<detail::HasArchive<T>::value>> {
   }
 };
 
-// Texts.
+// Codec of strings.
 template <>
 struct Codec<std::string> {
   // See Codec.
@@ -158,7 +158,7 @@ struct Codec<std::string> {
   static std::string decode(const std::string& bytes) { return bytes; }
 };
 
-// Tensors, with dtype and shape.
+// Codec of tensors, with dtype and shape.
 template <>
 struct Codec<at::Tensor> {
   // See Codec.
@@ -166,7 +166,7 @@ struct Codec<at::Tensor> {
   static at::Tensor decode(const std::string& bytes);
 };
 
-// Values of TorchScript.
+// Codec of values of TorchScript.
 template <>
 struct Codec<c10::IValue> {
   // See Codec.
@@ -174,7 +174,7 @@ struct Codec<c10::IValue> {
   static c10::IValue decode(const std::string& bytes);
 };
 
-// Pairs of what has a codec.
+// Codec of pairs of types that have codecs.
 template <typename First, typename Second>
 struct Codec<std::pair<First, Second>> {
   // See Codec.
@@ -189,7 +189,7 @@ struct Codec<std::pair<First, Second>> {
   }
 };
 
-// Lists of what has a codec.
+// Codec of vectors of a type that has a codec.
 template <typename T>
 struct Codec<std::vector<T>> {
   // See Codec.

@@ -1,33 +1,34 @@
 // Collective operations on tensors.
 //
-// All are collective over the process set of their options, by default all ranks. Ranks are always
-// those among all ranks. Every rank submits the same operation under the same name, in any order
-// among others. Without a name, operations are matched by the order in which a rank makes its
-// unnamed calls, which then must be the same everywhere (a call that throws counts, too). The count
-// starts again after join(). A name belongs to a kind of operation: an allreduce and a broadcast
-// may share one. Ranks that wait for each other in operations of different kinds and one name get a
-// MismatchError after KOLO_STALL_CHECK_TIME_SECONDS. A name may be used again when the operation of
-// that kind has ended on this rank.
+// All functions are collective over the process set of their options (by default all ranks), except
+// send and receive. Rank numbers are always those among all ranks, also in a process set. Every
+// rank submits the same operations under the same names; the order may differ. kolo matches unnamed
+// operations by their sequence number, so every rank must make its unnamed calls in the same order.
+// A call that throws counts, too. Numbering restarts after join(). Each kind of operation has its
+// own names: an allreduce and a broadcast may share one. If ranks wait for each other in different
+// kinds of operation under one name, they get a MismatchError after KOLO_STALL_CHECK_TIME_SECONDS.
+// A name is free again when its operation has ended on this rank.
 //
-// Tensors are on the CPU or a CUDA device, of layout kStrided and any strides, of dtype uint8,
-// int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128 or bool; of
-// the same shape and dtype on every rank, but for dimension 0 where a function says so. In place,
-// an allreduce of a tensor that is dense but not contiguous (channels last) works on the tensor's
-// own memory; there the strides must be the same on every rank.
+// Tensors are on the CPU or a CUDA device, have layout kStrided, and may have any strides. Dtypes:
+// uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, complex64, complex128 and
+// bool. Shape and dtype must be the same on every rank; some functions allow dimension 0 to differ.
+// An in-place allreduce of a tensor that is dense but not contiguous (channels last) works on the
+// tensor's own memory, so its strides must be the same on every rank.
 //
-// The plain and in-place forms wait for the result. Errors (kolo/error.h): NotInitializedError,
-// InvalidArgumentError (a tensor or option that is wrong here; the other ranks, which would wait,
-// get a MismatchError that says so), DuplicateNameError, MismatchError (ranks disagree; on every
-// rank), PeerLostError. For the _async forms the last two come from Handle::wait(). After an error
-// the name may be used again at once.
+// The plain and in-place forms wait for the result. Errors (kolo/error.h): NotInitializedError;
+// InvalidArgumentError if a tensor or option is wrong on this rank (ranks that would wait for this
+// one get a MismatchError with the reason); DuplicateNameError; MismatchError on every rank if the
+// ranks disagree; PeerLostError. The _async forms report the last two from Handle::wait(). After an
+// error the name may be used again at once.
 //
-// Autograd goes through the plain forms, as through one program that runs on all ranks and whose
-// loss is the sum of the ranks' losses. backward() is then collective. It does not go through the
-// others. (Horovod has the same gradients for allreduce and alltoall; those of its broadcast and
-// allgather are divided by the number of ranks, and those of its reducescatter multiplied by it.)
+// The plain forms are differentiable; the in-place and _async forms are not. Gradients are those of
+// one program that runs on all ranks and whose loss is the sum of the ranks' losses. backward() is
+// then collective. (Horovod has the same gradients for allreduce and alltoall. Its gradients of
+// broadcast and allgather are divided by the number of ranks, and those of reducescatter are
+// multiplied by it.)
 //
-// A group of tensors goes together: all of them or, after an error, none. Small ones travel in
-// common messages (KOLO_FUSION_TENSOR_LIMIT, KOLO_DISABLE_GROUP_FUSION).
+// The tensors of a grouped call succeed or fail together. Small ones are sent in common messages
+// (KOLO_FUSION_TENSOR_LIMIT, KOLO_DISABLE_GROUP_FUSION).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -43,34 +44,34 @@
 
 namespace kolo {
 
-// Of operations that know no others.
+// Options for operations with no other settings.
 struct OperationOptions {
   OperationOptions() = default;
-  // So that a name alone will do for the options.
+  // Implicit conversions, so that a call can pass only a name: barrier("epoch").
   /* implicit */ OperationOptions(const char* operation_name) : name_(operation_name) {}
   /* implicit */ OperationOptions(std::string operation_name) : name_(std::move(operation_name)) {}
 
-  // By which ranks find each other's tensors; empty: kolo makes one.
+  // Name that identifies the operation on all ranks. If empty, kolo generates one.
   TORCH_ARG(std::string, name) = "";
   // The ranks that take part.
   TORCH_ARG(ProcessSet, process_set) = ProcessSet();
 };
 
-// Of operations that compute with the ranks' tensors.
+// Options for reductions.
 struct AllreduceOptions {
   AllreduceOptions() = default;
-  // So that an operator or a name alone will do for the options.
+  // Implicit conversions, so that a call can pass only an operator or a name.
   /* implicit */ AllreduceOptions(ReduceOp reduce_op) : op_(reduce_op) {}
   /* implicit */ AllreduceOptions(const char* operation_name) : name_(operation_name) {}
   /* implicit */ AllreduceOptions(std::string operation_name) : name_(std::move(operation_name)) {}
 
-  // By which ranks find each other's tensors; empty: kolo makes one.
+  // Name that identifies the operation on all ranks. If empty, kolo generates one.
   TORCH_ARG(std::string, name) = "";
-  // What is computed, element by element.
+  // Operator that combines the ranks' values element by element.
   TORCH_ARG(ReduceOp, op) = ReduceOp::Average;
-  // Multiplied in before and after the reduction. Integers are scaled in float64, rounded towards
-  // zero and held within the range of their dtype (before an average: of int64). Factors for
-  // integers must be finite.
+  // Factors applied to the values before and after the reduction. Integers are scaled in float64,
+  // rounded towards zero and clamped to the range of their dtype; before an average, to the range
+  // of int64. Factors for integers must be finite.
   TORCH_ARG(double, prescale_factor) = 1.0;
   TORCH_ARG(double, postscale_factor) = 1.0;
 
@@ -78,18 +79,19 @@ struct AllreduceOptions {
   TORCH_ARG(ProcessSet, process_set) = ProcessSet();
 };
 
-// The same ones.
+// reducescatter() takes the same options as allreduce().
 using ReducescatterOptions = AllreduceOptions;
 
-// The reduction of all ranks' tensors, as a new tensor or in place. bool has Min, Max and Product,
-// complex dtypes have Sum and Average; Adasum is for floating point. Sum and Average are
-// differentiable.
+// Reduces the ranks' tensors and gives every rank the result. allreduce() returns it as a new
+// tensor; allreduce_() overwrites `tensor` and returns it. The _async forms return at once; their
+// handle's wait() gives the result. bool supports Min, Max and Product; complex dtypes support Sum
+// and Average; Adasum supports floating point only. Sum and Average are differentiable.
 at::Tensor allreduce(const at::Tensor& tensor, const AllreduceOptions& options = {});
 at::Tensor allreduce_(at::Tensor tensor, const AllreduceOptions& options = {});
 Handle allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options = {});
 Handle allreduce_async_(at::Tensor tensor, const AllreduceOptions& options = {});
 
-// The same of several tensors at once, which are reduced together.
+// Reduce several tensors as one operation. Results have the order of `tensors`.
 std::vector<at::Tensor> grouped_allreduce(const std::vector<at::Tensor>& tensors,
                                           const AllreduceOptions& options = {});
 std::vector<at::Tensor> grouped_allreduce_(std::vector<at::Tensor> tensors,
@@ -99,14 +101,15 @@ GroupHandle grouped_allreduce_async(const std::vector<at::Tensor>& tensors,
 GroupHandle grouped_allreduce_async_(std::vector<at::Tensor> tensors,
                                      const AllreduceOptions& options = {});
 
-// The tensor of rank `root_rank`, as a new tensor or in place.
+// Copies the tensor of rank `root_rank` to every rank, into a new tensor or in place. On the other
+// ranks `tensor` only provides shape and dtype.
 at::Tensor broadcast(const at::Tensor& tensor, int root_rank, const OperationOptions& options = {});
 at::Tensor broadcast_(at::Tensor tensor, int root_rank, const OperationOptions& options = {});
 Handle broadcast_async(const at::Tensor& tensor, int root_rank,
                        const OperationOptions& options = {});
 Handle broadcast_async_(at::Tensor tensor, int root_rank, const OperationOptions& options = {});
 
-// The same of several tensors at once.
+// Broadcast several tensors as one operation. Results have the order of `tensors`.
 std::vector<at::Tensor> grouped_broadcast(const std::vector<at::Tensor>& tensors, int root_rank,
                                           const OperationOptions& options = {});
 std::vector<at::Tensor> grouped_broadcast_(std::vector<at::Tensor> tensors, int root_rank,
@@ -116,8 +119,8 @@ GroupHandle grouped_broadcast_async(const std::vector<at::Tensor>& tensors, int 
 GroupHandle grouped_broadcast_async_(std::vector<at::Tensor> tensors, int root_rank,
                                      const OperationOptions& options = {});
 
-// The tensors of all ranks, one after the other along dimension 0, whose extent may differ from
-// rank to rank. A tensor without dimensions is an error.
+// Concatenates the tensors of all ranks along dimension 0, in the order of ranks. The extent of
+// dimension 0 may differ between ranks. A tensor without dimensions is an InvalidArgumentError.
 at::Tensor allgather(const at::Tensor& tensor, const OperationOptions& options = {});
 Handle allgather_async(const at::Tensor& tensor, const OperationOptions& options = {});
 std::vector<at::Tensor> grouped_allgather(const std::vector<at::Tensor>& tensors,
@@ -125,25 +128,27 @@ std::vector<at::Tensor> grouped_allgather(const std::vector<at::Tensor>& tensors
 GroupHandle grouped_allgather_async(const std::vector<at::Tensor>& tensors,
                                     const OperationOptions& options = {});
 
-// What the ranks have for this one.
+// Result of an alltoall.
 struct AlltoallResult {
   at::Tensor output;                          // rank 0's rows, then rank 1's, ...
   std::vector<std::int64_t> received_splits;  // how many rows came from each rank
 };
-// Of an alltoall in flight.
+// Handle of an alltoall in flight.
 using AlltoallHandle = BasicHandle<AlltoallResult>;
 
-// Gives splits[r] rows (along dimension 0, in order) to each rank r. The splits add up to the
-// extent of dimension 0; none: the same number for each rank, which must be whole.
+// Sends splits[r] rows (along dimension 0, in order) to each rank r. `splits` has one entry per
+// rank; the entries add up to the extent of dimension 0. If `splits` is empty, every rank gets the
+// same number of rows, and the extent must be a multiple of the number of ranks. Otherwise
+// InvalidArgumentError.
 AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t>& splits = {},
                         const OperationOptions& options = {});
 AlltoallHandle alltoall_async(const at::Tensor& tensor,
                               const std::vector<std::int64_t>& splits = {},
                               const OperationOptions& options = {});
 
-// Reduces, and gives each rank its share of the rows (along dimension 0, in order). Where they
-// cannot be shared evenly the first ranks get one more. A tensor without dimensions, and Adasum,
-// are errors. Sum and Average are differentiable.
+// Reduces the ranks' tensors, and gives each rank a share of the rows (along dimension 0, in
+// order). If the rows cannot be divided evenly, the first ranks get one more. Sum and Average are
+// differentiable. InvalidArgumentError for a tensor without dimensions, and for Adasum.
 at::Tensor reducescatter(const at::Tensor& tensor, const ReducescatterOptions& options = {});
 Handle reducescatter_async(const at::Tensor& tensor, const ReducescatterOptions& options = {});
 std::vector<at::Tensor> grouped_reducescatter(const std::vector<at::Tensor>& tensors,
@@ -151,37 +156,38 @@ std::vector<at::Tensor> grouped_reducescatter(const std::vector<at::Tensor>& ten
 GroupHandle grouped_reducescatter_async(const std::vector<at::Tensor>& tensors,
                                         const ReducescatterOptions& options = {});
 
-// The reduction (Sum or Average) of sparse COO tensors of the same size: the elements that any rank
-// has, as a coalesced tensor. Ranks exchange indices and values.
+// Reduces sparse COO tensors of the same size (Sum or Average), and returns a coalesced tensor with
+// every element that at least one rank has. The ranks exchange indices and values.
 at::Tensor sparse_allreduce(const at::Tensor& tensor, const AllreduceOptions& options = {});
 Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options = {});
 
 // --- between two ranks; the others take no part ---
 //
-// A send and a receive belong together when source, destination and name are the same; without
-// names, in the order in which the two ranks make them. Same shape and dtype on both. Autograd goes
-// through the plain forms: send() gives a scalar 0 on which the sending rank calls backward() (or
-// which it adds to its loss) to receive its tensor's gradient, while the receiving rank's
-// backward() sends it. recv() takes part in autograd if `like` requires a gradient.
+// A send and a receive match if source, destination and name are equal. Unnamed ones match in the
+// order in which the two ranks call them. Both ranks give the same shape and dtype. Autograd goes
+// through the plain forms. send() returns a scalar 0: the sending rank calls backward() on it, or
+// adds it to its loss, and so receives the gradient of its tensor. The receiving rank's backward()
+// sends that gradient. recv() takes part in autograd if `like` requires a gradient.
 
-// Waits until the other rank has it.
+// Waits until the destination has received the tensor. Returns a scalar 0, see above.
 at::Tensor send(const at::Tensor& tensor, int destination, const OperationOptions& options = {});
-// A new tensor, of the shape and dtype of `like`, whose values are not looked at.
+// Receives a new tensor with the shape and dtype of `like`. The values of `like` are not used.
 at::Tensor recv(const at::Tensor& like, int source, const OperationOptions& options = {});
 at::Tensor recv_(at::Tensor tensor, int source, const OperationOptions& options = {});
 Handle send_async(const at::Tensor& tensor, int destination, const OperationOptions& options = {});
 Handle recv_async_(at::Tensor tensor, int source, const OperationOptions& options = {});
-// Both at once, so that ranks in a ring need no order. Not differentiable.
+// Sends and receives at the same time, so ranks in a ring need not agree on an order. Returns the
+// received tensor. Not differentiable.
 at::Tensor sendrecv(const at::Tensor& tensor, int destination, const at::Tensor& like, int source,
                     const OperationOptions& options = {});
 
-// Waits until every rank has called it.
+// Waits until every rank of the process set has called it.
 void barrier(const OperationOptions& options = {});
 
-// This rank has no more data: waits until all ranks have called it, and takes part meanwhile in
-// what the others do, with values that change nothing (in a gather: none). Average still divides by
-// the number of all ranks. Returns the rank that was last (among all). PeerLostError
-// if a rank shuts kolo down without joining.
+// Marks this rank as out of data, and waits until all ranks of the set have called join(). Until
+// then this rank takes part in the other ranks' operations with values that change nothing; it adds
+// no rows to a gather. Average still divides by the number of all ranks. Returns the last rank that
+// joined, numbered among all ranks. Throws PeerLostError if a rank shuts kolo down without joining.
 int join(const ProcessSet& process_set = {});
 
 }  // namespace kolo

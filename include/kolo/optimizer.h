@@ -1,4 +1,4 @@
-// DistributedOptimizer: any LibTorch optimizer, with gradients that are reduced over all ranks.
+// DistributedOptimizer: any LibTorch optimizer, with gradients reduced over all ranks.
 #pragma once
 
 #include <kolo/compression.h>
@@ -41,6 +41,7 @@ struct DistributedOptimizerOptions {
   // With Average, gradients are divided by this before they are added up, and by size / this
   // afterwards, which keeps sums small in float16.
   TORCH_ARG(double, gradient_predivide_factor) = 1.0;
+  // How float32 and float64 gradients are compressed when they are sent; see kolo/compression.h.
   TORCH_ARG(Compression, compression) = Compression::None;
   // Parameters whose gradients are reduced together, when all of them are ready: lists of the
   // optimizer's parameters, each in one list at most, or a number of groups into which all
@@ -66,7 +67,7 @@ namespace detail {
 class GradientReducer {
  public:
   explicit GradientReducer(DistributedOptimizerOptions options);
-  // The hooks stay in the parameters and do nothing any more.
+  // The hooks stay in the parameters, but no longer do anything.
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
@@ -77,7 +78,7 @@ class GradientReducer {
   void synchronize();
   void synchronize_unless_done();
   void check_no_reduction_in_flight(const char* call) const;
-  // Gradients were taken away: the next step() reduces, on every rank.
+  // Called when gradients were cleared: the next step() reduces, on every rank.
   void forget_gradients();
   at::Tensor average_loss(const at::Tensor& loss);
   bool reduces_steps() const;
@@ -85,7 +86,7 @@ class GradientReducer {
   // Marks the end of a training step, like mark_step() of kolo/timeline.h. Returns the parameters
   // if the ranks must compare them after this step.
   NamedTensors end_step();
-  // As given, with a name.
+  // The options as given, with a name.
   const DistributedOptimizerOptions& options() const;
   void set_skip(bool skip);
   void set_no_sync(bool no_sync);
@@ -118,25 +119,25 @@ inline void check_step_in_sync(const GradientReducer& reducer, const NamedTensor
 
 }  // namespace detail
 
-// Is a Base (torch::optim::SGD, Adam, ...): schedulers, torch::save and add_param_group() take it
-// as one. step() does Base's step, with the same gradients on every rank.
+// Derived from Base (torch::optim::SGD, Adam, ...), so it works with schedulers, torch::save and
+// add_param_group(). step() makes Base's step, with the same gradients on every rank.
 //
 // When backward() returns, the gradients of this optimizer's parameters are the reduced ones, and
 // the program may read, change, clip or zero them, on all ranks alike. They are reduced while
 // backward() goes on.
 // backward() is collective if it reaches any of the parameters: it then reduces the gradients of
-// all of them, and one that was not used on some rank counts as zeros there. Where it reaches none
-// of them it does nothing here, and step() reduces what is there, such as gradients that the
-// program has computed itself.
+// all of them, and a gradient that is missing on a rank counts as zeros. If backward() reaches none
+// of them, step() reduces the gradients that exist, such as those that the program has computed
+// itself.
 //
-// A second backward() before step() adds to the reduced gradients, and what it adds is reduced,
-// too. no_sync() and backward_passes_per_step save these reductions. All ranks call backward() and
-// step() equally often until they call join(); if they do not, backward() throws a MismatchError.
+// A second backward() before step() adds to the reduced gradients, and reduces what it adds.
+// no_sync() and backward_passes_per_step avoid these reductions. All ranks call backward() and
+// step() equally often until they call join(); otherwise backward() throws a MismatchError.
 //
-// A backward() that throws on one rank leaves its gradients in an unspecified state. If it has
-// reached a parameter before, it is a MismatchError on the others; otherwise they wait for the
-// rank's next backward() or step(). backward() with create_graph is an InvalidArgumentError if
-// there is more than one rank: a reduced gradient has no graph.
+// If backward() throws on one rank, that rank's gradients are unspecified. If the pass had already
+// reached a parameter, the other ranks get a MismatchError; otherwise they wait for the rank's next
+// backward() or step(). backward() with create_graph is an InvalidArgumentError if there is more
+// than one rank, because a reduced gradient has no graph.
 //
 //   kolo::DistributedOptimizer<torch::optim::SGD> optimizer(model, torch::optim::SGDOptions(0.1));
 //
@@ -148,20 +149,19 @@ inline void check_step_in_sync(const GradientReducer& reducer, const NamedTensor
 // sparse wherever it is defined in the first reduction is reduced as sparse_allreduce() does from
 // then on. One that is dense on some rank there, or defined on none, is made dense everywhere.
 //
-// With ReduceOp::Adasum, as the paper has it (see kolo/types.h), gradients stay this rank's own:
-// step() makes Base's step with them, and what that changed in each parameter is reduced. So clip
-// before step(), accumulate as often as you like, and know that nothing is reduced during
-// backward(). synchronize() does nothing then, and skip_synchronize() is an error. With one rank it
-// is Base's step.
+// With ReduceOp::Adasum (see kolo/types.h), gradients stay local. step() makes Base's step with
+// them, and then reduces the change of each parameter, as in the paper. So backward() reduces
+// nothing; clip before step(), and accumulate as often as you like. synchronize() does nothing, and
+// skip_synchronize() is an error. With one rank, step() is Base's step.
 //
-// synchronize() and step() are collective; backward() need not reach parameters in the same order.
-// The optimizer keeps its hooks in the parameters, and a wrapper around autograd's default engine
-// in the process, which tells it where backward() ends.
+// synchronize() and step() are collective. backward() may reach the parameters in a different order
+// on each rank. The optimizer leaves hooks in the parameters. To know when backward() ends, the
+// first optimizer of a process wraps autograd's default engine.
 template <class Base>
 class DistributedOptimizer : public Base {
  public:
-  // The parameters of a module (see kolo/modules.h), which then have the module's names in
-  // messages.
+  // Optimizes the parameters of a module (see kolo/modules.h). Messages use their names in the
+  // module.
   template <
       class Module, class BaseOptions,
       std::enable_if_t<detail::is_module<Module> && !detail::is_options<BaseOptions>, int> = 0>
@@ -175,7 +175,7 @@ class DistributedOptimizer : public Base {
       : DistributedOptimizer(detail::parameters_of(module),
                              detail::with_names_of(module, std::move(options))) {}
 
-  // As Base's constructor: parameters (or parameter groups) and Base's options.
+  // Like Base's constructor: parameters (or parameter groups) and Base's options.
   template <
       class Parameters, class BaseOptions,
       std::enable_if_t<!detail::is_module<Parameters> && !detail::is_options<BaseOptions>, int> = 0>
@@ -194,15 +194,16 @@ class DistributedOptimizer : public Base {
     reducer_.attach(this->param_groups());
   }
 
-  // Collective. Reduces what backward() has not reduced: gradients that came under no_sync(), or in
-  // fewer calls than backward_passes_per_step says. step() does not reduce them again.
+  // Reduces the gradients that backward() has not reduced: those accumulated under no_sync(), or in
+  // fewer calls than backward_passes_per_step. step() does not reduce them again. Collective.
   void synchronize() {
     reducer_.attach(this->param_groups());
     reducer_.synchronize();
   }
 
-  // Collective. With a closure the loss it returns is averaged over the ranks too, so that
-  // optimizers that decide by it (LBFGS) decide the same everywhere.
+  // Reduces the gradients, unless they are reduced already, and makes Base's step. With a closure,
+  // the loss that it returns is averaged over the ranks, too, so that optimizers that depend on it
+  // (LBFGS) decide the same on all ranks. Collective.
   at::Tensor step(torch::optim::Optimizer::LossClosure closure = nullptr) override {
     reducer_.attach(this->param_groups());
     at::Tensor loss = reduce_and_step(std::move(closure));
@@ -211,8 +212,8 @@ class DistributedOptimizer : public Base {
     return loss;
   }
 
-  // Makes the count of backward_passes_per_step start anew. InvalidArgumentError while a gradient
-  // is being reduced, in a hook that backward() calls.
+  // Restarts the count of backward_passes_per_step. InvalidArgumentError while a gradient is being
+  // reduced, in a hook that backward() calls.
   void zero_grad(bool set_to_none = true) {
     reducer_.attach(this->param_groups());
     reducer_.check_no_reduction_in_flight("zero_grad");
@@ -220,13 +221,13 @@ class DistributedOptimizer : public Base {
     reducer_.forget_gradients();
   }
 
-  // As Base's; all ranks add the same parameters.
+  // Like that of Base. All ranks add the same parameters.
   void add_param_group(const torch::optim::OptimizerParamGroup& group) {
     Base::add_param_group(group);
     reducer_.attach(this->param_groups());
   }
 
-  // While one of these objects lives, step() does not reduce anything.
+  // While such an object lives, step() does not reduce anything.
   class [[nodiscard]] SkipSynchronize {
    public:
     // Made by skip_synchronize().
@@ -243,8 +244,8 @@ class DistributedOptimizer : public Base {
   // See SkipSynchronize.
   SkipSynchronize skip_synchronize() { return SkipSynchronize(reducer_); }
 
-  // While one of these objects lives, backward() only accumulates; the first one after it reduces
-  // what has come together.
+  // While such an object lives, backward() only accumulates. The first backward() after it reduces
+  // the accumulated gradients.
   class [[nodiscard]] NoSync {
    public:
     // Made by no_sync().

@@ -1,4 +1,4 @@
-// Making ranks start from the same state.
+// Copies parameters and optimizer state to all ranks, so that they start from the same state.
 #pragma once
 
 #include <kolo/modules.h>
@@ -8,10 +8,9 @@
 
 namespace kolo {
 
-// All are collective over the process set; root_rank is a rank among all.
-
-// Parameters and buffers of `root_rank`'s module replace those of the other ranks, in
-// place. The modules must have the same names, shapes and dtypes (MismatchError otherwise).
+// Copies the parameters and buffers of `root_rank`'s module to the other ranks, in place. The
+// modules must have the same names, shapes and dtypes (MismatchError otherwise). All functions here
+// are collective over the process set; root_rank is numbered among all ranks.
 void broadcast_parameters(const torch::nn::Module& module, int root_rank = 0,
                           const ProcessSet& process_set = {});
 
@@ -21,7 +20,7 @@ void broadcast_parameters(const torch::OrderedDict<std::string, at::Tensor>& ten
 void broadcast_parameters(const std::vector<at::Tensor>& tensors, int root_rank = 0,
                           const ProcessSet& process_set = {});
 
-// The same for what else is a module (see kolo/modules.h).
+// The same for other kinds of modules: holders, pointers and torch::jit::Module.
 template <class Module,
           std::enable_if_t<detail::is_module<Module> &&
                                !std::is_base_of_v<torch::nn::Module, std::decay_t<Module>>,
@@ -40,9 +39,9 @@ void broadcast_parameters(const Module& module, int root_rank = 0,
   }
 }
 
-// State (momentum, step counts, ...) and options (learning rate, ...) of `root_rank`'s
-// optimizer replace those of the other ranks. The optimizers must be of the same class with
-// parameters of the same number and shapes.
+// Copies the state (momentum, step counts, ...) and options (learning rate, ...) of `root_rank`'s
+// optimizer to the other ranks. The optimizers must be of the same class, with parameters of the
+// same number and shapes.
 void broadcast_optimizer_state(torch::optim::Optimizer& optimizer, int root_rank = 0,
                                const ProcessSet& process_set = {});
 

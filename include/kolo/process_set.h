@@ -1,4 +1,4 @@
-// Process sets: groups of ranks with operations of their own.
+// Process sets: sets of ranks with their own operations.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,10 @@ namespace detail {
 struct ProcessSetState;
 }
 
-// A set of ranks in which operations can be run, as an option of each. Sets may overlap; operations
-// of different sets go on at the same time and have names of their own. The default is all ranks. A
-// cheap value; any thread may use it. It ends with remove_process_set() or shutdown().
+// A set of ranks. Each operation has an option for the set in which it runs. Sets may overlap;
+// operations of different sets run at the same time and have separate names. The default is all
+// ranks. Cheap to copy; any thread may use it. A set exists until remove_process_set() or
+// shutdown().
 class ProcessSet {
  public:
   ProcessSet() = default;
@@ -21,12 +22,12 @@ class ProcessSet {
 
   // 0 for all ranks.
   int id() const;
-  // The members' ranks among all; the position is the rank in the set.
+  // The members, numbered among all ranks. A member's position in the list is its rank in the set.
   std::vector<int> ranks() const;
   int size() const;
   // Whether this rank is a member.
   bool included() const;
-  // This rank's position in the set. Throws InvalidArgumentError where it is no member.
+  // This rank's position in the set. Throws InvalidArgumentError if this rank is not a member.
   int rank() const;
 
   // For kolo itself; null for all ranks.
@@ -36,13 +37,13 @@ class ProcessSet {
   std::shared_ptr<const detail::ProcessSetState> state_;
 };
 
-// Collective over all ranks, members or not: they give the same ranks, in the order that the ranks
-// of the set shall have. Throws InvalidArgumentError for ranks that do not exist or come twice,
-// MismatchError where ranks disagree.
+// Makes a process set of these ranks (numbered among all ranks), in this order. Collective over all
+// ranks, members or not; every rank gives the same list. Throws InvalidArgumentError for ranks that
+// do not exist or are listed twice, MismatchError if the ranks' lists differ.
 ProcessSet add_process_set(const std::vector<int>& ranks);
 
-// Collective over all ranks. Operations in the set that all members have submitted still end.
-// Throws InvalidArgumentError for a set that does not exist (all ranks cannot be removed).
+// Removes a process set. Collective over all ranks. Operations that all members have submitted are
+// completed. Throws InvalidArgumentError for a set that does not exist, and for that of all ranks.
 void remove_process_set(const ProcessSet& process_set);
 
 }  // namespace kolo

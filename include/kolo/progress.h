@@ -1,4 +1,4 @@
-// A line that says how far a long job is. See docs/progress.md.
+// A line that shows the progress of a long job. See docs/progress.md.
 #pragma once
 
 #include <torch/arg.h>
@@ -9,23 +9,23 @@
 
 namespace kolo {
 
-// What a progress line says.
+// Options of a Progress.
 struct ProgressOptions {
-  // How many there will be; 0: not known, and then neither is the time that is left.
+  // Number of epochs of the run. 0: unknown; then the remaining time is not shown.
   TORCH_ARG(std::int64_t, epochs) = 0;
-  // Likewise, in each epoch.
+  // Number of steps in each epoch. 0: unknown; then the remaining time is not shown.
   TORCH_ARG(std::int64_t, steps_per_epoch) = 0;
-  // What is counted: "images".
+  // Name of the things that are counted, such as "images".
   TORCH_ARG(std::string, unit) = "samples";
-  // Between two lines. 0: 0.5 s on a terminal, 10 s elsewhere.
+  // Seconds between two lines. 0: 0.5 s on a terminal, 10 s elsewhere.
   TORCH_ARG(double, every_seconds) = 0;
   // false: nothing is shown at all.
   TORCH_ARG(bool, shown) = true;
 };
 
-// Rank 0 shows it on standard error: "epoch 3/9, step 20/31, 812 images/s, loss 0.1234, 12 s left".
-// On a terminal (also that of kolo run) it is one line, drawn anew; elsewhere a line now and then.
-// On other ranks nothing is shown. Not collective; one thread.
+// Shows a line on standard error of rank 0: "epoch 3/9, step 20/31, 812 images/s, loss 0.1234, 12 s
+// left". On a terminal (also that of kolo run) the line is redrawn in place; elsewhere a new line
+// is written from time to time. Other ranks show nothing. Not collective; one thread.
 class Progress {
  public:
   // Nothing is shown before the first update().
@@ -37,12 +37,12 @@ class Progress {
   // Whether update() will show a line, so that the loss is worth fetching.
   bool due() const;
 
-  // A step is done. `epoch` and `step` (in the epoch) count from 1 on; `samples` are this rank's in
-  // the step: all ranks are taken to have as many. Rates and times count from the first call on.
-  // `loss` is shown if it is a number (NaN: it is left out).
+  // Reports the end of a step. `epoch` and `step` (in the epoch) count from 1. `samples`: those of
+  // this rank in the step; other ranks are assumed to have as many. Rates and times count from the
+  // first call. `loss` is shown unless it is NaN.
   void update(std::int64_t epoch, std::int64_t step, std::int64_t samples, double loss);
 
-  // Before other output: takes the line away.
+  // Removes the line. Call it before other output.
   void clear();
 
  private:

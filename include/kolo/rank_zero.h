@@ -1,4 +1,4 @@
-// Work that one rank does for all.
+// Runs a function on one rank for all ranks.
 #pragma once
 
 #include <kolo/objects.h>
@@ -8,15 +8,15 @@
 
 namespace kolo {
 
-// Calls f() on rank 0 alone (on the first rank of the process set of the options), while the others
-// wait, and gives its result to all: to download data once, make a folder, read a file, print.
+// Calls f() only on rank 0, or on the first rank of the options' process set, while the others
+// wait. Returns its result on all ranks. For work such as downloading data once or reading a file.
 //
 //   const auto words = kolo::on_rank_zero([&] { return read_vocabulary("words.txt"); });
 //
-// Collective over the process set. The result is nothing or has a Codec (see kolo/objects.h). If f
-// throws, so does this call: on rank 0 what f has thrown, on the others a MismatchError with its
-// message. Ranks that wait for more than a minute say so (KOLO_STALL_CHECK_TIME_SECONDS); f may
-// take longer. f must not call kolo's collective operations, for the others do not.
+// Collective over the process set. f returns void or a type that has a Codec (see kolo/objects.h).
+// If f throws, rank 0 rethrows the exception, and the others throw a MismatchError with its text. f
+// may take any time; ranks that wait for more than a minute log that
+// (KOLO_STALL_CHECK_TIME_SECONDS). f must not call collective operations of kolo.
 template <class F>
 auto on_rank_zero(F&& f, const OperationOptions& options = {}) {
   using Result = std::decay_t<std::invoke_result_t<F&>>;

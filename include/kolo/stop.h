@@ -5,15 +5,15 @@
 
 namespace kolo {
 
-// From now on SIGTERM and SIGUSR1 do not end this process, but make stop_requested() true. So
-// `kill`, Slurm's --signal=USR1@300 and scancel, and `kolo run`, which passes SIGTERM on as SIGUSR1
-// since launchers kill soon after a SIGTERM, all leave time for a checkpoint. May be called again.
-// Throws InternalError if the system refuses.
+// Installs handlers for SIGTERM and SIGUSR1, which then make stop_requested() true instead of
+// ending this process. So `kill`, Slurm's --signal=USR1@300 and scancel, and `kolo run` (which
+// passes SIGTERM on as SIGUSR1, because launchers kill soon after a SIGTERM) leave time for a
+// checkpoint. May be called again. Throws InternalError if the system refuses.
 void catch_stop_signals();
 
-// Collective over all ranks: whether a signal has reached at least one of them. The same answer on
-// all, so that they save and end together. Call it at the end of a step; it takes as long as an
-// allreduce of a byte. PeerLostError.
+// Returns whether a signal has reached at least one rank. Collective over all ranks; the answer is
+// the same on all, so they can save and end together. Call it at the end of a step. It costs an
+// allreduce of one byte. Throws PeerLostError.
 //
 //   if (kolo::stop_requested()) {
 //     checkpoint.save(step);
@@ -23,7 +23,7 @@ void catch_stop_signals();
 //   }
 bool stop_requested();
 
-// Not collective: whether a signal has reached this process.
+// Whether a signal has reached this process. Not collective.
 bool stop_signal_caught();
 
 }  // namespace kolo

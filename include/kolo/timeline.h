@@ -18,19 +18,19 @@ struct TimelineOptions {
   TORCH_ARG(bool, bucket_members) = true;
 };
 
-// Collective over all ranks. From now on each rank writes timeline-rank-N.json into the folder. The
-// folder is made if it does not exist, and an existing file is replaced. init() starts a timeline
-// if KOLO_TIMELINE names a folder. Throws FileError on all ranks if one of them cannot write, and
+// Starts a timeline: each rank writes timeline-rank-N.json into the folder, which is created if it
+// does not exist. Existing files are replaced. init() starts a timeline if KOLO_TIMELINE names a
+// folder. Collective over all ranks. Throws FileError on all ranks if one of them cannot write, and
 // InvalidArgumentError if a timeline is already running.
 void start_timeline(const std::string& folder, const TimelineOptions& options = {});
 
-// Collective. Completes the files. Does nothing if no timeline is running. shutdown() does the same
-// without the other ranks.
+// Ends the timeline and completes the files. Does nothing if no timeline is running. Collective;
+// shutdown() also completes this rank's file, without the other ranks.
 void stop_timeline();
 
-// Not collective. Ends a training step and begins the next one; `kolo trace` shows how the time of
-// each step was spent. Steps are numbered from 1. The first DistributedOptimizer that makes a step
-// calls this by itself, unless the program has called it before.
+// Ends a training step and begins the next one; `kolo trace` shows how the time of each step was
+// spent. Steps are numbered from 1. The first DistributedOptimizer that makes a step calls this by
+// itself, unless the program has called it before. Not collective.
 void mark_step();
 
 namespace detail {
@@ -60,8 +60,8 @@ class [[nodiscard]] TraceScope {
   std::int64_t begin_ = 0;  // 0: the timeline was off
 };
 
-// Not collective; any thread. Shows in the timeline what the thread does until the end of the
-// scope; scopes of a thread may lie in each other. Costs a branch while no timeline is on.
+// Shows in the timeline what the thread does until the end of the scope. Scopes of a thread may be
+// nested. Costs one branch while no timeline is running. Not collective; any thread.
 //
 //   const auto scope = kolo::trace("forward");
 inline TraceScope trace(std::string_view name) {

@@ -1,4 +1,4 @@
-// Trainer: the training loop that most programs write, in one process and on all ranks alike.
+// Trainer: a training loop that runs the same in one process and on all ranks of a job.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -29,41 +29,43 @@ class Trainer;
 
 // Options of a Trainer. Sizes and counts are those of one rank, unless stated otherwise.
 struct TrainerOptions {
-  // Passes over the training samples.
+  // Number of passes over the training samples.
   TORCH_ARG(std::int64_t, epochs) = 1;
-  // Samples of each rank in a batch. With accumulate(n) a step has n batches.
+  // Number of samples in a batch of each rank. With accumulate(n) a step has n batches.
   TORCH_ARG(std::int64_t, batch_size) = 32;
-  // Samples of each rank in a batch of validation. 0: batch_size.
+  // Number of samples in a validation batch of each rank. 0: batch_size.
   TORCH_ARG(std::int64_t, valid_batch_size) = 0;
-  // Threads that read samples ahead. 0: the training thread reads them when it needs them.
+  // Number of threads that read samples ahead. 0: the training thread reads samples when it needs
+  // them.
   TORCH_ARG(int, workers) = 0;
   // false: each epoch has the samples in the dataset's order.
   TORCH_ARG(bool, shuffle) = true;
   // Leaves out the last batch of an epoch if it is not full.
   TORCH_ARG(bool, drop_last) = false;
-  // "cpu"; "cuda", the rank's GPU (see kolo/device.h); "cuda:1"; or "auto": the rank's GPU if kolo
-  // was built with CUDA and the process sees a GPU, otherwise the CPU.
+  // "cpu"; "cuda": the rank's GPU (see kolo/device.h), or cuda:0 if `distributed` is false;
+  // "cuda:1"; or "auto": like "cuda" if kolo was built with CUDA and the process sees a GPU,
+  // otherwise "cpu".
   TORCH_ARG(std::string, device) = "auto";
   // at::kBFloat16 or at::kHalf: forward runs under autocast, and with at::kHalf a GradScaler scales
   // the loss. at::kFloat: nothing is cast.
   TORCH_ARG(at::ScalarType, precision) = at::kFloat;
-  // Batches whose gradients make one step. Their samples count alike, as in one batch of all.
+  // Batches per optimizer step. Each sample has the same weight, as in one large batch.
   TORCH_ARG(std::int64_t, accumulate) = 1;
   // Gradients with a larger norm are scaled down to this norm before a step (by a ClipGradNorm). 0:
-  // they are not.
+  // gradients are not clipped.
   TORCH_ARG(double, clip_grad_norm) = 0;
-  // false: the process trains by itself, with all samples, and the Trainer does not call init(). In
-  // a job of several ranks each then trains by itself; Checkpoints and at::kHalf are errors there.
+  // false: the process trains alone, with all samples, and the Trainer does not call init(). In a
+  // job of several ranks each rank then trains alone; Checkpoints and at::kHalf are errors there.
   TORCH_ARG(bool, distributed) = true;
-  // BatchNorm takes the statistics of all ranks' batches: see kolo/sync_batchnorm.h.
+  // Whether BatchNorm takes the statistics of all ranks' batches: see kolo/sync_batchnorm.h.
   TORCH_ARG(bool, sync_batchnorm) = false;
-  // Rank 0 writes the metrics of each epoch there, as metrics.csv, metrics.jsonl and for
-  // TensorBoard. A new training begins the first two anew. Empty: nothing is written.
+  // Folder into which rank 0 writes the metrics of each epoch: metrics.csv, metrics.jsonl, and
+  // event files for TensorBoard. A new training overwrites the first two. Empty: no files.
   TORCH_ARG(std::string, log_directory) = "";
-  // Rank 0 prints a line for each epoch, and shows a progress line.
+  // Whether rank 0 prints a line for each epoch, and shows a progress line.
   TORCH_ARG(bool, verbose) = true;
-  // Seeds the order of the samples, the same on all ranks, and dropout and other random numbers,
-  // other ones on each rank. The program has seeded the parameters.
+  // Seed for the order of the samples (the same on all ranks) and for dropout and other random
+  // numbers (different on each rank). It does not affect the initial parameters.
   TORCH_ARG(std::uint64_t, seed) = 0;
   // If the loss becomes NaN or infinite, computes it once more to name the first module whose
   // output is not finite.
@@ -75,25 +77,25 @@ enum class Interval : std::uint8_t { Epoch = 0, Step = 1 };
 
 // Progress of a training. The same on all ranks except for `loss` and `stop_reason`.
 struct TrainingState {
-  std::int64_t epoch = 0;            // under way, or ended last; counts from 1
-  std::int64_t step = 0;             // optimizer steps, with those before the training was resumed
-  std::int64_t step_in_epoch = 0;    // of these in this epoch
+  std::int64_t epoch = 0;            // the current or the last epoch, counted from 1
+  std::int64_t step = 0;             // optimizer steps, including those before a resume
+  std::int64_t step_in_epoch = 0;    // optimizer steps of this epoch
   std::int64_t steps_per_epoch = 0;  // number of steps in an epoch
-  double loss = 0;                   // of this rank's last batch; on a GPU it may be 31 batches old
-  double learning_rate = 0;          // of the optimizer's first parameter group, in the last step
-  // Nothing is left to do: the last epoch has ended, or a callback has called finish(). false after
-  // train(): it was stopped, and may go on from a checkpoint.
+  double loss = 0;                   // of this rank's last batch; on a GPU up to 31 batches old
+  double learning_rate = 0;          // of the first parameter group, in the last step
+  // Whether nothing is left to do: the last epoch has ended, or a callback has called finish(). If
+  // it is false after train(), the training was stopped and can be resumed from a checkpoint.
   bool is_over = false;
   // Why the training ended before its last epoch; empty if it did not.
   std::string stop_reason;
-  // The metrics of the epoch that ended last, means over all samples of all ranks: "loss", the
-  // program's metrics, the same with "valid_" before them; then "learning_rate",
+  // The metrics of the last epoch that has ended, as means over all samples of all ranks, in this
+  // order: "loss", the program's metrics, the same with the prefix "valid_"; then "learning_rate",
   // "samples_per_second" (of all ranks), "seconds" and "memory_mib" (the largest resident set of a
-  // rank's process). In this order.
+  // rank's process).
   std::vector<std::pair<std::string, double>> metrics;
 
-  // The metric of this name. InvalidArgumentError, with the names that there are, if it does not
-  // exist.
+  // Returns the metric of this name. If there is none, throws InvalidArgumentError, which lists the
+  // names that exist.
   double metric(const std::string& name) const;
 };
 
@@ -106,42 +108,44 @@ class Callback {
   Callback(const Callback&) = delete;
   Callback& operator=(const Callback&) = delete;
 
-  // Before the first step. A callback that is last may restore a checkpoint here, so the others
-  // find the state of a resumed training in epoch_begin() only.
+  // Called before the first step. Checkpoints restores the training here, after the other
+  // callbacks, so these see the restored state only from epoch_begin() on.
   virtual void train_begin(Trainer& trainer);
-  // Before an epoch's first step, and when a resumed training goes on in the middle of it.
+  // Called before an epoch's first step, and when a resumed training continues in the middle of an
+  // epoch.
   virtual void epoch_begin(Trainer& trainer);
-  // Before the backward() of each batch, of which a step has several with accumulate(n). `loss`:
-  // the batch's on this rank, not scaled.
+  // Called before backward() of each batch; a step has n batches with accumulate(n). `loss`: this
+  // rank's loss of the batch, without loss scaling.
   virtual void backward_begin(Trainer& trainer, const at::Tensor& loss);
-  // After each backward().
+  // Called after each backward().
   virtual void backward_end(Trainer& trainer);
-  // Before each step, after its gradients have been reduced. A callback may change them, on all
-  // ranks alike. With at::kHalf they are no longer scaled, and may not be finite. With the option
-  // clip_grad_norm they have been clipped.
+  // Called before each step, after its gradients have been reduced. A callback may change them, on
+  // all ranks alike. With at::kHalf they are no longer scaled, and may not be finite. With the
+  // option clip_grad_norm they have been clipped.
   virtual void gradients_ready(Trainer& trainer);
-  // After each step.
+  // Called after each step.
   virtual void step_end(Trainer& trainer);
-  // After each whole epoch, when its metrics are known.
+  // Called after each whole epoch, when its metrics are known.
   virtual void epoch_end(Trainer& trainer);
-  // At the end of train(), unless it throws.
+  // Called at the end of train(), unless it throws.
   virtual void train_end(Trainer& trainer);
-  // Adds to a checkpoint what this callback needs in a resumed training; names begin with `prefix`.
+  // Adds the state that this callback needs in a resumed training to a checkpoint. Names begin with
+  // `prefix`.
   virtual void add_to(const Trainer& trainer, Checkpoint& checkpoint, const std::string& prefix);
-  // Whether it is called after the callbacks that are not last. For those that save or restore the
-  // state of others.
+  // Whether it is called after all other callbacks. Return true in a callback that saves or
+  // restores the state of other callbacks.
   virtual bool is_last() const { return false; }
 };
 
-// A metric of classifiers: the share of the samples, 0 to 1, whose largest output is that of their
-// class. output [N, C], target [N] of whole numbers; InvalidArgumentError for other shapes. A
-// scalar in float32.
+// Returns the accuracy of a classifier: the share of the samples, 0 to 1, whose largest output is
+// that of their class. output [N, C], target [N] of whole numbers; InvalidArgumentError for other
+// shapes. The result is a scalar in float32.
 at::Tensor accuracy(const at::Tensor& output, const at::Tensor& target);
 
-// Where a training's samples come from.
+// Datasets of a training.
 struct Datasets {
-  data::Dataset train;  // at least a batch for each rank
-  data::Dataset valid;  // may have no samples
+  data::Dataset train;  // samples to train with; at least a batch for each rank
+  data::Dataset valid;  // samples to validate with; may be empty
 };
 
 // Trains a module. The same program trains in one process and on all ranks of a job, on a CPU and
@@ -154,17 +158,18 @@ struct Datasets {
 //   trainer.schedule(kolo::optim::MultiStepLR({3, 6}));
 //   trainer.train({samples, targets});
 //
-// The loop that it runs is that of the README, with kolo's public parts alone; a training that does
-// not fit (several models or optimizers) is better written as such a loop. It leaves the modes of
-// modules as they are (torch::nn::Module::train(), eval()), but for evaluation.
+// The Trainer runs the loop of the README and uses only public parts of kolo. Write a training that
+// does not fit (several models or optimizers) as such a loop. The Trainer leaves the modes of
+// modules as they are (torch::nn::Module::train(), eval()), except during evaluation.
 //
-// Constructor, optimizer(), train() and evaluate() are collective over all ranks, unless
+// The constructor, optimizer(), train() and evaluate() are collective over all ranks, unless
 // `distributed` is false. One thread. A rank that throws ends the job: the other ranks get a
 // PeerLostError when it exits.
 class Trainer {
  public:
-  // The mean over a batch's samples, a tensor with one element, of what the module makes of them
-  // and of the targets. A holder of a LibTorch loss is one.
+  // A loss or metric. Takes the module's output and the targets of a batch, and returns their mean
+  // over the batch's samples, as a tensor with one element. A holder of a LibTorch loss, such as
+  // torch::nn::MSELoss(), can be used.
   using Function = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>;
 
   // `model`: a holder of a module, a std::shared_ptr to one, or an AnyModule, whose forward() takes
@@ -190,24 +195,24 @@ class Trainer {
                      const DistributedOptimizerOptions& reduction = {}) {
     return make_optimizer<Base>(module().parameters(), base_options, named(reduction));
   }
-  // The same for parameter groups, whose gradients have numbers for names.
+  // The same for parameter groups, whose gradients are numbered instead of named.
   template <class Base, class BaseOptions>
   Trainer& optimizer(const std::vector<torch::optim::OptimizerParamGroup>& groups,
                      const BaseOptions& base_options,
                      const DistributedOptimizerOptions& reduction = {}) {
     return make_optimizer<Base>(groups, base_options, reduction);
   }
-  // How the learning rate changes, and the momentum, if given: see kolo::optim::Scheduler. After
-  // optimizer(), otherwise InvalidArgumentError.
+  // Sets how the learning rate changes, and the momentum, if given: see kolo::optim::Scheduler.
+  // InvalidArgumentError before optimizer().
   Trainer& schedule(optim::Schedule rates, Interval interval = Interval::Epoch,
                     optim::Schedule momentum = nullptr);
-  // A further number to report of each epoch, in training and in validation. Like the loss it is a
-  // batch's mean, which is weighted by the batch's number of samples. Before train().
-  // InvalidArgumentError for a name that there is already, or that TrainingState::metrics uses.
+  // Adds a metric to report for each epoch, in training and in validation. Like the loss, it is the
+  // mean over a batch, weighted by the number of samples. Before train(). InvalidArgumentError if
+  // the name is taken, or is one that TrainingState::metrics uses.
   Trainer& metric(const std::string& name, Function function);
-  // Callbacks are called in the order in which they were added.
+  // Adds a callback. Callbacks are called in the order in which they were added.
   Trainer& callback(std::shared_ptr<Callback> callback);
-  // Makes the callback, a C, of these arguments.
+  // Makes a callback of class C from these arguments, and adds it.
   template <class C, class... Args>
   Trainer& callback(Args&&... args) {
     return callback(std::make_shared<C>(std::forward<Args>(args)...));
@@ -215,34 +220,35 @@ class Trainer {
 
   // --- training ---
 
-  // Trains from where the training stands to the last epoch, or until it is asked to stop. After
-  // each epoch the module is evaluated with the samples of `valid`, if there are any. Returns where
-  // the training stands. A loss that is not finite is an Error on all ranks that names step and
+  // Trains from the current state to the last epoch, or until the training is stopped. After each
+  // epoch the module is evaluated with the samples of `valid`, if there are any. Returns the state
+  // of the training. If the loss is not finite, throws an Error on all ranks that names step and
   // rank. MismatchError on all ranks if their options, or the sizes of their datasets, differ.
   const TrainingState& train(const data::Dataset& train, const data::Dataset& valid = {});
   // The same. `make` is called once, in this process.
   const TrainingState& train(const std::function<Datasets()>& make);
-  // The loss and the metrics over all samples; each rank evaluates its share. Buffers become those
-  // of rank 0. InvalidArgumentError if there are no samples; MismatchError if the ranks' datasets
-  // differ in size.
+  // Returns the loss and the metrics over all samples; each rank evaluates its share. Buffers
+  // become those of rank 0. InvalidArgumentError if there are no samples; MismatchError if the
+  // ranks' datasets differ in size.
   std::vector<std::pair<std::string, double>> evaluate(const data::Dataset& dataset);
 
   // --- for callbacks ---
 
-  const TrainingState& state() const;     // where the training stands
+  const TrainingState& state() const;     // progress of the training
   const TrainerOptions& options() const;  // as given
   torch::nn::Module& module() const;      // on device()
-  // InvalidArgumentError before there is one.
+  // The optimizer. InvalidArgumentError before optimizer() has made one.
   torch::optim::Optimizer& optimizer() const;
   at::Device device() const;  // this rank's
   // Whether this process prints and writes: rank 0, or the only process.
   bool is_root() const;
-  // Stops the training after the step or epoch under way, on all ranks. Any rank may ask.
+  // Stops the training after the current step or epoch, on all ranks. Any rank may call it.
   void stop(const std::string& reason);
-  // The same; nothing is then left to do, also for a program that resumes the training.
+  // Like stop(), and marks the training as complete: is_over becomes true, and a program that
+  // restores its checkpoint does not continue it.
   void finish(const std::string& reason);
-  // Adds the module, the optimizer, the schedule, the callbacks' state and the place in the
-  // training, under names of the trainer's own. After optimizer(), schedule() and metric().
+  // Adds the module, the optimizer, the schedule, the callbacks' state and the progress of the
+  // training, under names that the trainer chooses. After optimizer(), schedule() and metric().
   void add_to(Checkpoint& checkpoint);
 
  private:

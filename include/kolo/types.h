@@ -5,7 +5,7 @@
 
 namespace kolo {
 
-// The operator by which allreduce combines the ranks' values. Floating point follows IEEE 754; Min
+// Operator with which allreduce combines the ranks' values. Floating point follows IEEE 754; Min
 // and Max give NaN where any rank has NaN, as PyTorch does. Average divides by the number of ranks:
 // integers are rounded towards zero, and the result is exact even where their sum would wrap
 // around. Adasum (floating point only) adds the orthogonal parts of two ranks' tensors and averages

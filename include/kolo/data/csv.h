@@ -1,4 +1,4 @@
-// Datasets in text files with a table of numbers.
+// Datasets in text files that contain a table of numbers.
 #pragma once
 
 #include <torch/arg.h>
@@ -36,9 +36,9 @@ class CSVDataset : public torch::data::datasets::BatchDataset<CSVDataset, torch:
   // are).
   explicit CSVDataset(const std::string& path, const CSVDatasetOptions& options = {});
 
-  // The samples of these indices in their order: data [N, columns().size()] in float32, target [N]
-  // or undefined; targets are int64 if all of them are whole numbers, else float32. Throws
-  // InvalidArgumentError for an index that is not below size().
+  // Returns the samples of these indices in their order: data [N, columns().size()] in float32,
+  // target [N] or undefined; targets are int64 if all of them are whole numbers, otherwise float32.
+  // Throws InvalidArgumentError for an index that is not below size().
   torch::data::Example<> get_batch(c10::ArrayRef<std::size_t> indices) override;
 
   // The number of samples.

@@ -1,4 +1,4 @@
-// Samples that are read by index, whatever holds them.
+// Samples that are read by index, from any source.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,8 +23,8 @@ using Batch = torch::data::Example<>;
 
 namespace detail {
 
-// Make a batch of what get_batch() of a LibTorch dataset returns. Throw InvalidArgumentError for no
-// samples at all.
+// Make a batch of the result of get_batch() of a LibTorch dataset. Throw InvalidArgumentError if
+// there are no samples.
 data::Batch to_batch(std::vector<torch::data::Example<>> samples);
 data::Batch to_batch(std::vector<torch::data::TensorExample> samples);
 data::Batch to_batch(data::Batch batch);
@@ -61,22 +61,22 @@ data::Batch batch_of(T& dataset, c10::ArrayRef<std::size_t> indices) {
 
 namespace data {
 
-// Any source of samples: two tensors, a function, or a dataset of LibTorch's kind, with or without
-// transforms, such as kolo::data::MNIST. A dataset of LibTorch's whose batches are no tensors yet
-// is stacked, so that map(torch::data::transforms::Stack<>()) may be left out. If the class itself
-// declares Batch get_stacked_batch(c10::ArrayRef<std::size_t>) const besides get_batch(), that
-// makes the batches.
+// Any source of samples: two tensors, a function, or a LibTorch dataset such as kolo::data::MNIST,
+// with or without transforms. If the dataset returns single samples, kolo stacks them, so
+// map(torch::data::transforms::Stack<>()) is not needed. If its class declares Batch
+// get_stacked_batch(c10::ArrayRef<std::size_t>) const, kolo calls that function instead of
+// get_batch().
 //
-// A value, copied with what it was made from: each worker thread of a loader reads from a copy of
-// its own, in all epochs. Tensors are shared between copies. Not collective.
+// Copying a Dataset also copies its source. Each worker thread of a loader reads from its own copy,
+// in all epochs. Copies share tensors. Not collective.
 class Dataset {
  public:
-  // No samples.
+  // Makes a dataset without samples.
   Dataset() = default;
   // Sample i is data[i] with target[i]. InvalidArgumentError if the numbers of samples differ, or a
   // tensor has no dimension.
   Dataset(const at::Tensor& samples, const at::Tensor& targets);
-  // Sample i, below `size`, is get(i). Its tensors lack the batch's dimension.
+  // Sample i, below `size`, is get(i). Its tensors have no batch dimension.
   Dataset(std::size_t size, std::function<Batch(std::size_t)> get);
   // A LibTorch dataset: a class with size() and get_batch(indices). InvalidArgumentError if it does
   // not know its size.
@@ -91,9 +91,9 @@ class Dataset {
 
   // The number of samples.
   std::size_t size() const { return size_; }
-  // The samples of these indices, in their order. One thread at a time for each copy.
+  // Returns the samples of these indices, in their order. One thread at a time for each copy.
   // InvalidArgumentError for an index that is not below size(), for no indices, and if the source
-  // gives another number of samples or targets than was asked for.
+  // returns another number of samples or targets than was requested.
   Batch get_batch(c10::ArrayRef<std::size_t> indices) const;
 
  private:

@@ -14,11 +14,11 @@
 
 namespace kolo::data {
 
-// Which arrays of a file are the samples and their targets.
+// Options for HDF5 files: the arrays of samples and targets, and the cache.
 struct HDF5DatasetOptions {
-  // HDF5's path of the array of samples: "samples", or "images/train".
+  // Path in the file of the array of samples, such as "samples" or "images/train".
   TORCH_ARG(std::string, samples) = "samples";
-  // That of the targets. Empty: the samples have no targets.
+  // Path of the array of targets. Empty: the samples have no targets.
   TORCH_ARG(std::string, targets) = "targets";
   // Bytes of decompressed chunks kept in memory, for each array of each file. All copies of a
   // dataset share them. A chunk with several samples is decompressed again if it is not kept until
@@ -27,10 +27,10 @@ struct HDF5DatasetOptions {
   TORCH_ARG(std::size_t, cache_bytes) = std::size_t{32} << 20;
 };
 
-// Samples in HDF5 files, larger than memory if need be: only what is asked for is read. Sample i is
-// samples[i] with targets[i], in the dtype of the file (a batch [N, ...]); normalising and
-// converting are transforms. Any shape, numbers of any type that tensors have, contiguous or in
-// chunks with any filter that HDF5 has. Virtual datasets and external files, too.
+// Samples in HDF5 files, which may be larger than memory: only requested samples are read. Sample i
+// is samples[i] with targets[i], in the dtype of the file (a batch [N, ...]); normalising and
+// converting are transforms. Supports any shape, numbers of all types that tensors support,
+// contiguous arrays, chunks with any filter of HDF5, virtual datasets, and external files.
 //
 //   kolo::data::HDF5Dataset train("train.h5", kolo::data::HDF5DatasetOptions().targets("labels"));
 //   auto loader = torch::data::make_data_loader(train, sampler, options.workers(4));

@@ -1,4 +1,4 @@
-// Datasets of images in folders.
+// Dataset of images in folders.
 #pragma once
 
 #include <torch/arg.h>

@@ -68,16 +68,17 @@ struct DataLoaderOptions {
   TORCH_ARG(int, workers) = 0;
   // Batches that each worker may be ahead of the program, 1 or more.
   TORCH_ARG(int, prefetch) = 2;
-  // false: batches come as they are ready, so that a slow one holds none up. Their order then
-  // depends on the machine, and a position in mid-epoch cannot be saved.
+  // true: batches come in the sampler's order. false: batches come when they are ready, so a slow
+  // one does not delay others. Their order then depends on the machine, and a position in mid-epoch
+  // cannot be saved.
   TORCH_ARG(bool, ordered) = true;
-  // Leave out a last batch that is not full.
+  // Whether to leave out a last batch that is not full.
   TORCH_ARG(bool, drop_last) = false;
   // Seeds the transforms' random numbers.
   TORCH_ARG(std::uint64_t, seed) = 0;
-  // Where the program gets the batches. Workers copy them to a GPU ahead, by way of pinned memory
-  // and in streams of their own; transforms see them before, where the dataset made them. Nothing:
-  // they stay there.
+  // Device of the batches that the program gets. Workers copy them to a GPU ahead, through pinned
+  // memory and in their own streams; transforms run before that, where the dataset made the batch.
+  // Without a value, batches stay there.
   TORCH_ARG(std::optional<at::Device>, device) = std::nullopt;
 };
 
@@ -98,7 +99,7 @@ class DataLoader {
  public:
   class Iterator;
 
-  // Throws InvalidArgumentError for options that cannot be, and if the sampler was made for another
+  // Throws InvalidArgumentError for options out of range, and if the sampler was made for another
   // number of samples than the dataset has.
   DataLoader(data::Dataset dataset, DistributedSampler sampler,
              const DataLoaderOptions& options = {});
@@ -107,7 +108,7 @@ class DataLoader {
   DataLoader(DataLoader&&) noexcept;
   DataLoader& operator=(DataLoader&&) noexcept;
 
-  // Adds a transform after those that there are. From the next begin() on.
+  // Adds a transform after the existing ones. Takes effect at the next begin().
   DataLoader& transform(data::Transform transform);
 
   // Begins the sampler's epoch (DistributedSampler::reset()), or goes on in the middle of the one

@@ -1,5 +1,5 @@
-// The MNIST dataset (LeCun, Cortes, Burges, http://yann.lecun.com/exdb/mnist), and others in its
-// form such as Fashion-MNIST and KMNIST.
+// The MNIST dataset (LeCun, Cortes, Burges, http://yann.lecun.com/exdb/mnist), and others in the
+// same format, such as Fashion-MNIST and KMNIST.
 #pragma once
 
 #include <c10/util/ArrayRef.h>
@@ -14,11 +14,12 @@
 
 namespace kolo::data {
 
-// Reads the four IDX files of MNIST, plain or gzip, from a folder:
-// train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz], t10k-images-idx3-ubyte[.gz] and
-// t10k-labels-idx1-ubyte[.gz]; of two files that differ in .gz alone, the plain one is read. Any
-// number of images will do. Holds all of them in memory; copies share them. Normalisation is a
-// transform: dataset.map(torch::data::transforms::Normalize<>(0.1307, 0.3081)).
+// Reads MNIST's images and labels for training or for testing from a folder, each an IDX file,
+// plain or gzip: train-images-idx3-ubyte[.gz] and train-labels-idx1-ubyte[.gz], or
+// t10k-images-idx3-ubyte[.gz] and t10k-labels-idx1-ubyte[.gz]. If a file exists with and without
+// .gz, the plain one is read. Any number of images is accepted. Holds all of them in memory; copies
+// share them. Normalisation is a transform:
+// dataset.map(torch::data::transforms::Normalize<>(0.1307, 0.3081)).
 class MNIST : public torch::data::datasets::Dataset<MNIST> {
  public:
   // The 60,000 images to train with, or the 10,000 to test with.

@@ -1,4 +1,4 @@
-// Datasets in NumPy's files.
+// Datasets in NumPy files.
 #pragma once
 
 #include <torch/data/datasets/base.h>
@@ -11,9 +11,9 @@
 
 namespace kolo::data {
 
-// Samples in a file of numpy.save() (.npy), larger than memory if need be: only what is asked for
-// is read. Sample i is samples[i] with targets[i], in the dtype of the file (a batch [N, ...]).
-// Numbers of any type that tensors have, little-endian, in C order.
+// Samples in a file of numpy.save() (.npy), which may be larger than memory: only requested samples
+// are read. Sample i is samples[i] with targets[i], in the dtype of the file (a batch [N, ...]).
+// Supports numbers of all types that tensors support, little-endian, in C order.
 //
 //   kolo::data::NumpyDataset train("images.npy", "labels.npy");
 //

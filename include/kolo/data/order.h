@@ -9,8 +9,8 @@
 
 namespace kolo::data {
 
-// An order that depends on a seed and the epoch alone, so that all ranks have the same one without
-// communicating. It is the same on every platform. Copies share their data. Any thread.
+// An order that depends only on a seed and the epoch, so that all ranks have the same one without
+// communication. It is the same on every platform. Copies share their data. Any thread.
 class SampleOrder {
  public:
   // Every order of the samples is equally likely.

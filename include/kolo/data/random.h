@@ -1,4 +1,4 @@
-// Random numbers for what happens to one sample.
+// Random numbers for the transforms of one sample.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +18,16 @@ std::uint64_t random_below(std::uint64_t bound, Generator& generator) {
   return number % bound;
 }
 
-// A stream of random numbers that depends on a seed, an epoch and a sample alone: it is the same in
-// whichever thread, batch, rank or run the sample is loaded. The generator is SplitMix64 (G.
-// Steele, D. Lea, C. Flood, OOPSLA 2014). Fit for std::uniform_real_distribution and the like, too,
+// A stream of random numbers that depends only on a seed, an epoch and a sample: it does not depend
+// on the thread, batch, rank or run that loads the sample. The generator is SplitMix64 (G. Steele,
+// D. Lea, C. Flood, OOPSLA 2014). It can be used with std::uniform_real_distribution and the like,
 // whose results depend on the standard library.
 class Random {
  public:
   // The type of the numbers.
   using result_type = std::uint64_t;
 
-  // The stream of a sample in an epoch. Streams of different `purpose` have nothing to do with each
-  // other.
+  // Makes the stream of a sample in an epoch. Streams of different `purpose` are independent.
   Random(std::uint64_t seed, std::uint64_t purpose, std::uint64_t epoch, std::uint64_t sample)
       : state_(mixed(mixed(mixed(mixed(seed) + purpose) + epoch) + sample)) {}
 

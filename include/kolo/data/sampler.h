@@ -1,4 +1,4 @@
-// Shares of a dataset among the ranks, reshuffled each epoch.
+// Distributes a dataset over the ranks, reshuffled each epoch.
 #pragma once
 
 #include <kolo/data/order.h>
@@ -13,15 +13,16 @@
 namespace kolo {
 
 // Gives each rank its share of the samples of an epoch, for torch::data::make_data_loader. The
-// order of an epoch is a random permutation that depends on seed and epoch alone, so that all ranks
-// agree on it without talking; rank r gets every num_replicas-th sample of it, beginning with the
-// r-th. The shares are disjoint, together complete and of the same size. Where the dataset's size
-// does not divide, the order is continued from its beginning (so up to num_replicas - 1 samples
-// occur twice), or cut with drop_last, as PyTorch's Python DistributedSampler does it.
+// order of an epoch is a random permutation that depends only on seed and epoch, so that all ranks
+// agree on it without communication; rank r gets every num_replicas-th sample of it, beginning with
+// the r-th. The shares are disjoint, complete together, and of the same size. If the dataset's size
+// is not a multiple of num_replicas, the order is continued from its beginning (so up to
+// num_replicas - 1 samples occur twice), or cut with drop_last, as in PyTorch's Python
+// DistributedSampler.
 //
 // Shares are disjoint only if the dataset has its samples in the same order on every rank. Sort
 // what a folder lists. check_in_sync("order", tensor) compares a tensor over the ranks
-// (kolo/agreement.h).
+// / (kolo/in_sync.h).
 //
 //   kolo::DistributedSampler sampler(size, {kolo::size(), kolo::rank()});
 //   auto loader = torch::data::make_data_loader(dataset, sampler, batch_size);
@@ -29,14 +30,14 @@ namespace kolo {
 //     for (auto& batch : *loader) { ... }
 //   }
 //
-// The epoch advances by itself: each begin() of the data loader calls reset(), and reset() goes to
-// the next epoch if the current one was begun, even if it was not finished. LibTorch's
+// The epoch advances automatically: each begin() of the data loader calls reset(), and reset() goes
+// to the next epoch if the current one was begun, even if it was not finished. LibTorch's
 // DistributedRandomSampler, in contrast, repeats its order at every reset() until its epoch is set,
-// which in a data loader it cannot be any more. Whoever wants to say the epoch calls set_epoch(),
-// and the next reset() then keeps what was set.
+// which is impossible once it is in a data loader. To choose the epoch, call set_epoch(); the next
+// reset() then keeps it.
 //
-// Copies are handles on one and the same sampler. The data loader takes its sampler by value and
-// never hands it out, so this is how set_epoch(), save() and load() reach the one inside it.
+// Copies share one sampler. A data loader takes its sampler by value and gives no access to it, so
+// set_epoch(), save() and load() of a copy reach the sampler in the loader.
 //
 // Nothing here is collective. One thread at a time; the data loader calls it from the thread that
 // iterates, never from its workers.
@@ -80,9 +81,9 @@ class DistributedSampler : public torch::data::samplers::Sampler<std::vector<std
   std::size_t size() const;          // samples of an epoch for each rank
 
   // Called by the data loader at each begin(). Goes to the beginning of the next epoch if next()
-  // was called since the last reset(), set_epoch() or load(); else keeps epoch and position. After
-  // a load() from the end of an epoch it goes to the next one, too. A new dataset size, if given
-  // and other than before, holds from now on; then the position is 0. InvalidArgumentError for
+  // was called since the last reset(), set_epoch() or load(); otherwise keeps epoch and position.
+  // After a load() from the end of an epoch it goes to the next one, too. A new dataset size that
+  // differs from the old one takes effect now, and the position becomes 0. InvalidArgumentError for
   // a new size if the sampler was made with an order.
   void reset(std::optional<std::size_t> new_size = std::nullopt) override;
 
@@ -90,12 +91,12 @@ class DistributedSampler : public torch::data::samplers::Sampler<std::vector<std
   // at the same call on all ranks. Throws InvalidArgumentError if batch_size is 0.
   std::optional<std::vector<std::size_t>> next(std::size_t batch_size) override;
 
-  // Saves epoch and position, so that a run goes on in the middle of an epoch. They are the same on
-  // all ranks: what one rank saved, every rank may load, also among another number of ranks: then
-  // the position is such that together they have handed out as much of the epoch, and so fewer than
-  // num_replicas samples come twice. LibTorch's data loaders with workers ask for
-  // batches ahead of the program, and the position counts these; such a program saves between
-  // epochs. kolo::DataLoader counts what the program has got.
+  // Saves epoch and position, so that a run can resume in mid-epoch. Any rank may load what any
+  // rank has saved, because the values are the same on all ranks. If the number of ranks has
+  // changed, the new ranks continue where the old ones together had arrived; fewer than
+  // num_replicas samples are then used twice. LibTorch's data loaders with workers request batches
+  // ahead, and the position counts these, so such a program should save only between epochs.
+  // kolo::DataLoader counts only the samples that the program has received.
   void save(torch::serialize::OutputArchive& archive) const override;
 
   // Throws DataError if the archive holds no such sampler, InvalidArgumentError if it was saved

@@ -67,11 +67,11 @@ extern template class detail::PerParameterOptimizer<AdadeltaOptions, AdadeltaPar
 //   acc_delta  = rho * acc_delta + (1 - rho) * delta^2
 //   x -= lr * delta
 //
-// PyTorch has it in Python alone (torch.optim.Adadelta); results agree with Python's to rounding.
-// Use it as any LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load,
+// LibTorch lacks it. Results agree with Python's torch.optim.Adadelta up to rounding. Use it like
+// any LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load,
 // DistributedOptimizer and Checkpoint.
-// Beware of LibTorch's StepLR: its first step() changes nothing, where Python's constructor makes
-// that step. Call step() once after making it to get Python's learning rates.
+// LibTorch's StepLR differs from Python's: its first step() changes nothing, where Python's
+// constructor makes that step. Call step() once after making it to get Python's learning rates.
 class Adadelta : public detail::PerParameterOptimizer<AdadeltaOptions, AdadeltaParamState> {
  public:
   // Throws InvalidArgumentError if an option is out of range or a group's options are another

@@ -66,8 +66,8 @@ extern template class detail::PerParameterOptimizer<AdamaxOptions, AdamaxParamSt
 //   exp_inf = max(beta2 * exp_inf, |g| + eps)
 //   x -= lr / (1 - beta1^t) * exp_avg / exp_inf
 //
-// PyTorch has it in Python alone (torch.optim.Adamax); results agree with Python's to rounding.
-// Use it as any LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load,
+// LibTorch lacks it. Results agree with Python's torch.optim.Adamax up to rounding. Use it like any
+// LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load,
 // DistributedOptimizer and Checkpoint.
 class Adamax : public detail::PerParameterOptimizer<AdamaxOptions, AdamaxParamState> {
  public:

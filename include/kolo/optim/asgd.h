@@ -70,11 +70,7 @@ extern template class detail::PerParameterOptimizer<ASGDOptions, ASGDParamState>
 //   ax += mu * (x - ax)                      the average, x itself in the first steps
 //   eta = lr / (1 + lambd * lr * t)^alpha,  mu = 1 / max(1, t - t0)
 //
-// The average is in the state, ax(); the program copies it where it wants it.
-//
-// PyTorch has it in Python alone (torch.optim.ASGD); results agree with Python's to rounding.
-// Use it as any LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load,
-// DistributedOptimizer and Checkpoint.
+// The average is in the state, ax(); the program copies it to where it is needed.
 class ASGD : public detail::PerParameterOptimizer<ASGDOptions, ASGDParamState> {
  public:
   // Throws InvalidArgumentError if an option is out of range or a group's options are another

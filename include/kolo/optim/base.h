@@ -17,11 +17,11 @@ namespace kolo::optim::detail {
 // Two numbers of an option, such as Adam's betas.
 using Pair = std::tuple<double, double>;
 
-// Writes fields to an archive as LibTorch's optimizers do: tensors that are undefined are left out.
+// Writes fields to an archive as LibTorch's optimizers do: undefined tensors are left out.
 struct FieldWriter {
   torch::serialize::OutputArchive& archive;  // outlives this
 
-  // Writes one.
+  // Writes one field.
   template <class T>
   void operator()(const char* name, const T& field) const {
     const c10::IValue value(field);
@@ -30,12 +30,12 @@ struct FieldWriter {
   }
 };
 
-// Reads fields from an archive. Tensors that it does not have stay as they are; another field that
-// is missing is a c10::Error.
+// Reads fields from an archive. A tensor that is missing in the archive stays as it is; any other
+// missing field is a c10::Error.
 struct FieldReader {
   torch::serialize::InputArchive& archive;  // outlives this
 
-  // Reads one.
+  // Reads one field.
   template <class T>
   void operator()(const char* name, T& field) const {
     c10::IValue value;
@@ -52,7 +52,7 @@ struct FieldReader {
 struct FieldList {
   std::vector<c10::IValue>& values;  // outlives this
 
-  // Adds one.
+  // Adds one field.
   template <class T>
   void operator()(const char* /*name*/, const T& field) const {
     values.emplace_back(field);
@@ -110,8 +110,8 @@ class PerParameterOptimizer : public torch::optim::Optimizer {
   // are. Any floating or complex dtype, any device. If a closure is given, calls it first, with
   // gradients enabled, and returns its loss. Throws InvalidArgumentError for a sparse gradient.
   torch::Tensor step(LossClosure closure = nullptr) override;
-  // Adds a group, with its own options, all of them, or else the defaults. Throws
-  // InvalidArgumentError as the constructor does, and adds nothing then.
+  // Adds a group, with its own complete options, or with the defaults. Throws InvalidArgumentError
+  // like the constructor; the group is then not added.
   void add_param_group(const torch::optim::OptimizerParamGroup& group);
   // Writes options and state, as LibTorch's optimizers do.
   void save(torch::serialize::OutputArchive& archive) const override;

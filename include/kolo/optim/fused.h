@@ -8,10 +8,10 @@
 
 namespace kolo::optim {
 
-// They take torch::optim's options, keep its state, and write its archives and checkpoints, so that
-// training may go on with the one class where the other has ended. Results differ from those of
+// These classes take torch::optim's options, have the same state, and write the same archives and
+// checkpoints, so that a training may switch between the two classes. Results differ from those of
 // torch::optim by rounding, and for complex parameters, whose real and imaginary parts are updated
-// each by itself, as in Python.
+// separately, as in Python.
 //
 // step() updates, in place, every parameter that has a gradient; the others and their state stay as
 // they are. If a closure is given, calls it first, with gradients enabled, and returns its loss.

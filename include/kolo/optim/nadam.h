@@ -76,8 +76,8 @@ extern template class detail::PerParameterOptimizer<NAdamOptions, NAdamParamStat
 //   x -= lr * (1 - mu_t) / (1 - mu_product) * g / denominator
 //   x -= lr * mu_(t+1) / (1 - mu_product * mu_(t+1)) * exp_avg / denominator
 //
-// PyTorch has it in Python alone (torch.optim.NAdam); results agree with Python's to rounding.
-// Use it as any LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load,
+// LibTorch lacks it. Results agree with Python's torch.optim.NAdam up to rounding. Use it like any
+// LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load,
 // DistributedOptimizer and Checkpoint.
 class NAdam : public detail::PerParameterOptimizer<NAdamOptions, NAdamParamState> {
  public:

@@ -71,8 +71,8 @@ extern template class detail::PerParameterOptimizer<RAdamOptions, RAdamParamStat
 //     sqrt((rho - 4) (rho - 2) rho_inf / ((rho_inf - 4) (rho_inf - 2) rho))
 //       * sqrt(1 - beta2^t) / (sqrt(exp_avg_sq) + eps)
 //
-// PyTorch has it in Python alone (torch.optim.RAdam); results agree with Python's to rounding.
-// Use it as any LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load,
+// LibTorch lacks it. Results agree with Python's torch.optim.RAdam up to rounding. Use it like any
+// LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load,
 // DistributedOptimizer and Checkpoint.
 class RAdam : public detail::PerParameterOptimizer<RAdamOptions, RAdamParamState> {
  public:

@@ -64,8 +64,8 @@ extern template class detail::PerParameterOptimizer<RpropOptions, RpropParamStat
 //   g = 0 where the sign changed
 //   x -= sign(g) * step_size,  prev = g
 //
-// PyTorch has it in Python alone (torch.optim.Rprop); results agree with Python's to rounding.
-// Use it as any LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load,
+// LibTorch lacks it. Results agree with Python's torch.optim.Rprop up to rounding. Use it like any
+// LibTorch optimizer: with schedulers, parameter groups, torch::save and torch::load,
 // DistributedOptimizer and Checkpoint.
 class Rprop : public detail::PerParameterOptimizer<RpropOptions, RpropParamState> {
  public:

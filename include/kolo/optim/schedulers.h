@@ -24,8 +24,8 @@
 namespace kolo::optim {
 
 // Returns the learning rate in an epoch, 0 or more, of a parameter group whose rate was `base` when
-// the scheduler was made. Any function will do; those below throw InvalidArgumentError, when they
-// are made, for arguments that are out of range.
+// the scheduler was made. Any function can be used; those below throw InvalidArgumentError, when
+// they are made, for arguments that are out of range.
 using Schedule = std::function<double(double base, std::int64_t epoch)>;
 
 // Sets the learning rates of an optimizer's groups by a schedule. As in Python, and unlike
@@ -34,11 +34,11 @@ using Schedule = std::function<double(double base, std::int64_t epoch)>;
 // made, so one that Checkpoint restores goes on with the same bits. One thread at a time.
 class Scheduler : public torch::optim::LRScheduler {
  public:
-  // The optimizer outlives the scheduler, and gets no further groups. Its groups' rates are the
-  // bases: make the scheduler before an optimizer's state is loaded. InvalidArgumentError for a
-  // null schedule.
-  // `momentum` gives the groups' momentum (the first beta of Adam and its kin) in the same way,
-  // from that which they had; null: it stays. InvalidArgumentError for an optimizer that has none.
+  // The optimizer must outlive the scheduler, and must not get further groups. The current rates of
+  // its groups are the bases, so make the scheduler before an optimizer's state is loaded.
+  // InvalidArgumentError for a null schedule. `momentum` sets the groups' momentum (the first beta
+  // of Adam and similar optimizers) in the same way, relative to their current momentum. If it is
+  // null, the momentum does not change. InvalidArgumentError for an optimizer without momentum.
   Scheduler(torch::optim::Optimizer& optimizer, Schedule schedule, Schedule momentum = nullptr);
   // The number of calls of step() so far.
   std::int64_t epoch() const { return step_count_; }
@@ -50,15 +50,15 @@ class Scheduler : public torch::optim::LRScheduler {
 
   torch::optim::Optimizer& optimizer_;
   const Schedule schedule_;
-  const Schedule momentum_;                   // or null
+  const Schedule momentum_;                   // may be null
   const std::vector<double> bases_;           // by group
-  const std::vector<double> momentum_bases_;  // likewise
+  const std::vector<double> momentum_bases_;  // by group
 };
 
 // base * factor(epoch).
 class LambdaLR {
  public:
-  // `factor`: of the epoch.
+  // `factor`: returns the factor of an epoch.
   explicit LambdaLR(std::function<double(std::int64_t)> factor);
   // See Schedule.
   double operator()(double base, std::int64_t epoch) const;
@@ -67,7 +67,7 @@ class LambdaLR {
   std::function<double(std::int64_t)> factor_;
 };
 
-// base * gamma^(epoch / step_size), of whole numbers.
+// base * gamma^(epoch / step_size), with integer division.
 class StepLR {
  public:
   // `step_size`: epochs, at least 1.
@@ -80,7 +80,7 @@ class StepLR {
   double gamma_;
 };
 
-// base * gamma^(milestones that are at most the epoch). Milestones rise.
+// base * gamma^n, where n is the number of milestones up to this epoch. Milestones must ascend.
 class MultiStepLR {
  public:
   // `milestones`: epochs.
@@ -118,8 +118,8 @@ class ConstantLR {
   std::int64_t total_iters_;
 };
 
-// From base * start_factor, in (0, 1], straight to base * end_factor, in [0, 1], in epoch
-// total_iters; that from then on.
+// Changes linearly from base * start_factor, in (0, 1], to base * end_factor, in [0, 1], which it
+// reaches in epoch total_iters and then keeps.
 class LinearLR {
  public:
   // `total_iters`: epochs, at least 1.
@@ -161,8 +161,8 @@ class CosineAnnealingLR {
   double eta_min_;
 };
 
-// Like CosineAnnealingLR, but from eta_min back to base at once. The first time after t_0 epochs,
-// and each time after t_mult times as many as before. The same paper.
+// Like CosineAnnealingLR, but jumps from eta_min back to base. The first period has t_0 epochs;
+// each further period has t_mult times as many as the one before. Loshchilov and Hutter 2017.
 class CosineAnnealingWarmRestarts {
  public:
   // `t_0`: epochs, at least 1; `t_mult`: at least 1.
@@ -183,13 +183,13 @@ struct OneCycleOptions {
   bool linear = false;            // anneals in straight lines; otherwise along a cosine
   double div_factor = 25;         // the first rate is max_lr / div_factor
   double final_div_factor = 1e4;  // the last one is the first one / final_div_factor
-  bool three_phase = false;       // down to the first rate as fast as up, and then to the last one
+  bool three_phase = false;  // falls to the first rate as fast as it rose, then to the last one
 };
 
-// Up to max_lr and down again within total_steps: Smith and Topin 2018,
-// https://arxiv.org/abs/1708.07120. The groups' own rates do not matter. step() after each
-// optimizer step; one more than total_steps throws InvalidArgumentError. Python cycles momenta,
-// too, which here is a schedule of its own:
+// Rises to max_lr and falls again within total_steps: Smith and Topin 2018,
+// https://arxiv.org/abs/1708.07120. The groups' own rates are not used. Call step() after each
+// optimizer step; more than total_steps calls throw InvalidArgumentError. Python also cycles
+// momenta; here that is a schedule of its own:
 //
 //   Scheduler scheduler(optimizer, OneCycleLR(0.1, steps), OneCycleMomentum(steps));
 class OneCycleLR {
@@ -201,7 +201,7 @@ class OneCycleLR {
 
  private:
   friend class OneCycleMomentum;
-  // The end of a phase, and the rate that it ends with.
+  // Describes a phase by its end, and the rate at its end.
   struct Phase {
     double end;
     double rate;
@@ -216,8 +216,8 @@ class OneCycleLR {
   std::vector<Phase> phases_;
 };
 
-// The momentum that goes with OneCycleLR: from max_momentum down to base_momentum while the rate
-// rises, and up again while it falls. The groups' own momenta do not matter.
+// The momentum that belongs to OneCycleLR: falls from max_momentum to base_momentum while the rate
+// rises, and rises again while it falls. The groups' own momenta are not used.
 class OneCycleMomentum {
  public:
   // Uses pct_start, linear and three_phase of the options, as OneCycleLR does.
@@ -230,8 +230,8 @@ class OneCycleMomentum {
   OneCycleLR cycle_;
 };
 
-// One schedule after the other: each begins, with its epoch 0, in the epoch of a milestone, of
-// which there is one fewer than schedules. Milestones rise.
+// Applies schedules one after the other: each begins, with its epoch 0, in the epoch of a
+// milestone. There is one milestone fewer than schedules. Milestones must ascend.
 class SequentialLR {
  public:
   // `milestones`: epochs.
@@ -244,8 +244,8 @@ class SequentialLR {
   std::vector<std::int64_t> milestones_;
 };
 
-// Warm-up: rises from base * start_factor for `steps` epochs, and goes on with `then`, which begins
-// with its epoch 0.
+// Returns a schedule that rises from base * start_factor for `steps` epochs, and continues with
+// `then`, which begins with its epoch 0.
 SequentialLR warm_up(std::int64_t steps, Schedule then, double start_factor = 0.01);
 
 }  // namespace kolo::optim
