@@ -8,12 +8,12 @@
 
 namespace kolo {
 
-// Scales gradients in place so that their norm is at most `max_norm`. Returns the norm before,
-// which is that of one vector made of all gradients. `replicated`: parameters whose gradients are
-// the same on all ranks; each is counted once. `sharded`: parameters, or parts of them, that this
-// rank alone has; those of all ranks of the process set are counted. Parameters without a gradient
-// are left out. If no rank has sharded parameters, torch::nn::utils::clip_grad_norm_() does the
-// same without communication.
+// Scales gradients in place so that their norm is at most `max_norm`. Returns the norm before
+// scaling, which is that of one vector made of all gradients. `replicated`: parameters whose
+// gradients are the same on all ranks; each is counted once. `sharded`: parameters, or parts of
+// them, that only this rank has; those of all ranks of the process set are counted. Parameters
+// without a gradient are left out. If no rank has sharded parameters,
+// torch::nn::utils::clip_grad_norm_() does the same without communication.
 //
 // `norm_type`: the p of the p-norm, above 0; infinity means the largest absolute value. Collective
 // over the process set, with one allreduce. All ranks get the same norm and scale alike. A norm

@@ -34,7 +34,7 @@ class GradientCompressor {
   // place.
   virtual std::vector<at::Tensor> compress(const at::Tensor& gradient) = 0;
   // Returns the tensors of a second exchange, which depends on the result of the first one; the
-  // same rules apply. By default there is no second exchange.
+  // same rules apply. The default returns no tensors, so there is no second exchange.
   virtual std::vector<at::Tensor> compress_again(const std::vector<at::Tensor>& reduced);
   // Returns the reduced gradient, with the gradient's shape, from the result of the last exchange.
   virtual at::Tensor decompress(const std::vector<at::Tensor>& reduced) = 0;

@@ -3,8 +3,8 @@
 
 namespace kolo {
 
-// A program that has saved its state and wants to be started again: EX_TEMPFAIL of sysexits.h.
-// Batch scripts can test for it.
+// Exit code of a program that has saved its state and should be started again: EX_TEMPFAIL of
+// sysexits.h. Batch scripts can test for it.
 inline constexpr int kRequeueExitCode = 75;
 
 }  // namespace kolo

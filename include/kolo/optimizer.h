@@ -31,8 +31,8 @@ struct DistributedOptimizerOptions {
   // are listed, and no name twice.
   using NamedParameters = std::vector<std::pair<std::string, at::Tensor>>;
   TORCH_ARG(NamedParameters, named_parameters) = {};
-  // Number of backward() calls per reduction. The last of them reduces; gradients are added up, not
-  // averaged, over them. The count starts anew at zero_grad(), step() and join().
+  // Number of backward() calls per reduction. The last of them reduces; gradients are added up over
+  // them, not averaged. zero_grad(), step() and join() restart the count.
   TORCH_ARG(int, backward_passes_per_step) = 1;
   // Whether an Average counts ranks that have called join(). true: it divides by the size of the
   // process set, and joined ranks contribute zeros. false: it divides by the number of ranks that

@@ -1,4 +1,4 @@
-// BatchNorm whose statistics are those of all ranks' batches together.
+// BatchNorm with the statistics of all ranks' batches together.
 #pragma once
 
 #include <kolo/modules.h>
@@ -12,20 +12,21 @@ namespace detail {
 std::size_t convert_sync_batchnorm(torch::nn::Module& module, const ProcessSet& process_set);
 }  // namespace detail
 
-// From now on each torch::nn::BatchNorm1d, 2d and 3d within the module normalises, in training,
-// with the mean and the variance of the batches of all ranks of the process set: outputs, gradients
-// and running statistics are those of one process with the whole batch. In evaluation nothing
-// changes. The modules stay the same objects, so members of the program that refer to them need no
-// change (LibTorch's aten::batch_norm is intercepted for their tensors); their clones are ordinary
-// ones. Returns the number of modules.
+// Makes each torch::nn::BatchNorm1d, 2d and 3d within the module normalise, in training, with the
+// mean and the variance of the batches of all ranks of the process set: outputs, gradients and
+// running statistics are those of one process with the whole batch. Evaluation does not change. The
+// modules stay the same objects, so members of the program that refer to them need no change
+// (LibTorch's aten::batch_norm is intercepted for their tensors); their clones are ordinary
+// modules. Returns the number of modules.
 //
 // Every rank of the set calls it, for modules in the same order; it does not communicate. In
-// training forward and backward of each such module are then collective, with one operation each,
+// training, forward and backward of each such module are then collective, with one operation each,
 // named "sync_batchnorm.NUMBER.MODULE". Batches may differ in size between ranks (LibTorch's
-// modules refuse a batch with a single value of a channel). A rank that has none left calls join(),
-// which leaves its running statistics as they are: call broadcast_parameters() or average_buffers()
-// after it. CPU and CUDA tensors. InvalidArgumentError for a module that has neither parameters nor
-// running statistics, by which kolo would recognise it, and from backward() with create_graph.
+// modules refuse a batch with a single value of a channel). A rank without further batches calls
+// join(), which leaves its running statistics as they are: call broadcast_parameters() or
+// average_buffers() after it. CPU and CUDA tensors. InvalidArgumentError for a module that has
+// neither parameters nor running statistics, by which kolo would recognise it, and from backward()
+// with create_graph.
 template <class Module>
 std::size_t convert_sync_batchnorm(const Module& module, const ProcessSet& process_set = {}) {
   return detail::convert_sync_batchnorm(

@@ -72,8 +72,8 @@ struct Ready {  // all tensors of the entry are ready
   std::vector<std::uint32_t> absent;
   bool operator==(const Ready&) const = default;
 };
-struct Flush {  // this rank reports the bucket no more: somebody waits for a tensor of it while it
-                // is not full, or the coordinator has dissolved it. Once for each bucket.
+struct Flush {  // this rank no longer reports the bucket, because a thread waits for a member while
+                // the bucket is not full, or the coordinator has dissolved it; sent once per bucket
   EntryId bucket = 0;
   bool operator==(const Flush&) const = default;
 };
@@ -82,23 +82,23 @@ struct Submitted {
   std::uint64_t execution = 0;  // which one of the tensor, counted since its number was given
   bool operator==(const Submitted&) const = default;
 };
-struct Boundary {  // rank 0: somebody began to wait
-  // By number, since the last boundary, in the program's order; not what is in a bucket.
+struct Boundary {  // rank 0: a thread began to wait
+  // Submissions by number since the last boundary, in the program's order, outside of buckets.
   std::vector<Submitted> together;
-  std::vector<EntryId> evict;  // what the program has not used for longest
+  std::vector<EntryId> evict;  // least recently used tensors
   bool operator==(const Boundary&) const = default;
 };
-struct Leave {  // the rank submits nothing any more
+struct Leave {  // the rank submits no further operations
   bool operator==(const Leave&) const = default;
 };
-struct Abort {  // a peer is lost; the sender has given everything up (also a decision)
+struct Abort {  // a peer is lost; the sender has failed all its operations (also a decision)
   std::string message;
   bool operator==(const Abort&) const = default;
 };
-struct Join {  // the rank gives nothing any more, until all have joined
+struct Join {  // the rank submits no tensors until all ranks have joined
   bool operator==(const Join&) const = default;
 };
-struct Measures {  // what the rank has counted of itself, for rank 0 to show
+struct Measures {  // the counters of the rank, for rank 0 to serve
   std::vector<std::uint64_t> numbers;
   bool operator==(const Measures&) const = default;
 };
@@ -133,7 +133,8 @@ struct Fail {
   std::string name;
   StatusCode code = StatusCode::kInternal;
   std::string message;
-  std::vector<std::uint32_t> without = {};  // ranks whose submission, if there is one, is not meant
+  // Ranks that had not reported it. A submission of theirs counts for the next execution.
+  std::vector<std::uint32_t> without = {};
   bool operator==(const Fail&) const = default;
 };
 struct Dissolve {
@@ -147,12 +148,12 @@ struct Evict {
 struct Bye {  // all ranks have left
   bool operator==(const Bye&) const = default;
 };
-struct Joined {  // all ranks have joined, or cannot any more; those that have go on as before
+struct Joined {  // all ranks have joined, or some no longer can; joined ranks continue
   int last_rank = 0;
   std::string error;
   bool operator==(const Joined&) const = default;
 };
-struct Stalled {  // some ranks wait for others: all write down what they did last
+struct Stalled {  // a stall was found: every rank writes its flight record
   std::string text;
   bool operator==(const Stalled&) const = default;
 };

@@ -32,14 +32,14 @@ class Driven {
     kIdle,     // nothing to do until something is submitted, or another rank does something
     kBusy,     // operations are under way
     kLeaving,  // the engine shuts down, and waits for other ranks
-    kBroken    // a peer is lost: nothing moves any more
+    kBroken    // a peer is lost: no operation advances
   };
   virtual State state() const = 0;
-  // Whether the engine has shut down: there is nothing to drive any more, and no state.
+  // Whether the engine has shut down. Then there is nothing to drive, and no state.
   virtual bool has_ended() const = 0;
   // While leaving, when nothing moved: whether the engine's thread may end.
   virtual bool may_end() = 0;
-  // While idle: whether messages of other ranks may come, which wake nobody.
+  // While idle: whether messages of other ranks may arrive without waking this rank.
   virtual bool coordinates_messages() const = 0;
   // While idle: the time of the next check, or nothing.
   virtual std::optional<Clock::time_point> next_watch() const = 0;
@@ -99,7 +99,7 @@ class Driver {
 
   Driven& engine_;
   Parking parking_;
-  std::atomic<std::uint32_t> packed_{0};  // submissions that were
+  std::atomic<std::uint32_t> packed_{0};  // submissions whose tensor was packed into its bucket
   std::atomic<bool> submitters_drive_;    // until a device computes, which leaves cores free
   std::atomic<int> visitors_{0};
   mutable Mutex seat_;

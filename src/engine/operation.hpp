@@ -71,8 +71,8 @@ class Holder {
   // Releases everything. Called by the thread that drives, or by the thread that gives the
   // operation up.
   virtual void let_go() = 0;
-  // Likewise, called by a thread whose current stream already waits for the results on the device.
-  // Later users of the memory come after that in the stream.
+  // Releases everything. Called by a thread whose current stream already waits for the results on
+  // the device, so later users of the memory run after the operation.
   virtual void let_go_behind_results() { let_go(); }
 };
 

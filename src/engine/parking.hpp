@@ -36,7 +36,7 @@ class Parking {
   bool begin() KOLO_EXCLUDES(mutex_);
   // `more`: wakes the engine's thread, because work is left.
   void end(bool more) KOLO_EXCLUDES(mutex_);
-  // Between begin() and end(): sleeps until somebody calls, or the deadline passes.
+  // Between begin() and end(): sleeps until call(), or until the deadline passes.
   void rest(Clock::time_point deadline) KOLO_EXCLUDES(mutex_);
   // Notes that a submitting thread has advanced everything that could advance, so that the engine's
   // thread need not look for some time.
@@ -55,7 +55,7 @@ class Parking {
   };
 
   // --- the thread that drives ---
-  // To be called before the mailbox is emptied: entries that lie there need no call any more.
+  // Called before the mailbox is emptied: the entries in it need no further call.
   void about_to_take() { called_.store(false, std::memory_order_relaxed); }
   bool somebody_waits() const KOLO_EXCLUDES(mutex_);
   // Wakes the engine's thread for each submission from now on.
@@ -68,7 +68,7 @@ class Parking {
   // must look once more for what they wrote before.
   void listen() { doorbell_.listen(); }
   void stop_listening() { doorbell_.stop_listening(); }
-  // Sleeps while a thread of the program drives. Otherwise sleeps until somebody calls, a
+  // Sleeps while a thread of the program drives. Otherwise sleeps until call(), until a
   // submission is `patience` old, another rank rings the doorbell, or the deadline passes. helped()
   // postpones the deadline.
   void park(std::optional<Clock::time_point> deadline) KOLO_EXCLUDES(mutex_);
@@ -85,7 +85,7 @@ class Parking {
   shm::Doorbell doorbell_;             // wakes the engine's thread
   CondVar condition_;                  // wakes the thread that drives in its place
   std::atomic<bool> replaced_{false};  // changed under the lock
-  std::atomic<bool> called_{false};    // there may be entries that nobody has taken
+  std::atomic<bool> called_{false};    // the mailbox may have entries that were not taken
   std::atomic<Clock::duration> helped_{Clock::duration::zero()};  // since the clock's epoch
   int waiters_ KOLO_GUARDED_BY(mutex_) = 0;
   bool wake_ KOLO_GUARDED_BY(mutex_) = false;

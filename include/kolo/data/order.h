@@ -31,13 +31,13 @@ class SampleOrder {
   // the classes nearly in proportion to their sizes. labels[i] is the class of sample i.
   static SampleOrder stratified(const std::vector<std::int64_t>& labels);
 
-  // All samples, for a dataset that is read in blocks (the chunks of an HDF5 file, say). The
+  // All samples, for a dataset that is read in blocks, such as the chunks of an HDF5 file. The
   // samples i * block to (i + 1) * block - 1 are a block. Blocks come in a random order and are
   // dealt to `streams` streams. A stream has its blocks one after the other, each shuffled; the
   // epoch takes a sample of each stream in turn. So `streams` blocks are read at a time: with n
-  // ranks, if n divides `streams`, each rank reads streams / n blocks of its own (but for the last
-  // samples of an epoch), otherwise each reads all of them. More streams mix the samples better.
-  // InvalidArgumentError if `block` or `streams` is 0.
+  // ranks, if n divides `streams`, each rank reads streams / n blocks of its own (except for the
+  // last samples of an epoch), otherwise each rank reads all of them. More streams mix the samples
+  // better. InvalidArgumentError if `block` or `streams` is 0.
   static SampleOrder in_blocks(std::size_t dataset_size, std::size_t block, std::size_t streams);
 
   // The samples of an epoch, in order.

@@ -21,12 +21,12 @@ namespace {
 struct Argument {
   const Call& call;
   std::size_t index = 0;  // in the group
-  std::size_t of = 1;     // tensors in the group
+  std::size_t count = 1;  // tensors in the group
 };
 
 [[noreturn]] void refuse(const Argument& argument, const std::string& why) {
   std::string which;
-  if (argument.of > 1) which = "tensor " + std::to_string(argument.index) + " of ";
+  if (argument.count > 1) which = "tensor " + std::to_string(argument.index) + " of ";
   throw InvalidArgumentError(which + argument.call.what() + ": " + why);
 }
 
