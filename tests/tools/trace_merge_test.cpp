@@ -145,7 +145,7 @@ TEST_F(MergeTest, LeavesOutARankThatHasNotBegun) {
     std::ofstream(path(1)) << left;
     EXPECT_EQ(merge().size(), 2U) << left;
     EXPECT_THAT(notes_, HasSubstr("no timeline of rank 1 is in the folder"));
-    EXPECT_THAT(notes_, HasSubstr("timeline-rank-1.json: ends before it has begun"));
+    EXPECT_THAT(notes_, HasSubstr("timeline-rank-1.json: has no complete header"));
   }
 }
 

@@ -390,8 +390,9 @@ TEST_F(ReportTest, SaysWhatIsMissing) {
   third.write(folder_.path(), false);
   report();
   EXPECT_THAT(words_, HasSubstr("There is no timeline of rank 3 in the folder."));
-  EXPECT_THAT(words_, HasSubstr("Of rank 2: the timeline was not ended (killed?)"));
-  EXPECT_THAT(words_, HasSubstr("Of rank 2: the clock is known to no better than 1 ms."));
+  EXPECT_THAT(words_,
+              HasSubstr("Timelines of rank 2: the file is incomplete (the process was killed?)"));
+  EXPECT_THAT(words_, HasSubstr("Timelines of rank 2: the error of the clock is more than 1 ms."));
 }
 
 }  // namespace

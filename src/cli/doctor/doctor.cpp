@@ -279,7 +279,7 @@ std::string doctor_intro() {
 po::options_description doctor_option_table() {
   po::options_description table("Options");
   auto add = table.add_options();
-  add("help,h", po::bool_switch(), "show this");
+  add("help,h", po::bool_switch(), "show this help");
   add("job", po::bool_switch(),
       "report what each rank of a job has (node, cores, device, memory), and what is wrong");
   add("mpirun", po::value<std::string>()->default_value("", "")->value_name("PATH"),

@@ -73,13 +73,14 @@ std::string bench_intro() {
 po::options_description bench_option_table() {
   po::options_description table("Options of kolo run that may be given here");
   auto add = table.add_options();
-  add("np,n", po::value<std::string>()->default_value("2")->value_name("N"), "ranks; -np N too");
+  add("np,n", po::value<std::string>()->default_value("2")->value_name("N"),
+      "number of ranks; also -np N");
   add("host,H", po::value<std::string>()->value_name("HOST:SLOTS,..."), "hosts");
   add("hostfile", po::value<std::string>()->value_name("FILE"), "hosts from a file");
   add("bind-to", po::value<std::string>()->value_name("core|socket|numa|none"), "as of kolo run");
   add("threads-per-rank", po::value<std::string>()->value_name("T"), "threads of each rank");
   add("mpirun", po::value<std::string>()->value_name("PATH"), "the launcher");
-  add("allow-run-as-root", po::bool_switch(), "run as root");
+  add("allow-run-as-root", po::bool_switch(), "allow root to start a job");
   add("dry-run", po::bool_switch(), "print the command and do nothing");
   return table;
 }

@@ -116,16 +116,16 @@ void check_values(const RunOptions& options) {
 po::options_description run_option_table() {
   po::options_description table("Options");
   auto add = table.add_options();
-  add("help,h", po::bool_switch(), "show this");
+  add("help,h", po::bool_switch(), "show this help");
   add("np,n", po::value<long>()->value_name("N"),
-      "ranks to start; -np N too (default: all slots of the hosts, all tasks of the batch job)");
+      "number of ranks; also -np N (default: all slots of the hosts, all tasks of the batch job)");
   add("gpus", po::value<long>()->value_name("N"),
-      "instead of -np: start one rank for each of N GPUs, on as many hosts as that takes");
+      "instead of -np: start one rank for each of N GPUs, on as many hosts as they need");
   add("gpus-per-host", po::value<long>()->value_name("G"),
       "GPUs that --gpus uses on each host (default: 8, or the GPUs that Slurm gave)");
   add("cpus", po::value<long>()->value_name("C"),
-      "start C loader processes of the program besides its ranks, on hosts that the ranks leave "
-      "over if there are any; see docs/delivery.md");
+      "start C loader processes of the program besides its ranks, on hosts without ranks if there "
+      "are any; see docs/delivery.md");
   add("units", po::value<long>()->value_name("N"),
       "loader processes prepare N samples of each loader before the ranks are started");
   add("spool", po::value<std::string>()->value_name("DIR"),
@@ -143,7 +143,7 @@ po::options_description run_option_table() {
   add("bind-to", po::value<std::string>()->value_name("core|socket|numa|none"),
       "bind ranks as mpirun does (default: each rank to cores of its own, if this host has "
       "enough)");
-  add("no-prefix", po::bool_switch(), "do not begin each line with its rank");
+  add("no-prefix", po::bool_switch(), "do not prefix lines with the rank");
   add("tag-output", po::bool_switch(), "begin each line with its rank, host and stream");
   add("output-dir", po::value<std::string>()->value_name("DIR"),
       "also write each rank's output to a file of its own in this folder");
@@ -162,7 +162,7 @@ po::options_description run_option_table() {
   add("stop-timeout", po::value<double>()->default_value(120, "120")->value_name("SECONDS"),
       "time that ranks have to save and end after SIGTERM, which they receive as SIGUSR1 (0: end "
       "them at once)");
-  add("allow-run-as-root", po::bool_switch(), "run as root");
+  add("allow-run-as-root", po::bool_switch(), "allow root to start a job");
   add("mpirun", po::value<std::string>()->value_name("PATH"),
       "the launcher (default: KOLO_MPIRUN, the one kolo was built with, or mpirun on PATH)");
   add("mpi-args", po::value<std::string>()->value_name("\"ARGS\""),

@@ -182,7 +182,7 @@ std::string slurm_intro() {
 po::options_description slurm_option_table() {
   po::options_description table("Options, most of them named as sbatch's");
   auto add = table.add_options();
-  add("help,h", po::bool_switch(), "show this");
+  add("help,h", po::bool_switch(), "show this help");
   add("partition,p", po::value<std::string>()->value_name("NAME"), "default: the cluster's");
   add("nodes,N", po::value<long>()->default_value(1)->value_name("N"), "nodes");
   add("gpus-per-node", po::value<long>()->value_name("G"), "GPUs of each node");

@@ -138,11 +138,11 @@ class Adviser {
       const Straggler& one = *worth_it[i];
       std::string text =
           "It comes " + time_text(one.late) + " later than most in each step (" +
-          percent(part(one.late)) + "), and the others wait for it. Between waiting it works " +
+          percent(part(one.late)) + "), and the others wait for it. Outside of waits it works " +
           time_text(one.works) + " a step, the others " + time_text(one.others) + ". Look on " +
           header(one.rank).host +
           " for other processes on its cores (top), a lower clock, a device or a disk that is "
-          "slower than the others', and whether its data take longer.";
+          "slower than the others', and whether its data take longer to load.";
       if (i == 0 && told < worth_it.size()) {
         text += " " + std::to_string(worth_it.size()) + " ranks are slow; the " +
                 std::to_string(told) + " that cost most are shown.";
@@ -254,7 +254,7 @@ class Adviser {
                        times_a_step(analysis_.collectives) + " collectives a step have less than " +
                        bytes_text(kSmall) + ", and the program waits " +
                        time_text(analysis_.small_waits) +
-                       " for them when all ranks are there: their number costs, not their size. ";
+                       " for them although all ranks are ready. Fewer, larger ones cost less. ";
     if (static_cast<double>(threshold) < kMebibyte) {
       text += "KOLO_FUSION_THRESHOLD is " + bytes_text(static_cast<double>(threshold)) +
               ": raise it (4 MiB is the default), and they travel together.";

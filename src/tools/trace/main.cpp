@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kUsage =
     "Usage: kolo trace merge FOLDER [-o FILE]\n"
     "       kolo trace report FOLDER [-o FILE] [--bandwidth FILE]\n"
-    "       kolo trace diagnose FOLDER         exit code 1 if ranks wait for each other\n\n"
+    "       kolo trace diagnose FOLDER         exit code 1 if it finds a problem\n\n"
     "merge puts the timelines of all ranks (kolo run --timeline FOLDER) into one file, on rank "
     "0's\n"
     "clock, for https://ui.perfetto.dev or chrome://tracing (default: FOLDER/all.json; -: "

@@ -87,7 +87,7 @@ void merge_traces(const std::string& folder, std::ostream& merged, std::ostream&
   if (!run.missing.empty())
     notes << "no timeline of " << rank_list(run.missing) << " is in the folder\n";
   for (const std::string& path : run.without_begin)
-    notes << path << ": ends before it has begun: the process was killed, or the disk was full\n";
+    notes << path << ": has no complete header: the process was killed, or the disk was full\n";
   for (const std::string& path : run.of_other_runs)
     notes << path << ": belongs to an earlier run, and was left out\n";
 }

@@ -204,7 +204,8 @@ std::vector<std::string> doubts(const RunActivity& run, const Analysis& analysis
   if (!run.missing.empty())
     doubts.push_back("There is no timeline of " + rank_list(run.missing) + " in the folder.");
   for (const std::string& path : run.without_begin)
-    doubts.push_back(path + " ends before it has begun: killed, or a full disk.");
+    doubts.push_back(path +
+                     " has no complete header: the process was killed, or the disk was full.");
   if (!run.of_other_runs.empty()) {
     doubts.push_back(std::to_string(run.of_other_runs.size()) +
                      " files of earlier runs were left out.");
@@ -218,12 +219,12 @@ std::vector<std::string> doubts(const RunActivity& run, const Analysis& analysis
     if (activity.clock_error > kFarOff) far_off.push_back(rank);
   }
   const auto tell = [&](const std::vector<int>& ranks, const std::string& text) {
-    if (!ranks.empty()) doubts.push_back("Of " + rank_list(ranks) + ": " + text);
+    if (!ranks.empty()) doubts.push_back("Timelines of " + rank_list(ranks) + ": " + text);
   };
   tell(analysis.short_ranks, "no steps, or less than half of what others have; left out.");
-  tell(cut_off, "the timeline was not ended (killed?), and its last 0.1 s may be missing.");
+  tell(cut_off, "the file is incomplete (the process was killed?); the last 0.1 s may be missing.");
   tell(lost, "events were lost, because the disk was too slow.");
-  tell(far_off, "the clock is known to no better than 1 ms.");
+  tell(far_off, "the error of the clock is more than 1 ms.");
   if (analysis.left_out > 0) {
     doubts.push_back(std::to_string(analysis.left_out) +
                      " steps that some rank does not have were left out.");
