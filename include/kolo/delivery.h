@@ -1,4 +1,4 @@
-// Batches that loader processes load while the ranks train.
+// Delivery: loader processes load batches while the ranks train.
 #pragma once
 
 #include <kolo/data/dataset.h>
@@ -16,10 +16,10 @@ namespace delivery {
 
 // A dataset, and the transforms that are applied to each of its batches.
 struct Source {
-  // The samples, and the transforms in their order.
+  // Makes a source of the samples and the transforms, in their order.
   Source(data::Dataset samples, std::vector<data::Transform> changes = {})
       : dataset(std::move(samples)), transforms(std::move(changes)) {}
-  // From anything that a Dataset can be made of.
+  // Makes a source from anything that converts to a Dataset.
   template <class T,
             std::enable_if_t<kolo::detail::IsLibTorchDataset<std::decay_t<T>>::value, int> = 0>
   Source(T&& samples)  // NOLINT(bugprone-forwarding-reference-overload): no Source matches
@@ -32,7 +32,7 @@ struct Source {
 // Makes a Source. Called in each loader process; in a job without any, in each rank.
 using Factory = std::function<Source()>;
 
-// How batches are made and delivered. All but the device must be the same in all processes.
+// Options of a registered loader. All but the device must be the same in all processes.
 struct Options {
   // Size of the batches, seed, order, device. workers() is the number of threads of each loader
   // process (0 counts as 1; of several loaders the largest number holds), prefetch() the number of
@@ -47,12 +47,12 @@ struct Options {
 
 // Registers a loader under a name. Its factory is called when a batch is needed. Not collective:
 // every process of the program calls it. InvalidArgumentError if the name is taken or empty, or an
-// argument makes no sense.
+// argument is out of range.
 void register_loader(const std::string& name, Factory factory, const Options& options = {});
 
-// Removes a registered loader. Loader processes drop what they have prepared of it. The name may be
-// registered again, with the same factory: loader processes keep theirs. DataLoaders of it must not
-// be used any more. InvalidArgumentError for a name that is not registered.
+// Removes a registered loader. Loader processes drop the batches that they have prepared for it.
+// The name may be registered again, with the same factory, because loader processes keep theirs.
+// DataLoaders of it must no longer be used. InvalidArgumentError for a name that is not registered.
 void unregister_loader(const std::string& name);
 
 // Returns a DataLoader of this rank's share, whose batches loader processes make. There are such

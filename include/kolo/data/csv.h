@@ -30,10 +30,10 @@ struct CSVDatasetOptions {
 // Several threads may call get_batch() at once. Not collective.
 class CSVDataset : public torch::data::datasets::BatchDataset<CSVDataset, torch::data::Example<>> {
  public:
-  // Throws DataError, which names the file, the line, the column and a remedy: a file that is
-  // missing or damaged; a cell that is empty, not a number, or too large for float32; a line with
-  // more or fewer cells than the first one; a target that is not among the columns (with those that
-  // are).
+  // Throws DataError, which names the file, the line, the column and a remedy, if the file is
+  // missing or damaged, if a cell is empty, not a number, or too large for float32, if a line has
+  // more or fewer cells than the first one, or if the target is not a column (the message lists the
+  // columns).
   explicit CSVDataset(const std::string& path, const CSVDatasetOptions& options = {});
 
   // Returns the samples of these indices in their order: data [N, columns().size()] in float32,

@@ -42,17 +42,18 @@ struct HDF5DatasetOptions {
 class HDF5Dataset
     : public torch::data::datasets::BatchDataset<HDF5Dataset, torch::data::Example<>> {
  public:
-  // One file. Throws DataError, which names the file, the array, the reason and a remedy: a file
-  // that is missing, damaged or not HDF5; a name that it does not have (with those that it has); no
-  // numbers; a filter that is not installed; another number of targets than of samples.
+  // Opens one file. Throws DataError, which names the file, the array, the reason and a remedy, if
+  // the file is missing, damaged or not HDF5, if it has no array of that name (the message lists
+  // its arrays), if an array has no numbers or needs a filter that is not installed, or if the
+  // numbers of samples and targets differ.
   explicit HDF5Dataset(const std::string& path, HDF5DatasetOptions options = {});
-  // Several files, whose samples follow each other in the order of `paths`. They must agree in
-  // shape and dtype. All stay open. InvalidArgumentError for no files.
+  // Opens several files, whose samples follow each other in the order of `paths`. They must have
+  // the same shape and dtype. All stay open. InvalidArgumentError if `paths` is empty.
   explicit HDF5Dataset(const std::vector<std::string>& paths, HDF5DatasetOptions options = {});
 
-  // The samples of these indices in their order: data [N, ...], target [N, ...] or undefined.
-  // Throws InvalidArgumentError for an index that is not below size(), and DataError for data that
-  // are damaged and for a file that has changed since it was opened.
+  // Returns the samples of these indices in their order: data [N, ...], target [N, ...] or
+  // undefined. Throws InvalidArgumentError for an index that is not below size(), and DataError for
+  // data that are damaged and for a file that has changed since it was opened.
   torch::data::Example<> get_batch(c10::ArrayRef<std::size_t> indices) override;
   // The same for the samples first to first + count - 1.
   torch::data::Example<> get_range(std::size_t first, std::size_t count);

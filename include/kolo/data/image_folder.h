@@ -35,14 +35,14 @@ struct ImageFolderOptions {
 // Several threads may call get() at once. Not collective.
 class ImageFolder : public torch::data::datasets::Dataset<ImageFolder> {
  public:
-  // Lists the files. Throws DataError, which names the folder and a remedy: a folder that is
-  // missing or cannot be read; no class, or a class without images; a kolo that was built without
-  // libjpeg and libpng. InvalidArgumentError for options that cannot be.
+  // Lists the files. Throws DataError, which names the folder and a remedy, if the folder is
+  // missing or cannot be read, if there is no class or a class without images, or if kolo was built
+  // without libjpeg and libpng. InvalidArgumentError for options out of range.
   explicit ImageFolder(const std::string& folder, const ImageFolderOptions& options = {});
 
-  // The image, uint8 [channels, height, width], and the number of its class, int64 []. Throws
-  // InvalidArgumentError if there is no such index, and DataError for a file that is missing or
-  // damaged.
+  // Returns the image, uint8 [channels, height, width], and the number of its class, int64 [].
+  // Throws InvalidArgumentError if there is no such index, and DataError for a file that is missing
+  // or damaged.
   torch::data::Example<> get(std::size_t index) override;
 
   // The number of images.

@@ -41,8 +41,8 @@ class BatchInfo {
   c10::ArrayRef<std::size_t> indices_;
 };
 
-// Changes a batch before the program gets it. Each worker has a copy, for all epochs. It must not
-// write to the batch's tensors, which may be the dataset's own, but replace them.
+// Changes a batch before the program gets it. Each worker has a copy, for all epochs. It must
+// replace the batch's tensors instead of writing to them, because they may be the dataset's own.
 using Transform = std::function<void(Batch& batch, const BatchInfo& info)>;
 
 class BatchSource;  // of kolo's own
@@ -62,11 +62,12 @@ DataLoader make_loader(std::shared_ptr<data::BatchSource> source, DistributedSam
 
 // Options of a DataLoader.
 struct DataLoaderOptions {
-  // Samples in a batch; the last one of an epoch may have fewer.
+  // Number of samples in a batch; the last one of an epoch may have fewer.
   TORCH_ARG(std::int64_t, batch_size) = 1;
-  // Threads that load batches ahead. 0: the program's thread loads a batch when it asks for it.
+  // Number of threads that load batches ahead. 0: the program's thread loads a batch when it asks
+  // for it.
   TORCH_ARG(int, workers) = 0;
-  // Batches that each worker may be ahead of the program, 1 or more.
+  // Number of batches that each worker may be ahead of the program, 1 or more.
   TORCH_ARG(int, prefetch) = 2;
   // true: batches come in the sampler's order. false: batches come when they are ready, so a slow
   // one does not delay others. Their order then depends on the machine, and a position in mid-epoch
@@ -82,7 +83,7 @@ struct DataLoaderOptions {
   TORCH_ARG(std::optional<at::Device>, device) = std::nullopt;
 };
 
-// Hands out the batches of a sampler's share, epoch after epoch:
+// Returns the batches of a sampler's share, epoch after epoch:
 //
 //   kolo::DataLoader loader(dataset, kolo::DistributedSampler(n, {kolo::size(), kolo::rank()}),
 //                           kolo::DataLoaderOptions().batch_size(64).workers(2));
@@ -92,9 +93,9 @@ struct DataLoaderOptions {
 //   }
 //
 // The batches, with their random transforms, are the same for any number of workers. The sampler's
-// epoch() and position() count what the program has got, so that it can be saved between any two
-// batches. Only the sampler says what the ranks' shares are; nothing here is collective. One thread
-// at a time.
+// epoch() and position() count the samples that the program has received, so the sampler can be
+// saved between any two batches. Only the sampler defines the ranks' shares; nothing here is
+// collective. One thread at a time.
 class DataLoader {
  public:
   class Iterator;
@@ -111,15 +112,15 @@ class DataLoader {
   // Adds a transform after the existing ones. Takes effect at the next begin().
   DataLoader& transform(data::Transform transform);
 
-  // Begins the sampler's epoch (DistributedSampler::reset()), or goes on in the middle of the one
-  // that was loaded. Ends one that is under way, whose iterators are then invalid.
+  // Begins the sampler's epoch (DistributedSampler::reset()), or continues in the middle of an
+  // epoch that was loaded. Ends the current epoch, if there is one; its iterators are then invalid.
   Iterator begin();
   // The end of every epoch.
   Iterator end();
 
-  // Batches in a whole epoch.
+  // Number of batches in a whole epoch.
   std::size_t size() const;
-  // A handle on the sampler, to save its position, load one, or set the epoch.
+  // The sampler, to save its position, load one, or set the epoch.
   DistributedSampler sampler() const;
 
  private:
@@ -147,7 +148,7 @@ class DataLoader::Iterator {
   // The end.
   Iterator() = default;
 
-  // The batch. It stays when the iterator goes on, and the program may change it.
+  // The batch. It remains valid when the iterator advances, and the program may change it.
   data::Batch& operator*() { return *batch_; }
   // The same.
   data::Batch* operator->() { return &*batch_; }

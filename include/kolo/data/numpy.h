@@ -22,14 +22,14 @@ class NumpyDataset
     : public torch::data::datasets::BatchDataset<NumpyDataset, torch::data::Example<>> {
  public:
   // `targets`: a file, or empty for samples without targets. Throws DataError, which names the
-  // file, the reason and a remedy: a file that is missing, damaged or not NumPy's; an array without
-  // dimensions, in Fortran's order, big-endian, or of elements that tensors do not have; another
-  // number of targets than of samples.
+  // file, the reason and a remedy, if a file is missing, damaged or not in NumPy's format, if an
+  // array has no dimensions, Fortran order, big-endian elements, or elements of a type that tensors
+  // do not support, or if the numbers of samples and targets differ.
   explicit NumpyDataset(const std::string& samples, const std::string& targets = "");
 
-  // The samples of these indices in their order: data [N, ...], target [N, ...] or undefined.
-  // Throws InvalidArgumentError for an index that is not below size(), and DataError for a file
-  // that has changed since it was opened.
+  // Returns the samples of these indices in their order: data [N, ...], target [N, ...] or
+  // undefined. Throws InvalidArgumentError for an index that is not below size(), and DataError for
+  // a file that has changed since it was opened.
   torch::data::Example<> get_batch(c10::ArrayRef<std::size_t> indices) override;
 
   // The number of samples.

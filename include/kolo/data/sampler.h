@@ -22,7 +22,7 @@ namespace kolo {
 //
 // Shares are disjoint only if the dataset has its samples in the same order on every rank. Sort
 // what a folder lists. check_in_sync("order", tensor) compares a tensor over the ranks
-// / (kolo/in_sync.h).
+// (kolo/in_sync.h).
 //
 //   kolo::DistributedSampler sampler(size, {kolo::size(), kolo::rank()});
 //   auto loader = torch::data::make_data_loader(dataset, sampler, batch_size);
@@ -63,13 +63,13 @@ class DistributedSampler : public torch::data::samplers::Sampler<std::vector<std
   //   kolo::DistributedSampler sampler(order, {kolo::size(), kolo::rank()});
   DistributedSampler(data::SampleOrder order, const Options& options);
 
-  // The next sample to be handed out is the first one of this epoch. Only right after load(),
-  // setting the epoch that was loaded keeps the position in it: a resumed run may set the epoch as
-  // any other run does.
+  // Goes to the first sample of this epoch. Exception: directly after load(), setting the epoch
+  // that was loaded keeps the position in it, so a resumed run may set the epoch like any other
+  // run.
   void set_epoch(std::uint64_t epoch);
 
-  // The next sample to be handed out is the one at this position of this rank's share of this
-  // epoch, also after a reset(). `position` is at most size(): the epoch is then over.
+  // Goes to this position of this rank's share of this epoch; a following reset() keeps it.
+  // `position` is at most size(); size() means that the epoch is over.
   void seek(std::uint64_t epoch, std::size_t position);
 
   // The samples of this epoch that next() has not handed out yet, in order.

@@ -12,15 +12,15 @@
 
 namespace kolo::data {
 
-// All samples of a dataset, once in the memory of each node. The lowest rank of a node reads them;
-// the others map what it has read:
+// Holds all samples of a dataset once in the memory of each node. The lowest rank of a node reads
+// them; the other ranks map its memory:
 //
 //   kolo::data::SharedMemoryDataset train([] { return kolo::data::HDF5Dataset("train.h5"); });
 //
-// Each loader process (kolo/delivery.h) counts as a node of its own and reads its own copy.
+// Each loader process (kolo/delivery.h) counts as a separate node and reads its own copy.
 //
-// Copies share the memory, which is freed with the last of them on the node. Several threads may
-// call get_batch() at once.
+// Copies of the dataset share the memory, which is freed with the last copy on the node. Several
+// threads may call get_batch() at once.
 class SharedMemoryDataset
     : public torch::data::datasets::BatchDataset<SharedMemoryDataset, torch::data::Example<>> {
  public:
@@ -30,15 +30,15 @@ class SharedMemoryDataset
   // kolo::init().
   explicit SharedMemoryDataset(const std::function<Dataset()>& make);
 
-  // The samples of these indices in their order: data [N, ...], target [N, ...] or undefined. They
-  // are copies. Throws InvalidArgumentError for an index that is not below size().
+  // Returns the samples of these indices in their order: data [N, ...], target [N, ...] or
+  // undefined. They are copies. Throws InvalidArgumentError for an index that is not below size().
   torch::data::Example<> get_batch(c10::ArrayRef<std::size_t> indices) override;
 
   // The number of samples.
   std::optional<std::size_t> size() const override;
 
-  // All samples [N, ...] and their targets, as they lie in the shared memory: a rank that writes to
-  // them changes them for all ranks of its node.
+  // All samples [N, ...] and their targets in the shared memory. If a rank writes to them, it
+  // changes them for all ranks of its node.
   const torch::data::Example<>& all() const;
 
  private:
