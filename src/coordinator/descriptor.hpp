@@ -30,8 +30,8 @@ struct TensorSpec {
 struct Descriptor {
   OpKind kind = OpKind::kAllreduce;
   std::vector<TensorSpec> tensors;  // one; those of a group, which go together; none for a barrier
-  ReduceOp op = ReduceOp::Sum;      // of an allreduce or reducescatter, as the scales
-  std::int32_t root = 0;            // of a broadcast, or who sends: a rank of the world
+  ReduceOp op = ReduceOp::Sum;      // of reductions, as the scales
+  std::int32_t root = 0;            // of a broadcast or reduce, or who sends: a rank of the world
   std::int32_t destination = 0;     // of a send: likewise
   double prescale = 1.0;
   double postscale = 1.0;

@@ -81,7 +81,10 @@ void Driver::drive(const Operation& operation, std::optional<Clock::time_point> 
   const MutexLock seat(seat_);
   backoff_.reset();
   while (!operation.done() && !engine_.has_ended()) {
-    if (visitors_ > 0) let_visitors_in();
+    if (visitors_ > 0) {  // everything may have ended meanwhile
+      let_visitors_in();
+      continue;
+    }
     if (engine_.turn()) {
       backoff_.reset();
       continue;
@@ -106,15 +109,21 @@ void Driver::visit(const std::function<void()>& function) {
     std::atomic<int>& visitors;
   };
   const Visit visit(visitors_);
-  parking_.call();  // a thread of the program that drives has the seat while it rests, too
+  // A thread of the program that drives has the seat while it rests, too. If it misses this call,
+  // it looks again after a quarter of a millisecond.
+  parking_.call();
   const MutexLock seat(seat_);
   function();
 }
 
 void Driver::let_visitors_in() {
   seat_.unlock();
-  while (visitors_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  wait_for_visitors();
   seat_.lock();
+}
+
+void Driver::wait_for_visitors() const {
+  while (visitors_ > 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
 }
 
 bool Driver::wait(const Operation& operation, std::optional<Clock::time_point> deadline) {
@@ -130,6 +139,7 @@ void Driver::run() {
   bool sleeps = false;
   while (run_one_turn(sleep_until, sleeps)) {
     if (sleeps || parking_.is_replaced()) parking_.park(sleep_until);
+    wait_for_visitors();  // a mutex alone would let this thread in again and again
   }
 }
 

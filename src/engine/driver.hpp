@@ -95,6 +95,7 @@ class Driver {
   bool run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& sleeps)
       KOLO_EXCLUDES(seat_);
   void let_visitors_in() KOLO_REQUIRES(seat_);
+  void wait_for_visitors() const;
   void rest_idle(std::optional<Clock::time_point>& sleep_until, bool& sleeps) KOLO_REQUIRES(seat_);
 
   Driven& engine_;

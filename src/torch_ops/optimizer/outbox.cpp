@@ -181,16 +181,18 @@ void Outbox::submit_one(OutgoingUnit outgoing, std::shared_ptr<DevicePoint>& rea
   // Where a copy is made first, the values are ready when the copy is.
   std::shared_ptr<Operation> operation =
       make_allreduce(call, to_reduce, reduction_of(options_, ""), in_place ? ready : nullptr);
-  if (operation->on_device != nullptr) ready = operation->on_device->ready;
-  operation->absent = all_missing;
-  for (std::size_t i = 0; i < dense.size(); ++i) {
-    const Parameter& parameter = table_[dense[i].parameter];
-    if (dense[i].packed.defined()) set_outside(*operation, i, dense[i].values);
-    if (dense.size() > 1) operation->descriptor.tensors[i].name = parameter.name;
-    // The engine copies the result back, which counts as a change.
-    if (dense[i].values.is_same(parameter.tensor.grad()) && !is_reduced_in_place(dense[i].values))
-      senders_[dense[i].parameter].sent.reset();
-  }
+  call.or_give_up([&] {
+    if (operation->on_device != nullptr) ready = operation->on_device->ready;
+    operation->absent = all_missing;
+    for (std::size_t i = 0; i < dense.size(); ++i) {
+      const Parameter& parameter = table_[dense[i].parameter];
+      if (dense[i].packed.defined()) set_outside(*operation, i, dense[i].values);
+      if (dense.size() > 1) operation->descriptor.tensors[i].name = parameter.name;
+      // The engine copies the result back, which counts as a change.
+      if (dense[i].values.is_same(parameter.tensor.grad()) && !is_reduced_in_place(dense[i].values))
+        senders_[dense[i].parameter].sent.reset();
+    }
+  });
   flight.dense = std::move(outgoing.dense);
   flight.reduction = kolo::submit(call, std::move(operation));
 }
