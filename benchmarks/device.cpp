@@ -13,7 +13,7 @@
 #include "collectives/nccl/check.hpp"
 #include "collectives/nccl/device_memory.hpp"
 #include "collectives/nccl/streams.hpp"
-#include "coordinator/plan.hpp"
+#include "engine/bucket_layout.hpp"
 
 namespace kolo::bench {
 namespace {
