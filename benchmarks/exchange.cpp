@@ -76,6 +76,9 @@ Exchange exchange_of(Operation operation, std::size_t elements, int rank, int ra
     case Operation::kGroupedAllreduce:
       exchange.give = shares(elements, std::min(kGroupedTensors, static_cast<int>(elements)));
       break;
+    case Operation::kReduce:  // to rank 0
+      if (rank != 0) exchange.result.clear();
+      break;
     case Operation::kBroadcast:
       exchange.result = {{0, 0, elements}};
       break;

@@ -69,6 +69,15 @@ class Work:
         tensors = list(given.split(give))
         return lambda: dist.all_reduce_coalesced(tensors)
 
+    def reduce(self, given, taken, give, take):
+        result = taken if RANK == 0 else torch.empty_like(given)
+
+        def call():
+            result.copy_(given)
+            dist.reduce(result, 0)
+
+        return call
+
     def broadcast(self, given, taken, give, take):
         return lambda: dist.broadcast(given, 0)
 

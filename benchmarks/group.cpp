@@ -125,6 +125,11 @@ void Group::allreduce_sum(float* data, std::size_t count) {
         "MPI_Allreduce");
 }
 
+void Group::reduce_sum(const float* in, std::size_t count, float* out) {
+  check(MPI_Reduce(in, out, static_cast<int>(count), MPI_FLOAT, MPI_SUM, 0, comm_->mpi),
+        "MPI_Reduce");
+}
+
 void Group::broadcast(float* data, std::size_t count) {
   check(MPI_Bcast(data, static_cast<int>(count), MPI_FLOAT, 0, comm_->mpi), "MPI_Bcast");
 }

@@ -9,10 +9,15 @@ struct Named {
 };
 
 constexpr Named kOperations[] = {
-    {Operation::kAllreduce, "allreduce"}, {Operation::kGroupedAllreduce, "grouped_allreduce"},
-    {Operation::kBroadcast, "broadcast"}, {Operation::kAllgather, "allgather"},
-    {Operation::kAlltoall, "alltoall"},   {Operation::kReducescatter, "reducescatter"},
-    {Operation::kSendrecv, "sendrecv"},   {Operation::kBarrier, "barrier"},
+    {Operation::kAllreduce, "allreduce"},
+    {Operation::kGroupedAllreduce, "grouped_allreduce"},
+    {Operation::kReduce, "reduce"},
+    {Operation::kBroadcast, "broadcast"},
+    {Operation::kAllgather, "allgather"},
+    {Operation::kAlltoall, "alltoall"},
+    {Operation::kReducescatter, "reducescatter"},
+    {Operation::kSendrecv, "sendrecv"},
+    {Operation::kBarrier, "barrier"},
 };
 
 }  // namespace

@@ -10,6 +10,7 @@ namespace kolo::bench {
 enum class Operation {
   kAllreduce,
   kGroupedAllreduce,
+  kReduce,
   kBroadcast,
   kAllgather,
   kAlltoall,

@@ -26,6 +26,7 @@ class OnExchange : public Contender {
 
   std::string check(const Pattern& pattern) override {
     if (exchange_.operation == Operation::kBarrier) return left_too_early(group_, stay_);
+    if (exchange_.result.empty()) return "";  // another rank gets it
     const at::Tensor& values = exchange_.in_place() ? input_ : result();
     if (values.numel() != static_cast<std::int64_t>(exchange_.result_elements())) {
       return "the result has " + std::to_string(values.numel()) + " elements instead of " +
@@ -84,6 +85,9 @@ class KoloOperation final : public OnExchange {
       case Operation::kGroupedAllreduce:
         grouped_allreduce_(tensors_, sum_);
         break;
+      case Operation::kReduce:
+        result_ = reduce(input(), 0, sum_);
+        break;
       case Operation::kBroadcast:
         broadcast_(input(), 0, options_);
         break;
@@ -134,6 +138,9 @@ class MpiOperation final : public OnExchange {
         break;
       case Operation::kGroupedAllreduce:
         one_after_the_other();
+        break;
+      case Operation::kReduce:
+        group().reduce_sum(in(), count, out());
         break;
       case Operation::kBroadcast:
         group().broadcast(in(), count);

@@ -101,6 +101,15 @@ GroupHandle grouped_allreduce_async(const std::vector<at::Tensor>& tensors,
 GroupHandle grouped_allreduce_async_(std::vector<at::Tensor> tensors,
                                      const AllreduceOptions& options = {});
 
+// Reduces the tensors of all ranks for rank `root_rank`, into a new tensor or in place. The other
+// ranks get zeros; in place they keep their values. One takes as long as one allreduce, and small
+// ones are not fused. Sum and Average are differentiable: all ranks call backward() through their
+// results, and get the gradient that the root has.
+at::Tensor reduce(const at::Tensor& tensor, int root_rank, const AllreduceOptions& options = {});
+at::Tensor reduce_(at::Tensor tensor, int root_rank, const AllreduceOptions& options = {});
+Handle reduce_async(const at::Tensor& tensor, int root_rank, const AllreduceOptions& options = {});
+Handle reduce_async_(at::Tensor tensor, int root_rank, const AllreduceOptions& options = {});
+
 // Copies the tensor of rank `root_rank` to every rank, into a new tensor or in place. On the other
 // ranks `tensor` only provides shape and dtype.
 at::Tensor broadcast(const at::Tensor& tensor, int root_rank, const OperationOptions& options = {});

@@ -21,13 +21,14 @@ enum class OpKind : std::uint8_t {
   kRemoveProcessSet = 8,  // the shape of its tensor is the number of the set
   kSend = 9,
   kClock = 10,  // its tensor is a ClockReading (collective.hpp)
+  kReduce = 11,
 };
-inline constexpr int kOpKindCount = 11;
+inline constexpr int kOpKindCount = 12;
 
 struct OperationTraits {
   const char* name;                   // in messages, metrics and the timeline
   bool has_own_rows = false;          // each rank has an extent of its own in dimension 0
-  bool needs_root = false;            // uses the root's values; it must not have joined
+  bool needs_root = false;            // the root must not have joined
   bool is_between_two = false;        // the root sends to the destination; no others take part
   bool changes_process_sets = false;  // carried out by the engine
   bool is_internal = false;           // kolo's own: not counted, never reported as a stall
@@ -47,10 +48,16 @@ inline constexpr std::array<OperationTraits, kOpKindCount> kOperations = {{
     {.name = "remove_process_set", .changes_process_sets = true},
     {.name = "send", .is_between_two = true, .has_gpu_choice = true},
     {.name = "clock", .is_internal = true},
+    {.name = "reduce", .needs_root = true},
 }};
 
 constexpr const OperationTraits& traits_of(OpKind kind) {
   return kOperations[static_cast<std::size_t>(kind)];
+}
+// Returns the kind of the collective that carries an operation out (docs/architecture.md says why a
+// reduce is an allreduce).
+constexpr OpKind carried_out_as(OpKind kind) {
+  return kind == OpKind::kReduce ? OpKind::kAllreduce : kind;
 }
 constexpr const char* name_of(OpKind kind) {  // "allreduce"
   return traits_of(kind).name;

@@ -148,7 +148,8 @@ Status Group::carry_out(const Participant::Launch& launch) {
   const std::shared_ptr<Operation> first = running.members.front().operation;
   Backend& backend = backend_on(anything ? first->descriptor.device : DeviceKind::kCpu);
   running.on_device = &backend != backend_.get();
-  const Medium medium = backend.medium(first->descriptor.kind, first->descriptor.op);
+  const Medium medium =
+      backend.medium(carried_out_as(first->descriptor.kind), first->descriptor.op);
   std::optional<OperationRecorder::Bucket> in_bucket;
   if (const BucketBuffer* const bucket = buckets_.find(launch.entry))
     in_bucket = {launch.entry, bucket->bytes};

@@ -25,7 +25,7 @@ Scaling scaling_of(const Backend& backend, const Descriptor& descriptor, DType d
     reduction.prescale = descriptor.prescale;
     reduction.postscale = descriptor.postscale;
   }
-  return backend.scaling_of(descriptor.kind, reduction);
+  return backend.scaling_of(carried_out_as(descriptor.kind), reduction);
 }
 
 // Describes how a tensor of an operation is copied to the place where it is worked on, and back.
@@ -267,7 +267,7 @@ std::unique_ptr<Work> launch_part(Backend& backend, Turn turn, const LaunchMembe
                                   options);
 }
 
-// An allreduce or broadcast of one tensor or of a group.
+// An allreduce, reduce or broadcast of one tensor or of a group.
 template <typename Launch>
 std::unique_ptr<Work> launch_in_place(Backend& backend, Turn turn, const LaunchMember& member,
                                       const LaunchOptions& options) {
@@ -426,6 +426,7 @@ std::unique_ptr<Work> launch_single(Backend& backend, Backend& host, Turn turn,
                                     const LaunchMember& member, const LaunchOptions& options) {
   switch (member.operation->descriptor.kind) {
     case OpKind::kAllreduce:
+    case OpKind::kReduce:  // ranks other than the root drop the result
       return launch_in_place<AllreduceLaunch>(backend, turn, member, options);
     case OpKind::kBroadcast:
       return launch_in_place<BroadcastLaunch>(backend, turn, member, options);

@@ -17,7 +17,7 @@ using Values = std::vector<float>;
 
 TEST(BenchOperations, HaveNames) {
   const std::vector<Operation> all = all_operations();
-  EXPECT_EQ(all.size(), 8U);
+  EXPECT_EQ(all.size(), 9U);
   for (const Operation operation : all) EXPECT_EQ(operation_of(name_of(operation)), operation);
   EXPECT_EQ(name_of(Operation::kGroupedAllreduce), "grouped_allreduce");
   EXPECT_FALSE(operation_of("nothing"));
@@ -58,6 +58,8 @@ class Job {
       case Operation::kAllreduce:
       case Operation::kGroupedAllreduce:
         return sum_;
+      case Operation::kReduce:
+        return mine == 0 ? sum_ : Values();
       case Operation::kBroadcast:
         return inputs_[0];
       case Operation::kAllgather:

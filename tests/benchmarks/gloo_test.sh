@@ -16,7 +16,7 @@ for ranks in 2 3; do
   for bytes in 4 40000; do
     bench operations --min-bytes $bytes --max-bytes $bytes
     check_json operations kolo,mpi,gloo \
-      {allreduce,grouped_allreduce,broadcast,allgather,alltoall,reducescatter,sendrecv}/$bytes/arena/$ranks \
+      {allreduce,grouped_allreduce,reduce,broadcast,allgather,alltoall,reducescatter,sendrecv}/$bytes/arena/$ranks \
       barrier/0/arena/$ranks
     bench allreduce --min-bytes $bytes --max-bytes $bytes
     check_json allreduce kolo,mpi,mpi-tuned-malloc allreduce/$bytes/arena/$ranks \

@@ -98,7 +98,7 @@ KOLO_ALLREDUCE_TABLE="$folder/table" KOLO_SHARED_MEMORY=0 expect 0 'allreduce/4/
   allreduce --max-bytes 4 --samples 2
 
 works=()
-for name in allreduce grouped_allreduce broadcast allgather alltoall reducescatter sendrecv; do
+for name in allreduce grouped_allreduce reduce broadcast allgather alltoall reducescatter sendrecv; do
   works+=("$name"/{4,16,64,256,1024,4096,16384,65536}/arena/2)
 done
 expect 0 'barrier/0/arena/2 *mpi' on_two_ranks "$program" operations --max-bytes 65536 --samples 3 --json "$folder/operations.json"

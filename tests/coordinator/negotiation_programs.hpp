@@ -158,7 +158,10 @@ class ProgramMaker {
     barrier.tensors.clear();
     Descriptor broadcast = described(OpKind::kBroadcast, {4});
     broadcast.root = chance(70) ? 0 : any_rank();
+    Descriptor reduce = described(OpKind::kReduce, {chance(50) ? 3 : 5000});
+    reduce.root = broadcast.root;
     std::vector<Use> uses = {
+        {"reduce|a", reduce},
         {"allgather|a", described(OpKind::kAllgather, {step % 5 == 0 ? 2 : 3})},
         {"alltoall|a", described(OpKind::kAlltoall, {3})},
         {"reducescatter|b", described(OpKind::kReducescatter, {7, 2})},
@@ -256,7 +259,7 @@ class ProgramMaker {
     };
     const Descriptor& d = use.descriptor;
     const bool fails = ((came.size() > 1 || use.refuses) && has_come(use.odd_rank)) ||
-                       (d.kind == OpKind::kBroadcast && !has_come(d.root)) ||
+                       (traits_of(d.kind).needs_root && !has_come(d.root)) ||
                        (d.is_between_two() && came.size() < 2);
     for (int rank = 0; rank < size_; ++rank) {
       std::string& ends = programs_.ends[rank][use.name];

@@ -78,6 +78,18 @@ TEST_F(CudaTensors, BroadcastGatherAndScatter) {
   expect_equal(mine, at::full({rank() == 0 ? 3 : 2, 2}, size()));
 }
 
+TEST_F(CudaTensors, Reduce) {
+  for (int root = 0; root < size(); ++root) {
+    for (const std::int64_t extent : {7, 50001}) {
+      const at::Tensor own = at::full({extent}, rank(), on_device());
+      const double here = rank() == root ? sum_of_ranks() : 0;
+      expect_equal(reduce(own, root, ReduceOp::Sum), at::full({extent}, here));
+      const at::Tensor kept = reduce_(own, root, ReduceOp::Sum);
+      expect_equal(kept, at::full({extent}, rank() == root ? sum_of_ranks() : rank()));
+    }
+  }
+}
+
 TEST_F(CudaTensors, Groups) {
   const std::vector<at::Tensor> group = {at::full({3}, rank(), on_device()),
                                          at::full({2, 2}, 1, on_device(at::kInt)),

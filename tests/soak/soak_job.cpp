@@ -107,7 +107,15 @@ class Lane {
   }
 
  private:
-  enum class Kind { kAllreduce, kGroup, kAllgather, kBroadcast, kReducescatter, kAlltoall };
+  enum class Kind {
+    kAllreduce,
+    kGroup,
+    kAllgather,
+    kBroadcast,
+    kReducescatter,
+    kAlltoall,
+    kReduce
+  };
   struct Use {
     Kind kind = Kind::kAllreduce;
     std::string name;  // empty: unnamed
@@ -153,7 +161,7 @@ class Lane {
     for (unsigned more = shared_() % 3; more > 0; --more) {
       Use use;
       use.kind =
-          joining_.empty() ? static_cast<Kind>(shared_() % 6) : static_cast<Kind>(shared_() % 3);
+          joining_.empty() ? static_cast<Kind>(shared_() % 7) : static_cast<Kind>(shared_() % 3);
       use.name = "m" + std::to_string(static_cast<int>(use.kind)) + "." + std::to_string(more);
       use.elements = any_extent();
       use.salt = step + 7 * static_cast<int>(more);
@@ -236,6 +244,16 @@ class Lane {
         auto handle = std::make_shared<kolo::Handle>(kolo::broadcast_async(
             given(rank, use, use.elements), set_.ranks()[static_cast<std::size_t>(root)], plain));
         return [=, this] { expect(use, handle->wait(), given(root, use, use.elements)); };
+      }
+      case Kind::kReduce: {
+        const int root = use.salt % size();
+        auto handle = std::make_shared<kolo::Handle>(
+            kolo::reduce_async(given(rank, use, use.elements),
+                               set_.ranks()[static_cast<std::size_t>(root)], reduction));
+        return [=, this] {
+          const at::Tensor sum = reduced(use, use.elements);
+          expect(use, handle->wait(), rank == root ? sum : at::zeros_like(sum));
+        };
       }
       case Kind::kReducescatter: {
         auto handle = std::make_shared<kolo::Handle>(

@@ -115,6 +115,7 @@ std::vector<Kind> kinds() {
        }},
       {"grouped_allreduce_async_",
        [=](auto& t, auto& n) { drop(grouped_allreduce_async_({t}, sum(n))); }, true},
+      {"reduce_async", [=](auto& t, auto& n) { drop(reduce_async(t, 0, sum(n))); }},
       {"broadcast_async", [](auto& t, auto& n) { drop(broadcast_async(t, 0, n)); }},
       {"broadcast_async_", [](auto& t, auto& n) { drop(broadcast_async_(t, 0, n)); }, true},
       {"grouped_broadcast_async",

@@ -62,6 +62,27 @@ TEST_F(Autograd, Broadcast) {
   EXPECT_TRUE(x.grad().equal(at::full({3}, rank() == root ? sum_of_weights() : 0, at::kDouble)));
 }
 
+// Only the root's loss depends on the result; the other ranks' gradients of it are ignored.
+TEST_F(Autograd, Reduce) {
+  for (int root = 0; root < size(); ++root) {
+    for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Average}) {
+      for (const std::int64_t rows : {3, 5000}) {
+        const at::Tensor x = input({rows, 2});
+        const AllreduceOptions options = AllreduceOptions(op).prescale_factor(2);
+        (reduce(x, root, options).sum() * weight()).backward();
+        const double expected = 2.0 * (root + 1) / (op == ReduceOp::Sum ? 1 : size());
+        EXPECT_TRUE(x.grad().allclose(at::full({rows, 2}, expected, at::kDouble)));
+      }
+    }
+  }
+  const at::Tensor mine = reduce(input({2, 3}), 0, ReduceOp::Sum);
+  mine.add_(1);  // an ordinary tensor on every rank
+  EXPECT_EQ(mine.sum().item<double>(), rank() == 0 ? 6 * (sum_of_weights() + 1) : 6);
+  const at::Tensor largest = reduce(input({2}), 0, ReduceOp::Max);
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] { largest.sum().backward(); }),
+              HasSubstr("Max has no gradient"));
+}
+
 TEST_F(Autograd, AllgatherOfDifferentSizes) {
   const at::Tensor x = input({rank() + 1, 2});
   const at::Tensor all = allgather(x);

@@ -36,6 +36,11 @@ TEST_P(Complex, Allreduce) {
     const at::Tensor in_place = values(rank(), shape);
     allreduce_(in_place.conj(), ReduceOp::Sum);
     EXPECT_TRUE(in_place.allclose(sum(shape))) << "written through a view that conjugates";
+    const int root = size() - 1;
+    const at::Tensor reduced = reduce(conjugate, root, ReduceOp::Sum);
+    EXPECT_TRUE(reduced.allclose(rank() == root ? sum(shape).conj() : at::zeros_like(mine)));
+    reduce_(mine.conj(), root, ReduceOp::Sum);
+    EXPECT_TRUE(mine.allclose(rank() == root ? sum(shape) : values(rank(), shape)));
   }
   const at::Tensor strided = values(rank(), {4, 3}).t();
   EXPECT_TRUE(allreduce(strided, AllreduceOptions(ReduceOp::Sum).prescale_factor(0.5))

@@ -190,6 +190,12 @@ TEST_F(Join, ReducescatterAndBroadcastsOfTheOthers) {
       EXPECT_TRUE(reducescatter(input_of(rank(), c), "scatter").equal(wanted));
       EXPECT_TRUE(grouped_reducescatter({input_of(rank(), c)}, "scatters")[0].equal(wanted));
       for (const int root : ranks_without(joined)) {
+        for (const std::int64_t extent : {3, 5000}) {
+          const Case many{at::kInt, {extent, 3}, ReduceOp::Average, ""};
+          const at::Tensor sum = reduced(inputs_without(joined, many), many);
+          const at::Tensor mine = reduce(input_of(rank(), many), root, "reduce");
+          EXPECT_TRUE(mine.equal(rank() == root ? sum : at::zeros_like(sum)));
+        }
         EXPECT_TRUE(broadcast(input_of(rank(), c), root, "b").equal(input_of(root, c)));
         EXPECT_TRUE(
             grouped_broadcast({input_of(rank(), c)}, root, "bs")[0].equal(input_of(root, c)));
@@ -224,7 +230,7 @@ TEST_F(Join, AdasumAndSparse) {
   }
 }
 
-TEST_F(Join, ABroadcastFromAJoinedRankIsAnError) {
+TEST_F(Join, ARootThatHasJoinedIsAnError) {
   if (size() == 1) GTEST_SKIP() << "there is nobody else";
   for (int joined = 0; joined < size(); ++joined) {
     const std::string why = "its root, rank " + std::to_string(joined) + ", has joined";
@@ -234,6 +240,7 @@ TEST_F(Join, ABroadcastFromAJoinedRankIsAnError) {
       };
       const at::Tensor one = at::ones({2});
       expect_error([&] { broadcast(one, joined, "w"); });
+      expect_error([&] { reduce(one, joined, "r"); });
       expect_error([&] { grouped_broadcast({one, one}, joined, "group"); });
       expect_error([&] { broadcast_parameters(Tensors{one}, joined); });
       expect_error([&] { broadcast_object(7, joined, "object"); });

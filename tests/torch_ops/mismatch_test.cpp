@@ -151,18 +151,19 @@ TEST_F(Mismatch, OfWhatAReductionIs) {
       [&](const auto& o) {
         grouped_allreduce({t, t}, o);
       },
+      [&](const auto& o) { reduce(t, 0, o); },
       [&](const auto& o) { reducescatter(t, o); },
       [&](const auto& o) {
         grouped_reducescatter({t, t}, o);
       },
   };
-  for (const auto& reduce : reductions) {
+  for (const auto& run : reductions) {
     for (const auto& [difference, change] : changes) {
       AllreduceOptions options = AllreduceOptions("x").op(ReduceOp::Sum);
       const AllreduceOptions right = options;
       if (odd()) change(options);
       expect_mismatch(
-          difference, [&] { reduce(options); }, [&] { reduce(right); });
+          difference, [&] { run(options); }, [&] { run(right); });
     }
   }
 }
@@ -173,6 +174,10 @@ TEST_F(Mismatch, OfTheRoot) {
   const std::string difference = "root rank: " + both("0", "1");
   expect_mismatch(
       difference, [&] { broadcast(t, root, "x"); }, [&] { broadcast(t, 1, "x"); });
+  expect_mismatch(
+      difference, [&] { reduce(t, root, "x"); }, [&] { reduce(t, 1, "x"); });
+  expect_mismatch(
+      difference, [&] { reduce_(t, root, "x"); }, [&] { reduce_(t, 1, "x"); });
   expect_mismatch(
       difference,
       [&] {

@@ -51,6 +51,10 @@ std::vector<Kind> kinds() {
          grouped_allreduce_({one(), t}, n);
        },
        true},
+      {"reduce", [](auto& t, auto& n) { reduce(t, 0, {n}); }, true},
+      {"reduce_", [](auto& t, auto& n) { reduce_(t, 0, {n}); }, true},
+      {"reduce_async", [](auto& t, auto& n) { reduce_async(t, size() - 1, {n}).wait(); }, true},
+      {"reduce_async_", [](auto& t, auto& n) { reduce_async_(t, size() - 1, {n}).wait(); }, true},
       {"broadcast", [](auto& t, auto& n) { broadcast(t, 0, n); }},
       {"broadcast_", [](auto& t, auto& n) { broadcast_(t, 0, n); }},
       {"broadcast_async", [](auto& t, auto& n) { broadcast_async(t, 0, n).wait(); }},
@@ -152,6 +156,9 @@ TEST_F(Refusal, OfOptions) {
   const at::Tensor t = at::ones({4});
   one_rank_cannot([&] { broadcast(t, size(), "x"); }, [&] { broadcast(t, 0, "x"); },
                   "root rank " + std::to_string(size()));
+  one_rank_cannot([&] { reduce(t, size(), "x"); }, [&] { reduce(t, 0, "x"); },
+                  "root rank " + std::to_string(size()));
+  one_rank_cannot([&] { reduce_(t, -1, "x"); }, [&] { reduce_(t, 0, "x"); }, "root rank -1");
   one_rank_cannot([&] { broadcast_object(1, size(), "x"); }, [&] { broadcast_object(1, 0, "x"); },
                   "root rank " + std::to_string(size()));
   one_rank_cannot([&] { grouped_allreduce({}, "x"); }, [&] { grouped_allreduce({t}, "x"); },

@@ -1,4 +1,5 @@
-// allreduce and reducescatter in every form: operator x scales x dtype x dimensions x process set.
+// allreduce, reduce and reducescatter in every form: operator x scales x dtype x dimensions x
+// process set.
 #include "core/types.hpp"
 #include "tables.hpp"
 
@@ -26,6 +27,21 @@ const Forms kReducescatters = {
     {"grouped_reducescatter", false, grouped_reducescatter},
     {"grouped_reducescatter_async", false, as_a_group(grouped_reducescatter_async)},
 };
+
+// On all ranks but the root, the forms in place leave the tensors as they are.
+Forms reduces(int root, bool in_place) {
+  const auto to_root = [root](auto call) {
+    return [root, call](const at::Tensor& tensor, const AllreduceOptions& options) {
+      return call(tensor, root, options);
+    };
+  };
+  if (in_place) {
+    return {{"reduce_", true, one_by_one(to_root(reduce_))},
+            {"reduce_async_", true, all_at_once(to_root(reduce_async_))}};
+  }
+  return {{"reduce", false, one_by_one(to_root(reduce))},
+          {"reduce_async", false, all_at_once(to_root(reduce_async))}};
+}
 
 struct Reduction {
   ReduceOp op;
@@ -60,19 +76,21 @@ const std::vector<Reduction> kScales = {
     {ReduceOp::Min, 1, 1e9},
 };
 
+// Returns a rank's result of all inputs. `place`: the rank's in the process set.
+using Result =
+    std::function<at::Tensor(const Tensors& all, const AllreduceOptions& options, int place)>;
+
 // Every form with one half of the operators with a name, with the other half without.
 void check_all(const Forms& forms, const std::vector<Reduction>& reductions, const ProcessSet& set,
-               Specs specs, bool scattered) {
+               Specs specs, const Result& result) {
   for (std::size_t i = 0; i < reductions.size(); ++i) {
     const Reduction& reduction = reductions[i];
     SCOPED_TRACE(reduction.text() + " on " + to_text(set));
     AllreduceOptions options = reduction.options(set);
     specs.dtypes = reduction.dtypes();
     const Tensors inputs = inputs_of(rank(), specs);
-    const Tensors wanted = expected(set, specs, [&](const Tensors& all, int place) {
-      const at::Tensor whole = reduced(all, options);
-      return scattered ? share(whole, all.size(), place) : whole;
-    });
+    const Tensors wanted = expected(
+        set, specs, [&](const Tensors& all, int place) { return result(all, options, place); });
     for (std::size_t k = 0; k < forms.size(); ++k) {
       options.name((i + k) % 2 == 0 ? "" : "table");
       check(forms[k], inputs, options, wanted, reduction.units);
@@ -84,18 +102,52 @@ Specs uneven(const ProcessSet& set) {
   return {{}, 1, 3, [n = set.size()](int /*rank*/) { return 2 * n + 1; }};
 }
 
+at::Tensor whole(const Tensors& all, const AllreduceOptions& options, int /*place*/) {
+  return reduced(all, options);
+}
+at::Tensor scattered(const Tensors& all, const AllreduceOptions& options, int place) {
+  return share(reduced(all, options), all.size(), place);
+}
+
 TEST_F(ReductionTables, Allreduce) {
   const Specs specs = {{}, 0, 3};
   for (const ProcessSet& set : sets_of_this_rank())
-    check_all(kAllreduces, kOperators, set, specs, false);
-  check_all(kAllreduces, kScales, ProcessSet(), specs, false);
+    check_all(kAllreduces, kOperators, set, specs, whole);
+  check_all(kAllreduces, kScales, ProcessSet(), specs, whole);
 }
 
 // The first rank gets one row more than the others.
 TEST_F(ReductionTables, Reducescatter) {
   for (const ProcessSet& set : sets_of_this_rank())
-    check_all(kReducescatters, kOperators, set, uneven(set), true);
-  check_all(kReducescatters, kScales, ProcessSet(), uneven(ProcessSet()), true);
+    check_all(kReducescatters, kOperators, set, uneven(set), scattered);
+  check_all(kReducescatters, kScales, ProcessSet(), uneven(ProcessSet()), scattered);
+}
+
+void check_reduces(const std::vector<Reduction>& reductions, const ProcessSet& set,
+                   const Specs& specs) {
+  for (const int root : set.ranks()) {
+    SCOPED_TRACE("root " + std::to_string(root));
+    for (const bool in_place : {false, true}) {
+      check_all(reduces(root, in_place), reductions, set, specs,
+                [&](const Tensors& all, const AllreduceOptions& options, int place) {
+                  if (rank() == root) return reduced(all, options);
+                  const at::Tensor& own = all[static_cast<std::size_t>(place)];
+                  return in_place ? own : at::zeros_like(own);
+                });
+    }
+  }
+}
+
+TEST_F(ReductionTables, Reduce) {
+  for (const ProcessSet& set : sets_of_this_rank()) check_reduces(kOperators, set, {{}, 0, 3});
+  check_reduces(kScales, ProcessSet(), {{}, 0, 3});
+}
+
+// Tensors of 24 KB and more, whose elements cannot be shared out evenly.
+TEST_F(ReductionTables, ReduceOfLargeTensors) {
+  const Specs large = {{}, 3, 3, [](int /*rank*/) { return 4001; }};
+  for (const ProcessSet& set : sets_of_this_rank()) check_reduces(kOperators, set, large);
+  check_reduces(kScales, ProcessSet(), large);
 }
 
 }  // namespace

@@ -83,6 +83,38 @@ struct Allreduce : Function<Allreduce> {
   }
 };
 
+// Returns the factor of each rank's values in a Sum or Average.
+double weight_in(const Call& call, const AllreduceOptions& options) {
+  const double scale = options.prescale_factor() * options.postscale_factor();
+  return options.op() == ReduceOp::Average ? scale / call.size() : scale;
+}
+
+struct SavedReduce {
+  Call call;
+  AllreduceOptions options;
+  int root_rank;
+};
+
+// Only the root's loss depends on the result.
+struct Reduce : Function<Reduce> {
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& tensor, const Call& call,
+                               int root_rank, const AllreduceOptions& options) {
+    save(ctx, SavedReduce{call, options, root_rank});
+    return mark(ctx, {run_reduce(call, tensor, root_rank, options)});
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const SavedReduce& saved = saved_in<SavedReduce>(ctx);
+    const Call call = saved.call.gradient(OpKind::kBroadcast);
+    check_differentiable(call, saved.options.op());
+    return and_nothing_for(3, for_each_gradient(gradients, [&](const auto& some) {
+                             auto whole = run_broadcast(call, some, saved.root_rank);
+                             for (at::Tensor& gradient : whole)
+                               gradient.mul_(weight_in(call, saved.options));
+                             return whole;
+                           }));
+  }
+};
+
 struct SavedBroadcast {
   Call call;
   int root_rank;
@@ -96,7 +128,7 @@ struct Broadcast : Function<Broadcast> {
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const SavedBroadcast& saved = saved_in<SavedBroadcast>(ctx);
-    const bool root = saved.call.rank() == saved.call.root_in_set(saved.root_rank);
+    const bool root = saved.call.is_root(saved.root_rank);
     return and_nothing_for(2, for_each_gradient(gradients, [&](const auto& some) {
                              auto sums = run_allreduce(saved.call.gradient(OpKind::kAllreduce),
                                                        some, ReduceOp::Sum);
@@ -171,11 +203,10 @@ struct Reducescatter : Function<Reducescatter> {
     const SavedReduction& saved = saved_in<SavedReduction>(ctx);
     const Call call = saved.call.gradient(OpKind::kAllgather);
     check_differentiable(call, saved.options.op());
-    double scale = saved.options.prescale_factor() * saved.options.postscale_factor();
-    if (saved.options.op() == ReduceOp::Average) scale /= call.size();
     return and_nothing_for(2, for_each_gradient(gradients, [&](const auto& some) {
                              auto whole = run_allgather(call, some)->tensors;
-                             for (at::Tensor& gradient : whole) gradient.mul_(scale);
+                             for (at::Tensor& gradient : whole)
+                               gradient.mul_(weight_in(call, saved.options));
                              return whole;
                            }));
   }
@@ -200,6 +231,12 @@ std::vector<at::Tensor> differentiable_allreduce(const Call& call,
                                                  const AllreduceOptions& options) {
   if (!needs_gradient(tensors)) return run_allreduce(call, tensors, options);
   return Allreduce::apply(at::TensorList(tensors), call, options);
+}
+
+at::Tensor differentiable_reduce(const Call& call, const at::Tensor& tensor, int root_rank,
+                                 const AllreduceOptions& options) {
+  if (!needs_gradient({tensor})) return run_reduce(call, tensor, root_rank, options);
+  return Reduce::apply(tensor, call, root_rank, options)[0];
 }
 
 std::vector<at::Tensor> differentiable_broadcast(const Call& call,
@@ -235,6 +272,13 @@ std::vector<at::Tensor> run_allreduce(const Call& call, const std::vector<at::Te
   std::vector<at::Tensor> results = working_copies(call, tensors);
   std::shared_ptr<Operation> operation = make_allreduce(call, results, options);
   return run(call, std::move(operation), std::move(results));
+}
+
+at::Tensor run_reduce(const Call& call, const at::Tensor& tensor, int root_rank,
+                      const AllreduceOptions& options) {
+  const at::Tensor work = working_copy(call, tensor);
+  std::shared_ptr<Operation> operation = make_reduce(call, work, root_rank, options);
+  return run(call, std::move(operation), result_of_reduce(call, work, root_rank));
 }
 
 std::vector<at::Tensor> run_broadcast(const Call& call, const std::vector<at::Tensor>& tensors,

@@ -16,6 +16,8 @@ void note_change(at::TensorList tensors);
 std::vector<at::Tensor> differentiable_allreduce(const Call& call,
                                                  const std::vector<at::Tensor>& tensors,
                                                  const AllreduceOptions& options);
+at::Tensor differentiable_reduce(const Call& call, const at::Tensor& tensor, int root_rank,
+                                 const AllreduceOptions& options);
 std::vector<at::Tensor> differentiable_broadcast(const Call& call,
                                                  const std::vector<at::Tensor>& tensors,
                                                  int root_rank);
@@ -30,6 +32,8 @@ std::vector<at::Tensor> differentiable_reducescatter(const Call& call,
 // Run an operation and wait.
 std::vector<at::Tensor> run_allreduce(const Call& call, const std::vector<at::Tensor>& tensors,
                                       const AllreduceOptions& options);
+at::Tensor run_reduce(const Call& call, const at::Tensor& tensor, int root_rank,
+                      const AllreduceOptions& options);
 std::vector<at::Tensor> run_broadcast(const Call& call, const std::vector<at::Tensor>& tensors,
                                       int root_rank);
 std::shared_ptr<const Gathered> run_allgather(const Call& call,

@@ -43,6 +43,7 @@ struct Call {
   int size() const { return set.size(); }
   // Converts a rank of the job to its position in the set; throws if it is not a member.
   int root_in_set(int root_rank) const;
+  bool is_root(int root_rank) const { return rank() == root_in_set(root_rank); }
 
   // Throws InvalidArgumentError.
   [[noreturn]] void refuse(const std::string& why) const;

@@ -38,10 +38,6 @@ GroupHandle start_broadcast(const Call& call, Tensors results, int root_rank) {
   return submit(call, std::move(operation), std::move(results));
 }
 
-bool is_root(const Call& call, int root_rank) {
-  return call.rank() == call.root_in_set(root_rank);
-}
-
 // Submits an operation on the program's own tensors. `changes`: false if it only reads them.
 template <typename Result>
 BasicHandle<Result> submit_in_place(const Call& call, std::shared_ptr<Operation> operation,
@@ -102,6 +98,36 @@ GroupHandle grouped_allreduce_async_(Tensors tensors, const AllreduceOptions& op
   return submit_in_place(call, make_allreduce(call, tensors, options), tensors);
 }
 
+// --- reduce ---
+
+at::Tensor reduce(const at::Tensor& tensor, int root_rank, const AllreduceOptions& options) {
+  const Call call("reduce", "reduce", OpKind::kReduce, options);
+  return differentiable_reduce(call, tensor, root_rank, options);
+}
+
+at::Tensor reduce_(at::Tensor tensor, int root_rank, const AllreduceOptions& options) {
+  const Engine::WaitsAtOnce waits;
+  return reduce_async_(std::move(tensor), root_rank, options).wait();
+}
+
+Handle reduce_async(const at::Tensor& tensor, int root_rank, const AllreduceOptions& options) {
+  const Call call("reduce_async", "reduce", OpKind::kReduce, options);
+  const at::Tensor work = working_copy(call, tensor);
+  std::shared_ptr<Operation> operation = make_reduce(call, work, root_rank, options);
+  return submit(call, std::move(operation), result_of_reduce(call, work, root_rank));
+}
+
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
+Handle reduce_async_(at::Tensor tensor, int root_rank, const AllreduceOptions& options) {
+  const Call call("reduce_async_", "reduce", OpKind::kReduce, options);
+  const bool is_root = call.or_give_up([&] { return call.is_root(root_rank); });
+  if (is_root) return submit_in_place(call, make_reduce(call, tensor, root_rank, options), tensor);
+  // The other ranks keep their values.
+  std::shared_ptr<Operation> operation =
+      make_reduce(call, working_copy(call, tensor), root_rank, options);
+  return submit(call, std::move(operation), std::move(tensor));
+}
+
 // --- broadcast ---
 
 at::Tensor broadcast(const at::Tensor& tensor, int root_rank, const OperationOptions& options) {
@@ -123,7 +149,7 @@ Handle broadcast_async(const at::Tensor& tensor, int root_rank, const OperationO
 Handle broadcast_async_(at::Tensor tensor, int root_rank, const OperationOptions& options) {
   const Call call("broadcast_async_", "broadcast", OpKind::kBroadcast, options);
   auto operation = make_broadcast(call, tensor, root_rank);
-  return submit_in_place(call, std::move(operation), tensor, !is_root(call, root_rank));
+  return submit_in_place(call, std::move(operation), tensor, !call.is_root(root_rank));
 }
 
 Tensors grouped_broadcast(const Tensors& tensors, int root_rank, const OperationOptions& options) {
@@ -147,7 +173,7 @@ GroupHandle grouped_broadcast_async_(Tensors tensors, int root_rank,
                                      const OperationOptions& options) {
   const Call call("grouped_broadcast_async_", "grouped_broadcast", OpKind::kBroadcast, options);
   auto operation = make_broadcast(call, tensors, root_rank);
-  return submit_in_place(call, std::move(operation), tensors, !is_root(call, root_rank));
+  return submit_in_place(call, std::move(operation), tensors, !call.is_root(root_rank));
 }
 
 // --- allgather ---

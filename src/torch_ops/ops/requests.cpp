@@ -82,6 +82,22 @@ std::shared_ptr<Operation> make_broadcast(const Call& call, at::TensorList resul
   });
 }
 
+std::shared_ptr<Operation> make_reduce(const Call& call, const at::Tensor& work, int root_rank,
+                                       const AllreduceOptions& options) {
+  return call.or_give_up([&] {
+    check_reduction(call, work, options);
+    call.root_in_set(root_rank);
+    std::shared_ptr<Operation> operation = reduction(call, options);
+    operation->descriptor.root = root_rank;
+    set_tensors(call, work, *operation);
+    return operation;
+  });
+}
+
+at::Tensor result_of_reduce(const Call& call, const at::Tensor& work, int root_rank) {
+  return call.is_root(root_rank) ? work : at::zeros(work.sizes(), work.options());
+}
+
 std::shared_ptr<Operation> make_allgather(const Call& call, const std::vector<at::Tensor>& tensors,
                                           const std::shared_ptr<Gathered>& gathered) {
   return call.or_give_up([&] {

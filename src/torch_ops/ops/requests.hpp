@@ -24,6 +24,11 @@ std::shared_ptr<Operation> make_allreduce(const Call& call, at::TensorList resul
                                           const AllreduceOptions& options,
                                           const std::shared_ptr<DevicePoint>& ready = nullptr);
 std::shared_ptr<Operation> make_broadcast(const Call& call, at::TensorList results, int root_rank);
+// On ranks other than the root the values of `work` are lost.
+std::shared_ptr<Operation> make_reduce(const Call& call, const at::Tensor& work, int root_rank,
+                                       const AllreduceOptions& options);
+// Returns what a reduce that is not in place gives this rank: `work`, or zeros.
+at::Tensor result_of_reduce(const Call& call, const at::Tensor& work, int root_rank);
 std::shared_ptr<Operation> make_allgather(const Call& call, const std::vector<at::Tensor>& tensors,
                                           const std::shared_ptr<Gathered>& gathered);
 // Without splits, every rank gets the same number of rows.
