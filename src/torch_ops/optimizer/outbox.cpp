@@ -222,9 +222,10 @@ std::unique_ptr<CompressedExchange> Outbox::compress(const OutgoingUnit& outgoin
     const Parameter& parameter = table_[one.parameter];
     std::unique_ptr<GradientCompressor>& compressor = senders_[one.parameter].compressor;
     if (compressor == nullptr) compressor = options_.compression().make()(parameter.tensor);
-    if (compressor == nullptr)
+    if (compressor == nullptr) {
       throw InvalidArgumentError("the compression's function returned no compressor for " +
                                  parameter.name);
+    }
     compressors.push_back(compressor.get());
     gradients.push_back(one.values.detach());
   }
