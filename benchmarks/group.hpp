@@ -50,8 +50,8 @@ class Group final : public Ranks {
   // Rank 0's line, of at most 255 bytes, on every rank, which sleeps until it comes.
   std::string sleep_until_told(const std::string& line);
 
-  // What the plain twins are made of, on float32: MPI_Allreduce in place, MPI_SUM; MPI_Reduce
-  // to rank 0, MPI_SUM; MPI_Bcast from rank 0; MPI_Allgather; MPI_Alltoallv;
+  // The MPI calls that kolo is compared with, on float32: MPI_Allreduce in place, MPI_SUM;
+  // MPI_Reduce to rank 0, MPI_SUM; MPI_Bcast from rank 0; MPI_Allgather; MPI_Alltoallv;
   // MPI_Reduce_scatter, MPI_SUM; MPI_Sendrecv.
   void allreduce_sum(float* data, std::size_t count);
   void reduce_sum(const float* in, std::size_t count, float* out);

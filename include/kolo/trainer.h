@@ -94,8 +94,8 @@ struct TrainingState {
   // rank's process).
   std::vector<std::pair<std::string, double>> metrics;
 
-  // Returns the metric of this name. If there is none, throws InvalidArgumentError, which lists the
-  // names that exist.
+  // Returns the metric of this name. If it does not exist, throws InvalidArgumentError, which lists
+  // the names that exist.
   double metric(const std::string& name) const;
 };
 

@@ -189,8 +189,8 @@ class Participant {
   std::uint64_t sequence_ = 0;  // executions so far
   std::uint64_t submissions_ = 0;
   Token join_ = 0;                   // the join in flight
-  std::vector<EntryId> ended_here_;  // buckets that this rank gave up; the engine is told with the
-                                     // next decisions
+  std::vector<EntryId> ended_here_;  // buckets that this rank gave up; reported to the engine with
+                                     // the next decisions
   // For rank 0. Both depend on what the program does, never on when messages come.
   std::vector<wire::Submitted> together_;  // see wire::Boundary
   std::size_t cached_ = 0;                 // names that may come again and are not being evicted

@@ -15,7 +15,7 @@
 
 namespace kolo {
 
-// What a Driver turns. Its functions are called by the thread that drives.
+// The engine, as the Driver sees it. Only the thread that drives calls these functions.
 class Driven {
  public:
   virtual ~Driven() = default;

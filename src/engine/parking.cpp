@@ -93,7 +93,7 @@ void Parking::lose_patience() {
   if (std::exchange(submitted_, false)) wake();
 }
 
-// Sets the alarm for a sleep until the deadline, and keeps the doorbell on if there is none before.
+// Sets the alarm for a sleep until the deadline. Without an earlier alarm, the doorbell stays on.
 void Parking::prepare_alarm(std::optional<Clock::time_point> deadline) {
   const Clock::time_point now = Clock::now();
   // A distant deadline only serves timers; keep listening.

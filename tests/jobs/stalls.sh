@@ -17,13 +17,13 @@ stopped="(has left no record here|did not run for [2-9]\.. s before)"
 
 run sleep 2
 check "rank 2 comes late: the job ends well" test "$code" -eq 0
-check "rank 2 comes late: that is told" says "the job stalls: rank 2 has not submitted allreduce of 'first', which another rank submitted [123] s ago"
+check "rank 2 comes late: that is logged" says "the job stalls: rank 2 has not submitted allreduce of 'first', which another rank submitted [123] s ago"
 check "rank 2 comes late: the diagnosis" diagnosis "rank 2 never submitted allreduce of 'first' in step 3; ranks .* did, the first [12]\.. s before"
 check "rank 2 comes late: what it did last" diagnosis "Rank 2, in step 3: the last thing it did was allreduce of 'second' in step 2, which ended .*waits for no operation"
 
 run sleep 0
 check "rank 0 comes late: the job ends well" test "$code" -eq 0
-check "rank 0 comes late: that is told" says "the job stalls: rank 0 has not submitted allreduce of 'first'"
+check "rank 0 comes late: that is logged" says "the job stalls: rank 0 has not submitted allreduce of 'first'"
 
 run skip 2
 check "rank 2 skips a tensor: the job ends in time" says "ends because of KOLO_STALL_SHUTDOWN_TIME_SECONDS: .*rank 2 has not submitted allreduce of 'first'"
@@ -49,14 +49,14 @@ check "rank 2 broadcasts what the others reduce: every rank gets an error, in ti
 
 run stop-early 2
 check "rank 2 is stopped before it submits: the job fails" test "$code" -ne 0
-check "rank 2 is stopped before it submits: that is told" says "rank 2 has not submitted allreduce of 'first'.*; rank 2 is stopped"
+check "rank 2 is stopped before it submits: that is logged" says "rank 2 has not submitted allreduce of 'first'.*; rank 2 is stopped"
 check "rank 2 is stopped before it submits: the diagnosis" diagnosis "^rank 2 $stopped"
 # The end of the job lets it go on: it may come to its submission then, or leave no record.
 check "rank 2 is stopped before it submits: it has not submitted" \
   diagnosis "rank 2 never submitted allreduce of 'first'|'first' in step 3 was submitted on all ranks(, the last of which, rank 2, came [4-9]\.. s after the first, rank [01];| that have left a record: it waits for rank 2)"
 
 run stop-early 0
-check "rank 0, which coordinates, is stopped: that is told" says "allreduce of 'first' was submitted [2-4] s ago, and rank 0, the coordinator, has not reported on it: rank 0 is stopped"
+check "rank 0, which coordinates, is stopped: that is logged" says "allreduce of 'first' was submitted [2-4] s ago, and rank 0, the coordinator, has not reported on it: rank 0 is stopped"
 check "rank 0, which coordinates, is stopped: the job ends in time" says "ends because of KOLO_STALL_SHUTDOWN_TIME_SECONDS: .*rank 0, the coordinator, has not reported"
 check "rank 0, which coordinates, is stopped: the diagnosis" diagnosis "^rank 0 $stopped"
 
@@ -65,7 +65,7 @@ for what in stop stop-broadcast; do
   kind=allreduce
   [ $what = stop ] || kind=broadcast
   check "rank 2: $what: the job fails" test "$code" -ne 0
-  check "rank 2: $what: that is told" says "the job stalls: $kind of '[0-5]'(, and [0-9] further operations,)? started on every rank, and moved nothing on rank [01] for [123] s"
+  check "rank 2: $what: that is logged" says "the job stalls: $kind of '[0-5]'(, and [0-9] further operations,)? started on every rank, and moved nothing on rank [01] for [123] s"
   check "rank 2: $what: the diagnosis" diagnosis "$kind of '[0-5]' in step 1 has begun and not ended on ranks?"
   check "rank 2: $what: who it is" diagnosis "^rank 2 $stopped"
 done

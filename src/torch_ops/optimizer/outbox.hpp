@@ -64,8 +64,8 @@ class Outbox {
   // The part of a unit that is in flight.
   struct Flight {
     bool is_held = false;  // in held_
-    // What the other ranks wait for no more in this reduction, because it was submitted or given
-    // up: the dense gradients, and sparse ones by parameter.
+    // Whether the dense gradients were submitted or given up in this reduction, so that the other
+    // ranks no longer wait for them; and the parameters whose sparse gradients were.
     bool dense_is_settled = false;
     std::vector<std::size_t> settled_sparse;
     std::optional<Submission> reduction;
