@@ -101,7 +101,7 @@ Status Engine::wait_in_silence(const std::shared_ptr<Operation>& operation,
   std::optional<Clock::time_point> deadline;
   if (timeout) deadline = Clock::now() + *timeout;
   const bool drives = !operation->done() && driver_.begin();
-  mailbox_.wanted(operation);
+  mailbox_.wanted(operation, drives);
   if (drives) driver_.drive(*operation, deadline);
   if (operation->done() || driver_.wait(*operation, deadline)) return operation->status();
   return Status::timeout(std::string(name_of(operation->descriptor.kind)) + " of tensor '" +

@@ -54,7 +54,7 @@ void Mailbox::enter(const std::shared_ptr<Operation>& operation, bool quietly) {
   parking_.call_for_submission(quietly);
 }
 
-void Mailbox::wanted(const std::shared_ptr<Operation>& operation) {
+void Mailbox::wanted(const std::shared_ptr<Operation>& operation, bool drives) {
   const bool done = operation->done();
   if (done && !any_since_boundary_.load(std::memory_order_relaxed)) return;
   const MutexLock lock(mutex_);
@@ -68,7 +68,7 @@ void Mailbox::wanted(const std::shared_ptr<Operation>& operation) {
   if (done && is_boundary) parking_.call_for_submission(false);
   if (done || std::exchange(operation->wanted, true) || names_.is_queued(*operation)) return;
   entries_.push_back({Entry::Kind::kWanted, operation});
-  parking_.call();
+  parking_.call(drives);
 }
 
 void Mailbox::shut_down(const Status& reason) {

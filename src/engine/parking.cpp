@@ -19,9 +19,10 @@ void Parking::wake() {
   doorbell_.ring();
 }
 
-void Parking::call() {
-  const MutexLock lock(mutex_);
+void Parking::call(bool quietly) {
   called_.store(true, std::memory_order_relaxed);
+  if (quietly) return;
+  const MutexLock lock(mutex_);
   wake();
 }
 

@@ -23,8 +23,8 @@ class Parking {
       : patience_(patience), doorbell_(std::move(doorbell)) {}
 
   // --- any thread, after it has put something into the mailbox ---
-  // Wakes the thread that drives.
-  void call() KOLO_EXCLUDES(mutex_);
+  // Wakes the thread that drives. `quietly`: it is the calling thread, between begin() and end().
+  void call(bool quietly = false) KOLO_EXCLUDES(mutex_);
   // For submissions: the engine's thread may leave them to submitting threads for some time.
   // `quietly`: does not wake it, because the caller is about to wait, and will drive. The caller
   // holds the mailbox's lock, under which it has entered the submission.
