@@ -103,10 +103,14 @@ class OnModel : public Contender {
 
 class KoloBackward final : public OnModel {
  public:
-  KoloBackward(const Group& group, const std::shared_ptr<BackwardModel>& model)
-      : OnModel("kolo", group.rank(), model),
+  KoloBackward(const std::string& name, const Group& group,
+               const std::shared_ptr<BackwardModel>& model, const Compression& compression)
+      : OnModel(name, group.rank(), model),
         optimizer_(leaves(), torch::optim::SGDOptions(0.1),
-                   DistributedOptimizerOptions().op(ReduceOp::Sum).name("bench.backward")) {}
+                   DistributedOptimizerOptions()
+                       .op(ReduceOp::Sum)
+                       .name("bench.backward." + name)
+                       .compression(compression)) {}
 
   void run() override {
     backward();
@@ -116,6 +120,22 @@ class KoloBackward final : public OnModel {
 
  private:
   DistributedOptimizer<torch::optim::SGD> optimizer_;
+};
+
+// Compression::Fp16, as a program would write it.
+class Float16Compressor final : public GradientCompressor {
+ public:
+  explicit Float16Compressor(at::Tensor parameter) : parameter_(std::move(parameter)) {}
+  std::vector<at::Tensor> compress(const at::Tensor& gradient) override {
+    const at::Tensor values = gradient.defined() ? gradient : at::zeros_like(parameter_);
+    return {values.to(at::kHalf)};
+  }
+  at::Tensor decompress(const std::vector<at::Tensor>& reduced) override {
+    return reduced[0].to(parameter_.scalar_type());
+  }
+
+ private:
+  const at::Tensor parameter_;
 };
 
 // As a program without kolo.
@@ -255,7 +275,16 @@ std::unique_ptr<Contender> plain_step(const Group& group,
 
 std::unique_ptr<Contender> kolo_backward(const Group& group,
                                          const std::shared_ptr<BackwardModel>& model) {
-  return std::make_unique<KoloBackward>(group, model);
+  return std::make_unique<KoloBackward>("kolo", group, model, Compression::None);
+}
+
+std::pair<std::unique_ptr<Contender>, std::unique_ptr<Contender>> float16_backward(
+    const Group& group, const std::shared_ptr<BackwardModel>& model) {
+  const auto make = [](const at::Tensor& parameter) {
+    return std::make_unique<Float16Compressor>(parameter.detach());
+  };
+  return {std::make_unique<KoloBackward>("kolo-float16", group, model, Compression::Fp16),
+          std::make_unique<KoloBackward>("kolo-compressor", group, model, make)};
 }
 
 std::unique_ptr<Contender> no_communication(const Group& group,

@@ -7,6 +7,7 @@
 #include <c10/core/Device.h>
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "benchmarks/group.hpp"
@@ -23,6 +24,10 @@ std::shared_ptr<BackwardModel> make_backward_model(const std::vector<Parameter>&
 // backward() and synchronize() of a DistributedOptimizer, with kolo's allocator where it is on.
 std::unique_ptr<Contender> kolo_backward(const Group& group,
                                          const std::shared_ptr<BackwardModel>& model);
+// The same with gradients sent as float16: by kolo's own compression, or by the same one written as
+// a program would, with a GradientCompressor. `first` and `second` of the pair.
+std::pair<std::unique_ptr<Contender>, std::unique_ptr<Contender>> float16_backward(
+    const Group& group, const std::shared_ptr<BackwardModel>& model);
 
 // The rest have LibTorch's stock allocator, which is what a program without kolo has.
 

@@ -22,6 +22,7 @@
 namespace kolo::bench {
 namespace {
 
+constexpr int kMostRanksAsFloat16 = 8;  // each gives up to 255; see Pattern
 constexpr int kGradientSamples = 40;
 constexpr int kTrainSamples = 15;
 // Tensors up to here stay in caches from one collective to the next, and one call is too short for
@@ -62,11 +63,16 @@ Contenders of_gradients(Group& group, const std::vector<Parameter>& parameters, 
   return contenders;
 }
 
-Contenders of_backward(Group& group, const std::vector<Parameter>& parameters, Rivals& rivals,
-                       const Publish& publish) {
+Contenders of_backward(Group& group, const std::vector<Parameter>& parameters, bool as_float16,
+                       Rivals& rivals, const Publish& publish) {
   const std::shared_ptr<BackwardModel> model = make_backward_model(parameters);
   Contenders contenders;
   contenders.push_back(kolo_backward(group, model));
+  if (as_float16) {
+    auto [built_in, written] = float16_backward(group, model);
+    contenders.push_back(std::move(built_in));
+    contenders.push_back(std::move(written));
+  }
   contenders.push_back(no_communication(group, model));
   contenders.push_back(mpi_after_backward(group, model));
   if (auto reducer = reducer_during_backward(group, model)) {
@@ -176,6 +182,10 @@ void bench_allreduce(Group& group, const Options& options, const Publish& publis
 }
 
 void bench_gradients(Group& group, const Options& options, const Publish& publish) {
+  if (options.as_float16 && group.size() > kMostRanksAsFloat16) {
+    throw RunFailed("--float16 is for up to " + std::to_string(kMostRanksAsFloat16) +
+                    " ranks, whose sums float16 holds exactly");
+  }
   const std::vector<Parameter> parameters = parameters_of(options.model).value();
   const std::size_t elements = elements_of(parameters);
   const auto bytes = static_cast<std::int64_t>(elements * sizeof(float));
@@ -191,8 +201,9 @@ void bench_gradients(Group& group, const Options& options, const Publish& publis
   publish.rows(measure_rows(
       group, of_gradients(group, parameters, order, Names::kKnown, "bench.reduction.", rivals),
       steady, "reduction/" + work, bytes));
-  publish.rows(measure_rows(group, of_backward(group, parameters, rivals, publish), schedule,
-                            "gradients/" + work, bytes));
+  publish.rows(measure_rows(group,
+                            of_backward(group, parameters, options.as_float16, rivals, publish),
+                            schedule, "gradients/" + work, bytes));
 }
 
 void bench_negotiate(Group& group, const Options& options, const Publish& publish) {

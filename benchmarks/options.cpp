@@ -85,6 +85,10 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
         "the smallest tensor, a multiple of 4; each next one is four times as large");
     add("max-bytes", po::value(&o.max_bytes)->default_value(o.max_bytes), "no tensor is larger");
   }
+  if (benchmark == "gradients") {
+    add("float16", po::bool_switch(&o.as_float16),
+        "gradients that are sent as float16 take part, too (up to 8 ranks)");
+  }
   if (benchmark == "tune") {
     add("output", po::value(&o.output)->value_name("FILE"),
         "write the table for KOLO_ALLREDUCE_TABLE to this file (default: print it)");

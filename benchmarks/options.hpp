@@ -45,6 +45,9 @@ struct Options {
   // device, gradients and optimizer
   std::string model = "resnet50";
 
+  // gradients
+  bool as_float16 = false;  // gradients that are sent as float16 take part, too
+
   // negotiate
   int max_tensors = 10000;
 
