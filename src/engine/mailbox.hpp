@@ -37,8 +37,8 @@ class Mailbox {
   // `quietly`: see Parking::call_for_submission().
   Status submit(const std::shared_ptr<Operation>& operation, bool& packed, bool quietly = false)
       KOLO_EXCLUDES(mutex_);
-  // Notes that a thread begins to wait for the operation, or asks whether it is done. `drives`: that
-  // thread drives the engine.
+  // Notes that a thread begins to wait for the operation, or asks whether it is done. `drives`:
+  // that thread drives the engine.
   void wanted(const std::shared_ptr<Operation>& operation, bool drives = false)
       KOLO_EXCLUDES(mutex_);
   // Lets all further submissions fail with `reason`, and enters kShutdown for the engine.
