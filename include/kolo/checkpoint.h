@@ -86,15 +86,6 @@ inline constexpr bool kHasOwnAdd =
     std::is_base_of_v<torch::optim::ReduceLROnPlateauScheduler, T> ||
     std::is_base_of_v<at::TensorBase, T> || std::is_same_v<T, std::string>;
 
-template <typename T, typename = void>
-struct SavesAndLoads : std::false_type {};
-template <typename T>
-struct SavesAndLoads<T, std::void_t<decltype(std::declval<const T&>().save(
-                                        std::declval<torch::serialize::OutputArchive&>())),
-                                    decltype(std::declval<T&>().load(
-                                        std::declval<torch::serialize::InputArchive&>()))>>
-    : std::true_type {};
-
 }  // namespace detail
 
 // Saves and restores the added objects, under their names, in HDF5 files:

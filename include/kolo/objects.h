@@ -69,14 +69,15 @@ using Load = std::function<void(torch::serialize::InputArchive&)>;
 std::string to_archive(const Save& save);
 void from_archive(const std::string& bytes, const Load& load);  // throws DataError
 
+// Whether LibTorch can save objects of the type into an archive, and load them.
 template <typename T, typename = void>
-struct HasArchive : std::false_type {};
+struct SavesAndLoads : std::false_type {};
 template <typename T>
-struct HasArchive<T, std::void_t<decltype(std::declval<const T&>().save(
-                                     std::declval<torch::serialize::OutputArchive&>())),
-                                 decltype(std::declval<T&>().load(
-                                     std::declval<torch::serialize::InputArchive&>()))>>
-    : std::is_default_constructible<T> {};
+struct SavesAndLoads<T, std::void_t<decltype(std::declval<const T&>().save(
+                                        std::declval<torch::serialize::OutputArchive&>())),
+                                    decltype(std::declval<T&>().load(
+                                        std::declval<torch::serialize::InputArchive&>()))>>
+    : std::true_type {};
 
 template <typename Map>
 struct MapCodec {
@@ -138,7 +139,8 @@ struct Codec<T, std::enable_if_t<std::is_arithmetic_v<T> || std::is_enum_v<T>>> 
 
 // Codec of types that LibTorch saves into an archive, such as modules and optimizers.
 template <typename T>
-struct Codec<T, std::enable_if_t<detail::HasArchive<T>::value>> {
+struct Codec<
+    T, std::enable_if_t<detail::SavesAndLoads<T>::value && std::is_default_constructible_v<T>>> {
   // See Codec.
   static std::string encode(const T& object) {
     return detail::to_archive([&](auto& archive) { object.save(archive); });

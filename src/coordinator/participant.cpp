@@ -84,7 +84,7 @@ void Participant::boundary() {
 // The name may come again.
 void Participant::used(Tensor& tensor) {
   tensor.last_used = submissions_;
-  if (!std::exchange(tensor.cached, true)) ++cached_;
+  if (rank_ == 0 && !std::exchange(tensor.cached, true)) ++cached_;
 }
 
 void Participant::uncache(Tensor& tensor) {
@@ -101,21 +101,28 @@ void Participant::forget(Tensor& tensor) {
 // submission, because the times of use in between must not matter.
 std::vector<EntryId> Participant::choose_evictions() {
   if (cached_ <= cache_capacity_) return {};
-  std::vector<Tensor*> known;
-  for (const auto& [id, tensor] : by_id_) {
-    if (tensor->cached) known.push_back(tensor);
+  std::vector<Tensor*> candidates;
+  for (const ByName& tensors : tensors_) {
+    for (const auto& [name, tensor] : tensors) {
+      const bool has_no_id_yet = tensor->id == 0 && tensor->in_flight();
+      if (tensor->cached && !has_no_id_yet) candidates.push_back(tensor.get());
+    }
   }
   const std::size_t wanted =
-      std::min(known.size(), cached_ - cache_capacity_ + cache_capacity_ / 16);
-  const auto end = known.begin() + static_cast<std::ptrdiff_t>(wanted);
-  std::partial_sort(known.begin(), end, known.end(), [](auto* a, auto* b) {
+      std::min(candidates.size(), cached_ - cache_capacity_ + cache_capacity_ / 16);
+  const auto end = candidates.begin() + static_cast<std::ptrdiff_t>(wanted);
+  std::partial_sort(candidates.begin(), end, candidates.end(), [](auto* a, auto* b) {
     return std::tie(a->last_used, a->name, a->name_space) <
            std::tie(b->last_used, b->name, b->name_space);
   });
   std::vector<EntryId> ids;
-  for (auto tensor = known.begin(); tensor != end; ++tensor) {
+  for (auto tensor = candidates.begin(); tensor != end; ++tensor) {
     uncache(**tensor);
-    ids.push_back((*tensor)->id);
+    if ((*tensor)->id == 0) {  // its last use failed
+      forget(**tensor);
+    } else {
+      ids.push_back((*tensor)->id);
+    }
   }
   return ids;
 }
@@ -321,8 +328,9 @@ Status Participant::on(const wire::Fail& record, std::vector<Action>& actions) {
     actions.emplace_back(Failure{tensor.token, Status(record.code, record.message)});
   }
   end_submission(tensor);
-  if (tensor.id != 0) return Status::ok();
-  forget(tensor);
+  // A name that counts in the cache goes on to count until it is evicted, since the program may
+  // have come to a boundary before or after this message.
+  if (tensor.id == 0 && !tensor.cached) forget(tensor);
   return Status::ok();
 }
 

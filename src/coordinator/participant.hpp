@@ -128,7 +128,7 @@ class Participant {
     Bucket* bucket = nullptr;      // owned by buckets_
     std::uint64_t bucket_base = 0;
     std::uint64_t last_used = 0;  // in submissions_' count
-    bool cached = false;          // counts in cached_
+    bool cached = false;          // counts in rank 0's cached_
     // The submission in flight.
     Phase phase = Phase::kIdle;
     bool by_id = false;  // reported by number, not by name

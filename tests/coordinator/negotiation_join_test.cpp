@@ -214,6 +214,28 @@ TEST(NegotiationCache, WhetherAnEvictionComesInTimeChangesNothing) {
   EXPECT_EQ(histories[0], histories[1]);
 }
 
+// Rank 0 begins to wait for "c" before or after it hears that "a" has failed. Either way five names
+// are in the cache then, too many by one, and the oldest one, "x", starts anew: it is not fused
+// when it comes for the second time.
+TEST(NegotiationCache, WhenAFailureIsHeardOfChangesNothing) {
+  for (const bool in_time : {false, true}) {
+    World world(2, 0, 4);
+    train_step(world, {"x", "y"});
+    for (int rank = 0; rank < 2; ++rank) {
+      world.submit(rank, "a", shape({4 + rank}));
+      for (const char* name : {"b", "c"}) world.submit(rank, name);
+    }
+    if (in_time) world.deliver_all();
+    world.wait_begins(0, "c");
+    world.deliver_all();
+    EXPECT_THAT(history(world, 0, "a").back(), HasSubstr("disagree"));
+    for (int step = 0; step < 2; ++step) train_step(world, {"x", "y"});
+    EXPECT_EQ(history(world, 0, "x").back(), "+x") << (in_time ? "in time" : "too late");
+    train_step(world, {"x", "y"});
+    EXPECT_EQ(history(world, 0, "x").back(), "+xy") << (in_time ? "in time" : "too late");
+  }
+}
+
 // Ranks 1 and 2 used ten names while rank 0 had joined, in whatever order. Too many by two: those
 // that are first in the alphabet go.
 TEST(NegotiationCache, WhatIsEvictedAfterAJoinDependsOnNoOrder) {

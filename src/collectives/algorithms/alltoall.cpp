@@ -10,7 +10,7 @@ namespace kolo {
 namespace {
 
 // Maximum number of messages in flight in each direction.
-constexpr std::size_t kWindow = 8;
+constexpr std::size_t kPiecesInFlight = 8;
 
 // Walks through the pieces of one side: those of the peer of step 1, then of step 2, ... The owner
 // of the work keeps the data alive.
@@ -67,13 +67,13 @@ class Alltoall final : public Work {
     bool moved = false;
     status = retire(transport_, receives_, moved);
     if (status.is_ok()) status = retire(transport_, sends_, moved);
-    while (status.is_ok() && !incoming_.at_end() && receives_.size() < kWindow) {
+    while (status.is_ok() && !incoming_.at_end() && receives_.size() < kPiecesInFlight) {
       status = transport_.receive(incoming_.data(), incoming_.bytes(), incoming_.peer(), tag_,
                                   receives_.emplace_back());
       incoming_.next();
       moved = true;
     }
-    while (status.is_ok() && !outgoing_.at_end() && sends_.size() < kWindow) {
+    while (status.is_ok() && !outgoing_.at_end() && sends_.size() < kPiecesInFlight) {
       status = transport_.send(outgoing_.data(), outgoing_.bytes(), outgoing_.peer(), tag_,
                                sends_.emplace_back());
       outgoing_.next();

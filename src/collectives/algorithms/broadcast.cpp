@@ -10,7 +10,7 @@ namespace kolo {
 namespace {
 
 // Maximum number of pieces in flight: enough to keep a link busy while the next piece is handled.
-constexpr std::size_t kWindow = 4;
+constexpr std::size_t kPiecesInFlight = 4;
 
 class Broadcast final : public Work {
  public:
@@ -58,7 +58,7 @@ class Broadcast final : public Work {
 
   Status receive_pieces(bool& moved) {
     while (arrived_ < chunks_) {
-      while (posted_ < chunks_ && receives_.size() < kWindow) {
+      while (posted_ < chunks_ && receives_.size() < kPiecesInFlight) {
         Ticket ticket;
         Status s = transport_.receive(piece(posted_), piece_bytes(posted_), parent_, tag_, ticket);
         if (!s.is_ok()) return s;
@@ -79,7 +79,7 @@ class Broadcast final : public Work {
   Status send_pieces(bool& moved) {
     if (Status s = retire(transport_, sends_, moved); !s.is_ok()) return s;
     while (forwarded_ < arrived_ &&
-           sends_.size() < kWindow * std::max<std::size_t>(children_.size(), 1)) {
+           sends_.size() < kPiecesInFlight * std::max<std::size_t>(children_.size(), 1)) {
       for (const int child : children_) {
         Ticket ticket;
         Status s = transport_.send(piece(forwarded_), piece_bytes(forwarded_), child, tag_, ticket);

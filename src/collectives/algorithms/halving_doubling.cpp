@@ -13,7 +13,7 @@ namespace kolo {
 namespace {
 
 // Maximum number of receives posted ahead, and of sends in flight, as in the ring.
-constexpr std::size_t kWindow = 4;
+constexpr std::size_t kPiecesAhead = 4;
 
 // Segments begin at multiples of this size.
 constexpr std::size_t kLine = 64;
@@ -102,8 +102,8 @@ class HalvingDoubling final : public Work {
     landing_bytes_ = std::min(piece_elements_, count_) * element_bytes_;
     // Not filled with zeros, which would cost as much as a copy.
     const std::size_t pieces = (count_ + piece_elements_ - 1) / piece_elements_;
-    scratch_ =
-        std::make_unique_for_overwrite<std::byte[]>(std::min(kWindow, pieces) * landing_bytes_);
+    scratch_ = std::make_unique_for_overwrite<std::byte[]>(std::min(kPiecesAhead, pieces) *
+                                                           landing_bytes_);
     return Status::ok();
   }
 
@@ -142,12 +142,12 @@ class HalvingDoubling final : public Work {
   std::byte* landing(std::size_t element) const {
     const Exchange& exchange = exchanges_.front();
     if (exchange.arriving == Arriving::kReplacing) return at(exchange.in, element);
-    return scratch_.get() + element / piece_elements_ % kWindow * landing_bytes_;
+    return scratch_.get() + element / piece_elements_ % kPiecesAhead * landing_bytes_;
   }
 
   Status post_receives() {
     const Exchange& exchange = exchanges_.front();
-    while (posted_ < exchange.in.count() && receives_.size() < kWindow) {
+    while (posted_ < exchange.in.count() && receives_.size() < kPiecesAhead) {
       const std::size_t elements = piece(exchange.in, posted_);
       Status s = transport_.receive(landing(posted_), elements * element_bytes_, exchange.peer,
                                     tag_, receives_.emplace_back());
@@ -184,7 +184,7 @@ class HalvingDoubling final : public Work {
 
   Status start_sends(bool& moved) {
     const Exchange& exchange = exchanges_.front();
-    while (sent_ < exchange.out.count() && sends_.size() < kWindow) {
+    while (sent_ < exchange.out.count() && sends_.size() < kPiecesAhead) {
       const std::size_t elements = piece(exchange.out, sent_);
       Status s = transport_.send(at(exchange.out, sent_), elements * element_bytes_, exchange.peer,
                                  tag_, sends_.emplace_back());
@@ -202,7 +202,7 @@ class HalvingDoubling final : public Work {
   const Reduction reduction_;
   const std::size_t element_bytes_;
   const std::size_t piece_elements_;
-  std::unique_ptr<std::byte[]> scratch_;  // kWindow landings
+  std::unique_ptr<std::byte[]> scratch_;  // kPiecesAhead landings
   std::size_t landing_bytes_ = 0;
   std::deque<Exchange> exchanges_;  // the current one first
   // Elements of the current exchange.

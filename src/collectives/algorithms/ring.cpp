@@ -14,7 +14,7 @@ namespace {
 
 // Maximum number of receives posted ahead, and of sends in flight. One piece is copied while the
 // one before it is reduced, and a late poll finds the next piece already here.
-constexpr std::size_t kWindow = 4;
+constexpr std::size_t kPiecesAhead = 4;
 
 // Plan of the segments that travel round the ring. `boundaries` cut the data, in elements, into one
 // segment per rank. In step t, rank r sends segment r - first - t and receives segment r - first -
@@ -51,8 +51,8 @@ class Ring final : public Work {
     landing_bytes_ = std::min(piece_elements_, largest_segment_) * element_bytes_;
     // Not filled with zeros, which would cost as much as a copy.
     if (plan_.reduce_steps > 0) {
-      scratch_ =
-          std::make_unique_for_overwrite<std::byte[]>(std::min(kWindow, total_) * landing_bytes_);
+      scratch_ = std::make_unique_for_overwrite<std::byte[]>(std::min(kPiecesAhead, total_) *
+                                                             landing_bytes_);
     }
     return Status::ok();
   }
@@ -101,7 +101,7 @@ class Ring final : public Work {
 
   std::byte* landing(std::size_t index, const Piece& to) {
     if (!is_reduced(index)) return to.data;
-    return scratch_.get() + index % kWindow * landing_bytes_;
+    return scratch_.get() + index % kPiecesAhead * landing_bytes_;
   }
 
   // Whether the piece may land at its place in the data. The piece that was sent from there a whole
@@ -114,7 +114,7 @@ class Ring final : public Work {
 
   Status post_receives() {
     const int left = static_cast<int>((rank_ + ranks_ - 1) % ranks_);
-    while (posted_ < total_ && posted_ - received_ < kWindow && is_free(posted_)) {
+    while (posted_ < total_ && posted_ - received_ < kPiecesAhead && is_free(posted_)) {
       const Piece to = piece(posted_, 1);
       Ticket ticket;  // stays empty for an empty piece, which neither side sends
       if (to.elements > 0) {
@@ -150,7 +150,7 @@ class Ring final : public Work {
 
   Status start_sends(bool& moved) {
     const int right = static_cast<int>((rank_ + 1) % ranks_);
-    while (sent_ < total_ && sends_.size() < kWindow && sent_ < received_ + pieces_) {
+    while (sent_ < total_ && sends_.size() < kPiecesAhead && sent_ < received_ + pieces_) {
       const Piece from = piece(sent_, 0);
       if (from.elements > 0) {
         Ticket ticket;
@@ -183,7 +183,7 @@ class Ring final : public Work {
   const std::size_t piece_elements_;
   const std::size_t pieces_;
   const std::size_t total_;               // indices on each side
-  std::unique_ptr<std::byte[]> scratch_;  // kWindow landings
+  std::unique_ptr<std::byte[]> scratch_;  // kPiecesAhead landings
   std::size_t landing_bytes_ = 0;
   std::size_t posted_ = 0;    // receives posted
   std::size_t received_ = 0;  // receives done and reduced

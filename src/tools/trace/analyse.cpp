@@ -18,7 +18,7 @@ constexpr std::size_t kStepsToSpare = 3;
 constexpr double kLong = 4;
 
 // Numbers of steps. A rank that is late for fewer than kShortest steps is late by chance.
-constexpr std::size_t kWindow = 9;
+constexpr std::size_t kSmoothed = 9;
 constexpr std::size_t kShortest = 5;
 constexpr std::size_t kShortestPart = 20;  // of the steps that count; a shorter period is chance
 constexpr double kMostlyLate = 0.75;       // of a period's steps; ranks that take turns reach half
@@ -229,8 +229,8 @@ void blame_long_steps(Analysis& analysis) {
 std::vector<double> smoothed(const std::vector<double>& values) {
   std::vector<double> smooth(values.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::size_t begin = i - std::min(i, kWindow / 2);
-    const std::size_t end = std::min(i + kWindow / 2 + 1, values.size());
+    const std::size_t begin = i - std::min(i, kSmoothed / 2);
+    const std::size_t end = std::min(i + kSmoothed / 2 + 1, values.size());
     std::vector<double> near;
     for (std::size_t k = begin; k < end; ++k) {
       if (!std::isnan(values[k])) near.push_back(values[k]);
@@ -247,7 +247,7 @@ Pieces pieces_above(const std::vector<double>& values, double threshold) {
   Pieces pieces;
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!(values[i] > threshold)) continue;
-    if (!pieces.empty() && i <= pieces.back().second + kWindow) {
+    if (!pieces.empty() && i <= pieces.back().second + kSmoothed) {
       pieces.back().second = i + 1;
     } else {
       pieces.emplace_back(i, i + 1);
@@ -307,7 +307,7 @@ class StragglerSearch {
     std::vector<double> late;
     for (const auto& [begin, end] : pieces) {
       one.periods.push_back({analysis_.steps[places_[begin]], analysis_.steps[places_[end - 1]],
-                             end + kWindow / 2 >= places_.size()});
+                             end + kSmoothed / 2 >= places_.size()});
       one.steps += end - begin;
       for (std::size_t i = begin; i < end; ++i) {
         if (!std::isnan(lateness[i])) late.push_back(lateness[i]);
