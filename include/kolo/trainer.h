@@ -244,6 +244,10 @@ class Trainer {
   bool is_root() const;
   // Stops the training after the current step or epoch, on all ranks. Any rank may call it.
   void stop(const std::string& reason);
+  // Throws, on all ranks, if the loss of a step so far was not finite. On a GPU it waits for the
+  // steps, which train() does only once in a while. Collective; in step_end(), epoch_end() or
+  // train_end().
+  void check_losses();
   // Like stop(), and marks the training as complete: is_over becomes true, and a program that
   // restores its checkpoint does not continue it.
   void finish(const std::string& reason);

@@ -56,7 +56,9 @@ void Checkpoints::step_end(Trainer& trainer) {
   // The last checkpoint of an epoch is saved in epoch_end(), when its metrics are known.
   const TrainingState& state = trainer.state();
   if (options_.every_steps() == 0 || state.step % options_.every_steps() != 0) return;
-  if (state.step_in_epoch < state.steps_per_epoch) save(trainer, std::nullopt);
+  if (state.step_in_epoch == state.steps_per_epoch) return;
+  trainer.check_losses();
+  save(trainer, std::nullopt);
 }
 
 void Checkpoints::epoch_end(Trainer& trainer) {

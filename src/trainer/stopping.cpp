@@ -59,7 +59,20 @@ void TimeLimit::step_end(Trainer& trainer) {
 }
 
 ReduceLROnPlateau::ReduceLROnPlateau(std::string metric, const ReduceLROnPlateauOptions& options)
-    : metric_(std::move(metric)), options_(options) {}
+    : metric_(std::move(metric)), options_(options) {
+  const auto require = [](bool holds, const char* option, double value, const char* allowed) {
+    if (holds) return;
+    throw InvalidArgumentError(std::string("ReduceLROnPlateau: ") + option + " is " +
+                               std::to_string(value) + "; it must be " + allowed);
+  };
+  require(options.factor() > 0 && options.factor() < 1, "factor", options.factor(),
+          "above 0 and below 1");
+  require(options.patience() >= 0, "patience", options.patience(), "at least 0");
+  require(options.cooldown() >= 0, "cooldown", options.cooldown(), "at least 0");
+  require(options.threshold() >= 0, "threshold", options.threshold(), "at least 0");
+  require(options.min_lr() >= 0, "min_lr", options.min_lr(), "at least 0");
+  require(options.eps() >= 0, "eps", options.eps(), "at least 0");
+}
 
 void ReduceLROnPlateau::make(const Trainer& trainer) {
   using Plateau = torch::optim::ReduceLROnPlateauScheduler;

@@ -184,8 +184,12 @@ void Trainer::check_sizes(std::size_t train, std::size_t valid) const {
                                           options.epochs(),
                                           options.batch_size(),
                                           options.accumulate(),
+                                          options.valid_batch_size(),
                                           options.drop_last() ? 1 : 0,
                                           options.shuffle() ? 1 : 0,
+                                          options.sync_batchnorm() ? 1 : 0,
+                                          options.name_nonfinite() ? 1 : 0,
+                                          static_cast<std::int64_t>(options.precision()),
                                           static_cast<std::int64_t>(options.seed()),
                                           static_cast<std::int64_t>(state_->metrics.size())};
   check_in_sync("the Trainer's options, metrics, or the number of samples of its datasets",
@@ -249,6 +253,10 @@ bool Trainer::is_root() const {
 
 void Trainer::stop(const std::string& reason) {
   state_->ask(trainer::Wish::Stop, reason);
+}
+
+void Trainer::check_losses() {
+  if (state_->loop != nullptr) state_->loop->check_losses();
 }
 
 void Trainer::finish(const std::string& reason) {

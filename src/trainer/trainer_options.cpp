@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "kolo/device.h"
@@ -47,11 +48,20 @@ at::Device device_of(const TrainerOptions& options) {
   if (name == "cpu") return at::kCPU;
   if (name == "auto" && usable_cuda_devices() == 0) return at::kCPU;
   if (name == "auto" || name == "cuda") return {at::kCUDA, own_gpu(options)};
+  std::optional<at::Device> device;
   try {
-    return at::Device(name);
+    device = at::Device(name);
   } catch (const c10::Error&) {
-    refuse("device", "\"" + name + "\"", "auto, cpu, cuda, or a device of LibTorch's as cuda:1");
+    device.reset();
   }
+  if (!device || !(device->is_cpu() || device->is_cuda()))
+    refuse("device", "\"" + name + "\"", "auto, cpu, cuda, or one of several GPUs, such as cuda:1");
+  const int usable = usable_cuda_devices();
+  if (device->is_cuda() && device->index() >= usable) {
+    refuse("device", "\"" + name + "\"",
+           "one of this process's " + std::to_string(usable) + " GPUs, counted from 0");
+  }
+  return *device;
 }
 
 }  // namespace kolo::trainer

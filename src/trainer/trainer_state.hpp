@@ -57,6 +57,7 @@ struct Trainer::State {
   std::int64_t epochs_done = 0;
   std::int64_t samples_done = 0;  // in the current epoch, by all ranks
   std::optional<trainer::EpochMeans> means;
+  Loop* loop = nullptr;                      // of the train() call that runs
   trainer::Wish wish = trainer::Wish::GoOn;  // this rank's
   bool is_finished = false;                  // through finish()
   std::string order;                         // describes what determines the order of the samples

@@ -49,6 +49,11 @@ Trainer::Loop::Loop(Trainer& trainer, const Datasets& sets)
   }
   state_.progress.steps_per_epoch = steps_for(usable_samples(0));
   if (state_.order.empty()) state_.order = own_order();
+  state_.loop = this;
+}
+
+Trainer::Loop::~Loop() {
+  state_.loop = nullptr;
 }
 
 DistributedSampler::Options Trainer::Loop::share() const {
@@ -85,7 +90,7 @@ void Trainer::Loop::run() {
     progress.epoch = state_.epochs_done + 1;
     if (!run_epoch()) break;
   }
-  if (stops_) look_at_losses();
+  if (stops_) heed_losses_and_wishes();
   const bool is_complete = state_.epochs_done >= options_.epochs();
   progress.is_over = is_complete || state_.is_finished;
   if (is_complete) progress.stop_reason.clear();
@@ -116,10 +121,17 @@ void Trainer::Loop::heed(const trainer::StepAgreement::Answer& answer) {
       stop_signal_caught() ? "a signal asked to stop" : "another rank asked to stop";
 }
 
-// Checks the losses that no step has checked yet, which happens on a GPU. Collective.
-void Trainer::Loop::look_at_losses() {
+// Also checks the losses that no step has checked yet, which happens on a GPU. Collective.
+void Trainer::Loop::heed_losses_and_wishes() {
   state_.means->fetch();
   agreement_.tell(wish(), state_.means->bad_loss().has_value());
+  heed(agreement_.answer());
+}
+
+// Leaves the ranks' wishes to the next step.
+void Trainer::Loop::check_losses() {
+  state_.means->fetch();
+  agreement_.tell(trainer::Wish::GoOn, state_.means->bad_loss().has_value());
   heed(agreement_.answer());
 }
 
@@ -149,7 +161,7 @@ bool Trainer::Loop::run_epoch() {
   // Stops even after the epoch's last step: validation may take long, and runs when training
   // continues.
   if (stops_) return false;
-  look_at_losses();
+  heed_losses_and_wishes();
   if (stops_) return false;
   const std::chrono::duration<double> seconds = Clock::now() - begin;
   end_epoch(seconds.count(), first_sample);

@@ -15,8 +15,13 @@ class Trainer::Loop {
  public:
   // Throws InvalidArgumentError if the training dataset has no batch for each rank.
   Loop(Trainer& trainer, const Datasets& sets);
+  ~Loop();
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
 
   void run();
+  // See Trainer.
+  void check_losses();
 
  private:
   DistributedSampler::Options share() const;
@@ -30,7 +35,7 @@ class Trainer::Loop {
   void begin();
   trainer::Wish wish() const;
   void heed(const trainer::StepAgreement::Answer& answer);
-  void look_at_losses();
+  void heed_losses_and_wishes();
   // Returns whether the epoch was completed.
   bool run_epoch();
   void use(const data::Batch& batch);

@@ -1,5 +1,9 @@
 // The parts for training, on a GPU: mixed precision and BatchNorm over all ranks.
+#include <unistd.h>
+
+#include <filesystem>
 #include <limits>
+#include <string>
 
 #include "gpu/torch_device_fixture.hpp"
 
@@ -47,6 +51,28 @@ TEST_F(CudaTraining, AutocastComputesInFloat16) {
   const double average = 2 * 2 * (size() + 1) / 2.0;  // two rows of 2 * (rank + 1)
   expect_equal(weight.grad(), at::full({4, 4}, average));
   EXPECT_TRUE(scaler.step(optimizer));
+}
+
+// From the third step on the targets are infinite. The Trainer does not look at each loss on a GPU,
+// but before it saves.
+TEST_F(CudaTraining, NoCheckpointHasAStepWithABadLoss) {
+  const std::string mine = testing::TempDir() + "kolo-bad-loss-" + std::to_string(::getpid());
+  const std::string folder = broadcast_object(mine, 0);
+  const at::Tensor targets = at::ones({8 * size(), 1});
+  targets.narrow(0, 4 * size(), 4 * size()).fill_(std::numeric_limits<float>::infinity());
+  torch::nn::Linear model(2, 1);
+  Trainer trainer(model, torch::nn::MSELoss(),
+                  TrainerOptions().batch_size(2).shuffle(false).verbose(false).device("cuda"));
+  trainer.optimizer<torch::optim::SGD>(torch::optim::SGDOptions(0.01));
+  trainer.callback<Checkpoints>(folder, CheckpointsOptions().every_steps(1));
+  EXPECT_THAT(testing_support::message_of<Error>([&] {
+                trainer.train({at::ones({8 * size(), 2}), targets});
+              }),
+              testing::HasSubstr("step 3"));
+  Checkpoint files(folder);
+  EXPECT_EQ(files.newest_step(), 2);
+  barrier();
+  if (rank() == 0) std::filesystem::remove_all(folder);
 }
 
 // Workers copy ahead, in streams of their own, while this thread's stream computes.

@@ -41,6 +41,18 @@ for who in 0 1; do
     is "$(tail -n 1 "$work/err" | grep -c "rank $who .*exited with code 1")" 1
 done
 
+for who in 0 1; do
+  rm -rf "$work/broken/checkpoints"
+  kolo_run -np 2 "$job" "$work/broken" callback $who
+  check "a callback of rank $who throws: the job ends with that" \
+    is "$code $(grep -c "trainer_job: the callback has failed" "$work/err")" "1 1"
+  check "a callback of rank $who throws: the rank is blamed" \
+    is "$(tail -n 1 "$work/err" | grep -c "rank $who .*exited with code 1")" 1
+done
+kolo_run -np 2 "$job" "$work/broken" nan 1
+check "the loss of rank 1 is NaN: both ranks say so" \
+  is "$code $(grep -c "trainer_job: Trainer: the loss is .*nan on rank 1 in step 4" "$work/err")" "1 2"
+
 code=0
 env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 120 "$job" "$work/plain" --np 3 >"$work/out" 2>"$work/err" || code=$?
 check "started plainly, with --np 3: it trains" is "$code $(grep -c '^\[0\] trained: 30 steps' "$work/out")" "0 1"

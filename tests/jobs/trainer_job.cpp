@@ -2,6 +2,8 @@
 //  - raise: rank RANK gets SIGTERM in step 5, once for a folder
 //  - slow: after step 1 FOLDER/begun is there, and step 2 waits until a signal asks to stop
 //  - throw: the first sample of rank RANK cannot be read
+//  - callback: a callback of rank RANK throws in step 3
+//  - nan: the weights of rank RANK become NaN after step 3
 // Prints "trained: N steps, parameters HASH" after the last epoch; stopped before that, it exits
 // with kolo::kRequeueExitCode. Each call of the function that makes the datasets adds a line to
 // FOLDER/made. kolo::launch() starts its ranks if nobody else does.
@@ -9,6 +11,7 @@
 #include <torch/torch.h>
 
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -42,6 +45,11 @@ class Faults : public kolo::Callback {
     if (job_.is_here("raise") && step == 5 && !std::filesystem::exists(job_.file("raised"))) {
       std::ofstream(job_.file("raised")) << "in step 5\n";
       std::raise(SIGTERM);
+    }
+    if (job_.is_here("callback") && step == 3) throw std::runtime_error("the callback has failed");
+    if (job_.is_here("nan") && step == 3) {
+      const torch::NoGradGuard no_grad;
+      for (const torch::Tensor& weight : trainer.module().parameters()) weight.fill_(NAN);
     }
     if (job_.what != "slow" || !trainer.is_root()) return;
     if (step == 1) std::ofstream(job_.file("begun")) << "step 1\n";

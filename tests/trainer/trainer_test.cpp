@@ -651,6 +651,20 @@ TEST_F(TrainerTest, WhatIsWrongInOptionsIsNamed) {
   EXPECT_THAT(message(quiet().clip_grad_norm(std::nan(""))), HasSubstr("clip_grad_norm"));
   EXPECT_THAT(message(quiet().precision(at::kLong)), HasSubstr("precision is Long"));
   EXPECT_THAT(message(quiet().device("gpu")), HasSubstr("device is \"gpu\""));
+  EXPECT_THAT(message(quiet().device("meta")), HasSubstr("device is \"meta\""));
+  EXPECT_THAT(message(quiet().device("cuda:99")),
+              HasSubstr("device is \"cuda:99\"; it must be one"));
+  const auto plateau = [](const ReduceLROnPlateauOptions& options) {
+    return message_of<InvalidArgumentError>([&] { ReduceLROnPlateau("loss", options); });
+  };
+  const ReduceLROnPlateauOptions good;
+  EXPECT_THAT(plateau(ReduceLROnPlateauOptions(good).factor(1)), HasSubstr("factor is 1"));
+  EXPECT_THAT(plateau(ReduceLROnPlateauOptions(good).patience(-1)), HasSubstr("patience is -1"));
+  EXPECT_THAT(plateau(ReduceLROnPlateauOptions(good).cooldown(-1)), HasSubstr("cooldown"));
+  EXPECT_THAT(plateau(ReduceLROnPlateauOptions(good).threshold(std::nan(""))),
+              HasSubstr("threshold"));
+  EXPECT_THAT(plateau(ReduceLROnPlateauOptions(good).min_lr(-1)), HasSubstr("min_lr"));
+  EXPECT_THAT(plateau(ReduceLROnPlateauOptions(good).eps(-1)), HasSubstr("eps"));
 }
 
 TEST_F(TrainerTest, WhatIsMissingOrThereTwiceIsSaid) {
@@ -681,7 +695,8 @@ TEST_F(TrainerTest, RanksHaveEqualDatasetsAndOptions) {
   // Without the comparison they would make different numbers of steps, and wait for each other.
   for (const TrainerOptions& options :
        {quiet().batch_size(2 + rank()), quiet().epochs(1 + rank()), quiet().accumulate(1 + rank()),
-        quiet().seed(rank() + 1U)}) {
+        quiet().seed(rank() + 1U), quiet().valid_batch_size(1 + rank()),
+        quiet().sync_batchnorm(rank() == 0), quiet().name_nonfinite(rank() == 0)}) {
     Trained other(options);
     EXPECT_THAT(message_of<MismatchError>([&] { other.trainer.train(make_samples(24)); }),
                 HasSubstr("the Trainer's options"));
