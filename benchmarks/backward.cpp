@@ -1,6 +1,5 @@
 #include "benchmarks/backward.hpp"
 
-#include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <kolo/optimizer.h>
 #include <torch/torch.h>
@@ -10,6 +9,7 @@
 
 #include "benchmarks/reducer.hpp"
 #include "benchmarks/stay.hpp"
+#include "benchmarks/stock_allocator.hpp"
 
 namespace kolo::bench {
 
@@ -30,20 +30,6 @@ class BackwardModel {
 };
 
 namespace {
-
-// Tensors are allocated by LibTorch's own allocator while one lives.
-class StockAllocator {
- public:
-  StockAllocator() : before_(c10::GetCPUAllocator()) {
-    c10::SetCPUAllocator(c10::GetDefaultCPUAllocator());
-  }
-  ~StockAllocator() { c10::SetCPUAllocator(before_); }
-  StockAllocator(const StockAllocator&) = delete;
-  StockAllocator& operator=(const StockAllocator&) = delete;
-
- private:
-  c10::Allocator* const before_;
-};
 
 // What all have: leaves of their own, over the model's values.
 class OnModel : public Contender {

@@ -57,6 +57,10 @@ void bench_negotiate(Group& group, const Options& options, const Publish& publis
 // check_in_sync() takes for the model and Adam's state of it.
 void bench_optimizer(Group& group, const Options& options, const Publish& publish);
 
+// The work "small/mlp/RANKS": a training step, with SGD, of a network 8 -> 64 -> 64 -> 1 and
+// batches of 32.
+void bench_small(Group& group, const Options& options, const Publish& publish);
+
 // Works "tune/BYTES/RANKS" of each algorithm for an allreduce over messages, in groups of so many
 // ranks. The table goes to the file of --output, or to standard output.
 void bench_tune(Group& group, const Options& options, const Publish& publish);

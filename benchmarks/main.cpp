@@ -63,6 +63,7 @@ auto benchmark_of(const Options& options) {
   if (options.benchmark == "tune") return bench_tune;
   if (options.benchmark == "negotiate") return bench_negotiate;
   if (options.benchmark == "optimizer") return bench_optimizer;
+  if (options.benchmark == "small") return bench_small;
   return options.benchmark == "gradients" ? bench_gradients : bench_operations;
 }
 

@@ -120,6 +120,52 @@ class KoloOperation final : public OnExchange {
   at::Tensor result_;
 };
 
+// The operations with an _into form.
+class KoloInto final : public OnExchange {
+ public:
+  KoloInto(Group& group, const Exchange& exchange)
+      : OnExchange("kolo-into", group, exchange, Memory::kArena),
+        options_("bench.into." + name_of(exchange.operation) + "." +
+                 std::to_string(exchange.elements)),
+        sum_(AllreduceOptions(ReduceOp::Sum).name(options_.name())),
+        splits_(exchange.give.begin(), exchange.give.end()),
+        output_(floats({static_cast<std::int64_t>(exchange.output_elements())}, Memory::kArena)) {}
+
+  static bool has(Operation operation) {
+    return operation == Operation::kAllgather || operation == Operation::kAlltoall ||
+           operation == Operation::kReducescatter;
+  }
+
+  void refresh(const Pattern& pattern) override {
+    exchange().refresh(pattern, in(), output_.data_ptr<float>());
+  }
+
+  void run() override {
+    switch (exchange().operation) {
+      case Operation::kAllgather:
+        allgather_into(output_, input(), options_);
+        break;
+      case Operation::kAlltoall:
+        alltoall_into(output_, input(), splits_, options_);
+        break;
+      case Operation::kReducescatter:
+        reducescatter_into(output_, input(), sum_);
+        break;
+      default:
+        break;
+    }
+  }
+
+ protected:
+  const at::Tensor& result() const override { return output_; }
+
+ private:
+  const OperationOptions options_;
+  const AllreduceOptions sum_;
+  const std::vector<std::int64_t> splits_;
+  const at::Tensor output_;
+};
+
 class MpiOperation final : public OnExchange {
  public:
   MpiOperation(Group& group, const Exchange& exchange)
@@ -185,6 +231,10 @@ class MpiOperation final : public OnExchange {
 
 std::unique_ptr<Contender> kolo_operation(Group& group, const Exchange& exchange) {
   return std::make_unique<KoloOperation>(group, exchange);
+}
+
+std::unique_ptr<Contender> kolo_into(Group& group, const Exchange& exchange) {
+  return KoloInto::has(exchange.operation) ? std::make_unique<KoloInto>(group, exchange) : nullptr;
 }
 
 std::unique_ptr<Contender> mpi_operation(Group& group, const Exchange& exchange) {

@@ -12,6 +12,9 @@ namespace kolo::bench {
 // By kolo's synchronous calls. What is not in place allocates its result, which is timed.
 std::unique_ptr<Contender> kolo_operation(Group& group, const Exchange& exchange);
 
+// By kolo's calls into preallocated memory; null where kolo has none.
+std::unique_ptr<Contender> kolo_into(Group& group, const Exchange& exchange);
+
 // By MPI's calls, into memory that is there before. A group: MPI_Allreduce of one tensor after the
 // other.
 std::unique_ptr<Contender> mpi_operation(Group& group, const Exchange& exchange);

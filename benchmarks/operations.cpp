@@ -37,6 +37,7 @@ std::size_t most_elements(const std::vector<Exchange>& exchanges) {
 Contenders contenders_for(const Exchange& exchange, Group& group, Rivals& rivals) {
   Contenders contenders;
   contenders.push_back(kolo_operation(group, exchange));
+  if (auto into = kolo_into(group, exchange)) contenders.push_back(std::move(into));
   contenders.push_back(mpi_operation(group, exchange));
   rivals.add_operation(contenders, exchange);
   return contenders;

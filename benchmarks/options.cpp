@@ -39,12 +39,14 @@ constexpr const char* kUsage =
     "  negotiate   what agreeing costs, by number of tensors, with known and with new names\n"
     "  operations  each operation, by size, beside plain MPI and torch.distributed\n"
     "  optimizer   a step of a model's parameters, fused, beside LibTorch's own optimizers\n"
+    "  small       a step of a small network, beside one MPI_Allreduce of all its gradients and\n"
+    "              LibTorch's own reducer over MPI\n"
     "  train       the MNIST network, beside LibTorch processes that do not communicate\n"
     "  tune        the algorithms for an allreduce over messages; writes a table\n\n";
 
-constexpr const char* kNames[] = {"allocate",   "allreduce", "checkpoint", "device",
-                                  "gradients",  "idle",      "loading",    "negotiate",
-                                  "operations", "optimizer", "train",      "tune"};
+constexpr const char* kNames[] = {"allocate", "allreduce", "checkpoint", "device",     "gradients",
+                                  "idle",     "loading",   "negotiate",  "operations", "optimizer",
+                                  "small",    "train",     "tune"};
 
 // "allreduce, gradients, ..."
 std::string listed_names() {
@@ -80,7 +82,7 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
     o.steps = kLoadingSteps;
     add("steps", po::value(&o.steps)->default_value(o.steps),
         "training steps of an epoch, in the rows with loader processes");
-  } else if (benchmark != "idle") {
+  } else if (benchmark != "idle" && benchmark != "small") {
     add("min-bytes", po::value(&o.min_bytes)->default_value(o.min_bytes),
         "the smallest tensor, a multiple of 4; each next one is four times as large");
     add("max-bytes", po::value(&o.max_bytes)->default_value(o.max_bytes), "no tensor is larger");
@@ -96,6 +98,9 @@ void add_options(const std::string& benchmark, Options& o, po::options_descripti
   if (benchmark == "allreduce" || benchmark == "operations" || benchmark == "tune") {
     add("calls", po::value(&o.calls)->default_value(o.calls),
         "calls in a row that make a sample of a tensor of up to 1 MiB");
+  }
+  if (benchmark == "small") {
+    add("calls", po::value(&o.calls)->default_value(o.calls), "steps in a row that make a sample");
   }
   if (benchmark == "operations") {
     add("only", po::value<std::string>()->value_name("NAME,..."),

@@ -21,11 +21,17 @@
 // ranks disagree; PeerLostError. The _async forms report the last two from Handle::wait(). After an
 // error the name may be used again at once.
 //
-// The plain forms are differentiable; the in-place and _async forms are not. Gradients are those of
-// one program that runs on all ranks and whose loss is the sum of the ranks' losses. backward() is
-// then collective. (Horovod has the same gradients for allreduce and alltoall. Its gradients of
-// broadcast and allgather are divided by the number of ranks, and those of reducescatter are
-// multiplied by it.)
+// The _into forms write the result into a tensor of the program instead of a new one. `output` is
+// contiguous, has the dtype and the device of `tensor` and the shape of the result, and shares no
+// memory with `tensor`. Only the exchange shows how many rows the ranks of a gather give. If
+// `output` has another number of rows, this rank gets an InvalidArgumentError and `output` keeps
+// its values; the other ranks get their results.
+//
+// The plain forms are differentiable; the in-place, _into and _async forms are not. Gradients are
+// those of one program that runs on all ranks and whose loss is the sum of the ranks' losses.
+// backward() is then collective. (Horovod has the same gradients for allreduce and alltoall. Its
+// gradients of broadcast and allgather are divided by the number of ranks, and those of
+// reducescatter are multiplied by it.)
 //
 // The tensors of a grouped call succeed or fail together. Small ones are sent in common messages
 // (KOLO_FUSION_TENSOR_LIMIT, KOLO_DISABLE_GROUP_FUSION).
@@ -132,6 +138,11 @@ GroupHandle grouped_broadcast_async_(std::vector<at::Tensor> tensors, int root_r
 // dimension 0 may differ between ranks. A tensor without dimensions is an InvalidArgumentError.
 at::Tensor allgather(const at::Tensor& tensor, const OperationOptions& options = {});
 Handle allgather_async(const at::Tensor& tensor, const OperationOptions& options = {});
+// Here `tensor` may also be this rank's own rows of `output`.
+at::Tensor allgather_into(at::Tensor output, const at::Tensor& tensor,
+                          const OperationOptions& options = {});
+Handle allgather_into_async(at::Tensor output, const at::Tensor& tensor,
+                            const OperationOptions& options = {});
 std::vector<at::Tensor> grouped_allgather(const std::vector<at::Tensor>& tensors,
                                           const OperationOptions& options = {});
 GroupHandle grouped_allgather_async(const std::vector<at::Tensor>& tensors,
@@ -154,12 +165,22 @@ AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t
 AlltoallHandle alltoall_async(const at::Tensor& tensor,
                               const std::vector<std::int64_t>& splits = {},
                               const OperationOptions& options = {});
+AlltoallResult alltoall_into(at::Tensor output, const at::Tensor& tensor,
+                             const std::vector<std::int64_t>& splits = {},
+                             const OperationOptions& options = {});
+AlltoallHandle alltoall_into_async(at::Tensor output, const at::Tensor& tensor,
+                                   const std::vector<std::int64_t>& splits = {},
+                                   const OperationOptions& options = {});
 
 // Reduces the ranks' tensors, and gives each rank a share of the rows (along dimension 0, in
 // order). If the rows cannot be divided evenly, the first ranks get one more. Sum and Average are
 // differentiable. InvalidArgumentError for a tensor without dimensions, and for Adasum.
 at::Tensor reducescatter(const at::Tensor& tensor, const ReducescatterOptions& options = {});
 Handle reducescatter_async(const at::Tensor& tensor, const ReducescatterOptions& options = {});
+at::Tensor reducescatter_into(at::Tensor output, const at::Tensor& tensor,
+                              const ReducescatterOptions& options = {});
+Handle reducescatter_into_async(at::Tensor output, const at::Tensor& tensor,
+                                const ReducescatterOptions& options = {});
 std::vector<at::Tensor> grouped_reducescatter(const std::vector<at::Tensor>& tensors,
                                               const ReducescatterOptions& options = {});
 GroupHandle grouped_reducescatter_async(const std::vector<at::Tensor>& tensors,
@@ -178,7 +199,7 @@ Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& 
 // adds it to its loss, and so receives the gradient of its tensor. The receiving rank's backward()
 // sends that gradient. recv() takes part in autograd if `like` requires a gradient.
 
-// Waits until the destination has received the tensor. Returns a scalar 0, see above.
+// Waits until the destination takes part and `tensor` may change. Returns a scalar 0, see above.
 at::Tensor send(const at::Tensor& tensor, int destination, const OperationOptions& options = {});
 // Receives a new tensor with the shape and dtype of `like`. The values of `like` are not used.
 at::Tensor recv(const at::Tensor& like, int source, const OperationOptions& options = {});

@@ -64,6 +64,9 @@ class Backend {
   // Whether data of such an operation may lie on a device.
   virtual bool takes_device_memory(OpKind /*kind*/) const { return false; }
 
+  // Whether a reducescatter may leave its data unchanged, and put the result elsewhere.
+  virtual bool takes_result() const { return false; }
+
   // The levels of an allreduce in stages, within each node and between nodes. Null if this
   // backend's allreduce has no stages.
   virtual const Levels* levels() const { return nullptr; }

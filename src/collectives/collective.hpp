@@ -73,12 +73,14 @@ struct Alltoall {
 };
 
 // `boundaries`, in elements, cut `data` into a segment for each rank. Afterwards a rank's own
-// segment is reduced, and the contents of the others are unspecified.
+// segment is reduced, and the contents of the others are unspecified. With a `result`, the reduced
+// segment lies there, and `data` is unchanged. See Backend::takes_result().
 struct Reducescatter {
   static constexpr OpKind kKind = OpKind::kReducescatter;
   void* data = nullptr;
   std::vector<std::size_t> boundaries;
   Reduction reduction;
+  void* result = nullptr;
 };
 
 // Copies data from one rank to another. The other ranks do not take part.

@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -130,6 +131,70 @@ class BroadcastLaunch final : public Work {
   const Region region_;
   const int root_;  // in the group
   const bool is_root_;
+  std::unique_ptr<Work> inner_;
+};
+
+// Cuts a tensor into the ranks' shares of its rows, in elements.
+std::vector<std::size_t> boundaries_of_shares(const TensorSpec& spec, int ranks) {
+  const std::int64_t rows = spec.shape[0];
+  const std::size_t row = rows == 0 ? 0 : spec.count() / static_cast<std::size_t>(rows);
+  std::vector<std::size_t> boundaries = {0};
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto share = static_cast<std::size_t>(rows_of(rows, rank, ranks));
+    boundaries.push_back(boundaries.back() + share * row);
+  }
+  return boundaries;
+}
+
+// A reducescatter of one tensor of an operation. Works on the tensor itself, unless it is only
+// read: by the backend, or here to make a copy.
+class ReducescatterLaunch final : public Work {
+ public:
+  ReducescatterLaunch(Backend& backend, Turn turn, const Operation& operation, std::size_t index)
+      : memory_(backend.memory()),
+        spec_(operation.descriptor.tensors[index]),
+        scaling_(scaling_of(backend, operation.descriptor, spec_.dtype)) {
+    const OperationTensor& tensor = operation.tensors[index];
+    auto* const data = static_cast<std::byte*>(tensor.data);
+    auto* const result = static_cast<std::byte*>(tensor.result);
+    const bool needs_no_copy = backend.takes_result() && scaling_.before == 1.0;
+    if (tensor.is_only_read && !needs_no_copy)
+      copy_ = std::make_unique_for_overwrite<std::byte[]>(spec_.bytes());
+    std::byte* const at = copy_ != nullptr ? copy_.get() : data;
+    all_ = {at, operation.absent ? nullptr : data, at, spec_.bytes()};
+    std::vector<std::size_t> boundaries = boundaries_of_shares(spec_, backend.size());
+    if (copy_ != nullptr) {
+      const auto rank = static_cast<std::size_t>(backend.rank());
+      const std::size_t element = size_of(spec_.dtype);
+      std::byte* const share = at + boundaries[rank] * element;
+      share_ = {share, share, result, (boundaries[rank + 1] - boundaries[rank]) * element};
+    }
+    inner_ =
+        backend.make(turn, collective::Reducescatter{at, std::move(boundaries), scaling_.reduction,
+                                                     copy_ == nullptr ? result : nullptr});
+  }
+
+  Status start() override {
+    Status status = memory_.put({&all_, 1}, spec_.dtype, scaling_.reduction.op, scaling_.before);
+    return status.is_ok() ? inner_->start() : status;
+  }
+
+  Progress step(Status& status) override {
+    const Progress progress = inner_->step(status);
+    if (progress != Progress::kDone || copy_ == nullptr) return progress;
+    status = memory_.take({&share_, 1}, spec_.dtype);
+    return status.is_ok() ? Progress::kDone : Progress::kFailed;
+  }
+
+  std::optional<int> waits_for() const override { return inner_->waits_for(); }
+
+ private:
+  Memory& memory_;          // the backend's
+  const TensorSpec& spec_;  // the operation's
+  const Scaling scaling_;
+  std::unique_ptr<std::byte[]> copy_;
+  Piece all_;
+  Piece share_;  // of the copy
   std::unique_ptr<Work> inner_;
 };
 
@@ -324,8 +389,9 @@ std::unique_ptr<Work> launch_allgather(Backend& backend, Backend& host, Turn tur
       std::vector<std::size_t> boundaries = byte_boundaries(mine, row_bytes);
       auto* result = static_cast<std::byte*>(operation.make_result(i, mine));
       const std::size_t own = boundaries[rank + 1] - boundaries[rank];
-      throw_if_error(
-          backend.memory().copy(result + boundaries[rank], operation.tensors[i].data, own));
+      std::byte* const place = result + boundaries[rank];
+      if (place != operation.tensors[i].data)  // the program may have put them there
+        throw_if_error(backend.memory().copy(place, operation.tensors[i].data, own));
       return backend.make(one, collective::Allgather{result, std::move(boundaries)});
     });
   }
@@ -369,29 +435,12 @@ std::unique_ptr<Work> launch_alltoall(Backend& backend, Backend& host, Turn turn
   return std::make_unique<Sequence>(turn, std::move(makers));
 }
 
-// Works on the tensors themselves, which the caller has copied. rows_of() divides the rows among
-// the ranks.
 std::unique_ptr<Work> launch_reducescatter(Backend& backend, Turn turn,
                                            const LaunchMember& member) {
   std::vector<Sequence::Maker> makers;
   for (std::size_t i = 0; i < member.operation->tensors.size(); ++i) {
     makers.emplace_back([&backend, &member, i](Turn one) {
-      const Operation& operation = *member.operation;
-      const TensorSpec& spec = operation.descriptor.tensors[i];
-      auto* const data = static_cast<std::byte*>(operation.tensors[i].data);
-      const Piece piece{data, operation.absent ? nullptr : data, data, spec.bytes()};
-      const Scaling scaling = scaling_of(backend, operation.descriptor, spec.dtype);
-      throw_if_error(
-          backend.memory().put({&piece, 1}, spec.dtype, operation.descriptor.op, scaling.before));
-      const std::int64_t rows = spec.shape[0];
-      const std::size_t row = rows == 0 ? 0 : spec.count() / static_cast<std::size_t>(rows);
-      std::vector<std::size_t> boundaries = {0};
-      for (int rank = 0; rank < backend.size(); ++rank) {
-        const auto share = static_cast<std::size_t>(rows_of(rows, rank, backend.size()));
-        boundaries.push_back(boundaries.back() + share * row);
-      }
-      return backend.make(
-          one, collective::Reducescatter{data, std::move(boundaries), scaling.reduction});
+      return std::make_unique<ReducescatterLaunch>(backend, one, *member.operation, i);
     });
   }
   return in_parts(backend, turn, member.operation->descriptor, std::move(makers));

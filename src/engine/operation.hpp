@@ -36,8 +36,10 @@ struct BookedName {
 };
 
 struct OperationTensor {
-  void* data = nullptr;   // worked on in place, but for gathers, which read it
-  std::int64_t rows = 0;  // of gathers: the extent of dimension 0 here
+  void* data = nullptr;       // worked on in place, but for gathers, which read it
+  std::int64_t rows = 0;      // of gathers: the extent of dimension 0 here
+  bool is_only_read = false;  // of a reducescatter: this rank's share goes to `result`
+  void* result = nullptr;     // may be null if the share is empty
 };
 
 // Memory in which the program has a tensor's values and gets the result, if the operation works on

@@ -26,6 +26,8 @@ def check_row(row):
         assert row["bytes"] == 4 * int(what), row
     elif kind == "loading":
         assert row["bytes"] == {"idx": 16384 * 28 * 28}.get(what, 8192 * 3 * 32 * 32), row
+    elif kind == "small":  # a network 8 -> 64 -> 64 -> 1
+        assert row["bytes"] == 4 * (9 * 64 + 65 * 64 + 65), row
     elif kind == "delivery":  # batches of 8 samples of 16 bytes
         assert row["bytes"] % (8 * 16) == 0, row
     elif kind == "idle":  # less than a hundredth of a core

@@ -74,7 +74,7 @@ TEST(BenchOptions, PythonIsForThoseThatHaveRivalsThere) {
     EXPECT_EQ(parse_options({benchmark, "--python", "/opt/python"}).python, "/opt/python");
     EXPECT_THAT(problem_of({benchmark, "--python", ""}), HasSubstr("--python needs"));
   }
-  for (const std::string benchmark : {"device", "idle", "optimizer", "train", "tune"})
+  for (const std::string benchmark : {"device", "idle", "optimizer", "small", "train", "tune"})
     EXPECT_THAT(problem_of({benchmark, "--python", "p"}), HasSubstr("python"));
 }
 

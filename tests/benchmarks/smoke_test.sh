@@ -53,6 +53,8 @@ expect 0 'adamw/tiny1000/2 *plain' on_two_ranks "$program" optimizer --model tin
 expect 0 'train/mnist/2 *independent-tuned-malloc' on_two_ranks "$program" train --samples 2 --steps 1 --batch-size 4 --json "$folder/train.json"
 "$python" "$here/check_json.py" "$folder/train.json" train kolo,kolo-timeline,kolo-trainer,barrier,single,independent,independent-tuned-malloc train/mnist/2
 expect 2 'batch-size must be' "$program" train --batch-size 1
+expect 0 'small/mlp/2 *mpi-fused' on_two_ranks "$program" small --samples 2 --calls 4 --json "$folder/small.json"
+"$python" "$here/check_json.py" "$folder/small.json" small kolo,no-communication,mpi-fused$reducer small/mlp/2
 
 expect 0 'allocate/65536/1/2 *stock' on_two_ranks "$program" allocate --max-bytes 262144 --samples 2 --warm-up 1 \
   --json "$folder/allocate.json"
@@ -97,18 +99,19 @@ expect 1 'tune needs two ranks' on_ranks 1 "$program" tune
 KOLO_ALLREDUCE_TABLE="$folder/table" KOLO_SHARED_MEMORY=0 expect 0 'allreduce/4/private/2' on_two_ranks "$program" \
   allreduce --max-bytes 4 --samples 2
 
-works=()
-for name in allreduce grouped_allreduce reduce broadcast allgather alltoall reducescatter sendrecv; do
-  works+=("$name"/{4,16,64,256,1024,4096,16384,65536}/arena/2)
-done
+of_each() { for name in "$@"; do echo "$name"/{4,16,64,256,1024,4096,16384,65536}/arena/2; done; }
 expect 0 'barrier/0/arena/2 *mpi' on_two_ranks "$program" operations --max-bytes 65536 --samples 3 --json "$folder/operations.json"
-"$python" "$here/check_json.py" "$folder/operations.json" operations kolo,mpi "${works[@]}" barrier/0/arena/2
+# shellcheck disable=SC2046
+"$python" "$here/check_json.py" "$folder/operations.json" operations \
+  kolo,mpi $(of_each allreduce grouped_allreduce reduce broadcast) \
+  kolo,kolo-into,mpi $(of_each allgather alltoall reducescatter) kolo,mpi $(of_each sendrecv) barrier/0/arena/2
 # Sizes that three ranks cannot share evenly.
 expect 0 'alltoall/44/arena/3 *mpi' on_ranks 3 "$program" operations --min-bytes 44 --max-bytes 50000 --samples 3
 
 expect 0 'allgather/64/private/1 *gloo' on_ranks 1 "$program" operations --only allreduce,allgather,barrier \
   --min-bytes 64 --max-bytes 64 --samples 3 --python "$(fake copy)" --json "$folder/fake.json"
-"$python" "$here/check_json.py" "$folder/fake.json" operations kolo,mpi,gloo {allreduce/64,allgather/64,barrier/0}/private/1
+"$python" "$here/check_json.py" "$folder/fake.json" operations kolo,mpi,gloo allreduce/64/private/1 \
+  kolo,kolo-into,mpi,gloo allgather/64/private/1 kolo,mpi,gloo barrier/0/private/1
 grep -q ', torch 0.0-fake"' "$folder/fake.json"
 expect 0 'allreduce/64/private/1 *gloo' on_ranks 1 "$program" allreduce --min-bytes 64 --max-bytes 64 --samples 3 \
   --python "$(fake copy)"
@@ -139,5 +142,5 @@ expect 1 "cannot write $folder/none/x.json" on_two_ranks "$program" allreduce --
 if pgrep -af 'kolo-bench train-alone'; then echo 'the above are left'; exit 1; fi
 for _ in $(seq 30); do pgrep -f "$here/fake_gloo.py" > /dev/null || break; sleep 0.1; done
 if pgrep -af "$here/fake_gloo.py"; then echo 'the above are left'; exit 1; fi
-[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allocate.json allreduce.json checkpoint.json fake-model.json fake.json gradients.json idle.json large.json loading.json negotiate.json operations.json optimizer.json output python-copy python-die python-idle python-lack table tiny.json train.json tune.json " ]
+[ "$(ls "$folder" | sort | tr '\n' ' ')" = "allocate.json allreduce.json checkpoint.json fake-model.json fake.json gradients.json idle.json large.json loading.json negotiate.json operations.json optimizer.json output python-copy python-die python-idle python-lack small.json table tiny.json train.json tune.json " ]
 echo "kolo-bench: smoke test passed"

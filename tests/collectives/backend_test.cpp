@@ -284,6 +284,27 @@ void reducescatter(Rank& me) {
   }
 }
 
+// The data stay as they are.
+void reducescatter_with_a_result(Rank& me) {
+  if (!me.backend.takes_result()) return;
+  std::uint64_t sequence = 0;
+  for (const std::size_t count : kCounts) {
+    std::vector<std::size_t> cuts = {0};
+    for (int rank = 0; rank < me.size(); ++rank)
+      cuts.push_back(count * static_cast<std::size_t>(rank + 1) /
+                     static_cast<std::size_t>(me.size()));
+    const auto mine = static_cast<std::size_t>(me.rank());
+    Floats data(me.arena, count);
+    Floats result(me.arena, cuts[mine + 1] - cuts[mine]);
+    fill(data.data(), count, [&](std::size_t i) { return value(me.rank(), i); });
+    finish(*me.backend.make({sequence++},
+                            collective::Reducescatter{data.data(), cuts, {}, result.data()}));
+    expect_values(result.data(), cuts[mine + 1] - cuts[mine],
+                  [&](std::size_t i) { return sum(me.size(), cuts[mine] + i); });
+    expect_values(data.data(), count, [&](std::size_t i) { return value(me.rank(), i); });
+  }
+}
+
 void transfer(Rank& me) {
   if (me.size() == 1) return;
   std::uint64_t sequence = 0;
@@ -387,6 +408,71 @@ void parts(Rank& me) {
   }
 }
 
+// The same of collectives that a rank leaves while others still read what it gave, because that
+// lies in the room. A rank overwrites its own at once.
+void small_parts_in_private_memory(Rank& me) {
+  const auto ranks = static_cast<std::size_t>(me.size());
+  std::vector<std::size_t> cuts;
+  for (std::size_t rank = 0; rank <= ranks; ++rank) cuts.push_back(rank * 3);
+  std::vector<std::size_t> bytes;
+  for (const std::size_t cut : cuts) bytes.push_back(cut * sizeof(float));
+  const auto mine = static_cast<std::size_t>(me.rank()) * 3;
+  for (std::uint32_t part = 0; part < 400; part += 4) {
+    std::vector<float> data(3 * ranks);
+    std::vector<float> other(3 * ranks);
+    const auto of = [&](int rank, std::size_t i) { return value(rank, i + part); };
+    const auto restart = [&](int shift) {
+      fill(data.data(), data.size(), [&](std::size_t i) { return of(me.rank() + shift, i); });
+    };
+    restart(0);
+    finish(*me.backend.make({0, part}, collective::Allgather{data.data(), bytes}));
+    for (std::size_t i = 0; i < data.size(); ++i)
+      ASSERT_EQ(data[i], of(static_cast<int>(i / 3), i));
+    restart(100);
+    const int root = static_cast<int>(part / 4) % me.size();
+    finish(*me.backend.make({0, part + 1}, collective::Broadcast{data.data(), bytes.back(), root}));
+    for (std::size_t i = 0; i < data.size(); ++i) ASSERT_EQ(data[i], of(root + 100, i));
+    restart(200);
+    finish(*me.backend.make({0, part + 2},
+                            collective::Alltoall{{data.data(), bytes}, {other.data(), bytes}}));
+    for (std::size_t i = 0; i < other.size(); ++i) {
+      const bool is_own = i / 3 == mine / 3;  // not copied
+      const float wanted = is_own ? 0 : of(static_cast<int>(i / 3) + 200, mine + i % 3);
+      ASSERT_EQ(other[i], wanted);
+    }
+    restart(300);
+    finish(*me.backend.make({0, part + 3}, collective::Reducescatter{data.data(), cuts, {}}));
+    for (std::size_t i = mine; i < mine + 3; ++i) {
+      float wanted = 0;
+      for (int rank = 0; rank < me.size(); ++rank) wanted += of(rank + 300, i);
+      ASSERT_EQ(data[i], wanted);
+    }
+    restart(400);
+  }
+}
+
+// Its offsets and data just fit the room, or just do not.
+void alltoall_as_large_as_the_room(Rank& me) {
+  const auto ranks = static_cast<std::size_t>(me.size());
+  const auto rank = static_cast<std::size_t>(me.rank());
+  const std::size_t room = shm::Board::kRoom - (ranks + 1) * sizeof(std::size_t);
+  std::uint64_t sequence = 0;
+  for (const std::size_t all : {room - 1, room, room + 1}) {
+    std::vector<std::size_t> cuts = {0};  // all but the last rank get one byte
+    for (std::size_t to = 1; to < ranks; ++to) cuts.push_back(to);
+    cuts.push_back(all);
+    const std::size_t each = rank + 1 < ranks ? 1 : all - (ranks - 1);
+    std::vector<std::size_t> taken;
+    for (std::size_t from = 0; from <= ranks; ++from) taken.push_back(from * each);
+    std::vector<unsigned char> given(all, static_cast<unsigned char>(rank + 1));
+    std::vector<unsigned char> received(taken.back());
+    finish(*me.backend.make({sequence++},
+                            collective::Alltoall{{given.data(), cuts}, {received.data(), taken}}));
+    for (std::size_t i = 0; i < received.size(); ++i)
+      ASSERT_EQ(received[i], i / each == rank ? 0 : i / each + 1);
+  }
+}
+
 class Backends : public testing::TestWithParam<World> {
  protected:
   static void check(const std::function<void(Rank&)>& program) {
@@ -417,6 +503,7 @@ TEST_P(Backends, Alltoall) {
 }
 TEST_P(Backends, Reducescatter) {
   check(reducescatter);
+  check(reducescatter_with_a_result);
 }
 TEST_P(Backends, Transfer) {
   check(transfer);
@@ -427,8 +514,12 @@ TEST_P(Backends, Operators) {
 TEST_P(Backends, ManyAtOnce) {
   check(many_at_once);
 }
+TEST_P(Backends, AlltoallAsLargeAsTheRoom) {
+  check(alltoall_as_large_as_the_room);
+}
 TEST_P(Backends, Parts) {
   check(parts);
+  check(small_parts_in_private_memory);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Backends,

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 namespace kolo {
 namespace {
 
@@ -67,6 +70,44 @@ TEST(Mailbox, ABoundaryIsToldForAnOperationThatIsDone) {
   mailbox.wanted(operation);
   mailbox.take(entries);
   EXPECT_TRUE(entries.empty());
+}
+
+// How long the thread that drives goes on sleeping when it has emptied the mailbox, and another
+// thread, or it itself, begins to wait.
+Clock::duration sleep_after_a_wait(bool drives) {
+  Parking parking(std::nullopt, nullptr);
+  Mailbox mailbox(parking);
+  const auto operation = named("x");
+  bool packed = false;
+  EXPECT_TRUE(mailbox.submit(operation, packed).is_ok());
+  EXPECT_TRUE(parking.begin());
+  std::vector<Mailbox::Entry> entries;
+  mailbox.take(entries);
+  const Clock::time_point begin = Clock::now();
+  std::thread waits;
+  if (drives) {
+    mailbox.wanted(operation, true);
+  } else {
+    waits = std::thread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      mailbox.wanted(operation);
+    });
+  }
+  parking.rest(begin + std::chrono::seconds(30));
+  const Clock::duration slept = Clock::now() - begin;
+  if (waits.joinable()) waits.join();
+  mailbox.take(entries);
+  EXPECT_EQ(entries.back().kind, Mailbox::Entry::Kind::kWanted);
+  return slept;
+}
+
+TEST(Mailbox, AWaitWakesTheThreadThatDrives) {
+  EXPECT_LT(sleep_after_a_wait(false), std::chrono::seconds(20));
+}
+
+// It does not wake itself, but it must not sleep before it has looked into the mailbox.
+TEST(Mailbox, AThreadThatDrivesTakesItsOwnWait) {
+  EXPECT_LT(sleep_after_a_wait(true), std::chrono::seconds(20));
 }
 
 }  // namespace

@@ -129,6 +129,16 @@ std::vector<Kind> kinds() {
        }},
       {"alltoall_async", [](auto& t, auto& n) { drop(alltoall_async(t, {}, n)); }},
       {"reducescatter_async", [](auto& t, auto& n) { drop(reducescatter_async(t, n)); }},
+      {"allgather_into_async",
+       [](auto& t, auto& n) {
+         drop(allgather_into_async(at::empty({size() * size()}, t.options()), t, n));
+       }},
+      {"alltoall_into_async",
+       [](auto& t, auto& n) {
+         drop(alltoall_into_async(at::empty({size()}, t.options()), t, {}, n));
+       }},
+      {"reducescatter_into_async",
+       [](auto& t, auto& n) { drop(reducescatter_into_async(at::empty({1}, t.options()), t, n)); }},
       {"grouped_reducescatter_async",
        [](auto& t, auto& n) {
          drop(grouped_reducescatter_async({t, t}, n));

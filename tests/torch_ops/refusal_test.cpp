@@ -80,6 +80,20 @@ std::vector<Kind> kinds() {
          alltoall(t, splits, n);
        },
        false, true},
+      {"alltoall_into",
+       [](auto& t, auto& n) {
+         std::vector<std::int64_t> splits(static_cast<std::size_t>(size()), 0);
+         splits[static_cast<std::size_t>(rank())] = 2;
+         alltoall_into(at::zeros({2}), t, splits, n);
+       },
+       false, true},
+      {"allgather_into", [](auto& t, auto& n) { allgather_into(at::zeros({2 * size()}), t, n); },
+       false, true},
+      {"reducescatter_into",
+       [](auto& t, auto& n) {
+         reducescatter_into(at::zeros({2 / size() + (rank() < 2 % size() ? 1 : 0)}), t, n);
+       },
+       true, true},
       {"reducescatter", [](auto& t, auto& n) { reducescatter(t, n); }, true, true},
       {"grouped_reducescatter",
        [=](auto& t, auto& n) {

@@ -60,6 +60,7 @@ std::string bench_intro() {
          "  negotiate   the cost of agreeing on tensors, by their number\n"
          "  operations  each operation, 4 B to 64 MB, beside plain MPI\n"
          "  optimizer   a step of a model's parameters, beside LibTorch's own optimizers\n"
+         "  small       a step of a small network, beside one MPI_Allreduce of its gradients\n"
          "  train       the MNIST network, beside processes that do not communicate\n"
          "  tune        the algorithms for an allreduce over messages; writes a table\n"
          "With --python PATH allreduce, gradients and operations measure torch.distributed over\n"

@@ -31,6 +31,8 @@ class SharedMemoryBackend final : public Backend {
     return goes_over_messages(kind, op) ? Medium::kMpi : Medium::kShm;
   }
 
+  bool takes_result() const override { return true; }
+
   std::shared_ptr<std::byte[]> make_buffer(std::size_t bytes) override {
     auto* const block = static_cast<std::byte*>(node_->arena().allocate(bytes));
     if (block == nullptr) return Backend::make_buffer(bytes);
@@ -59,7 +61,7 @@ class SharedMemoryBackend final : public Backend {
     return make_alltoall(board_, turn, one.from, one.to);
   }
   std::unique_ptr<Work> make_one(Turn turn, const collective::Reducescatter& one) {
-    return make_reducescatter(board_, turn, one.data, one.boundaries, one.reduction);
+    return make_reducescatter(board_, turn, one);
   }
   std::unique_ptr<Work> make_one(Turn turn, const collective::Transfer& one) {
     return make_transfer(board_, turn, one.data, one.bytes, one.source, one.destination);

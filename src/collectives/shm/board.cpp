@@ -39,9 +39,8 @@ Line& Board::line(int rank, Turn turn) const {
   return *reinterpret_cast<Line*>(segment(rank).data() + begin_ + channel * sizeof(Line));
 }
 
-std::byte* Board::room(int rank, Turn turn) const {
-  const std::size_t channel = turn.sequence % kChannels;
-  return segment(rank).data() + begin_ + kLinesBytes + channel * kRoom;
+std::uint64_t Board::offset_of_room(Turn turn) const {
+  return begin_ + kLinesBytes + turn.sequence % kChannels * kRoom;
 }
 
 // Never 0, which is the value of a line that nobody has used. The lower half, which counters hold
@@ -50,14 +49,14 @@ std::uint64_t Board::stamp(Turn turn) const {
   return (generation_ + 1) << 48 | ((turn.sequence << 8 | (turn.part & 0xff)) & 0xffff'ffff'ffff);
 }
 
-bool Board::begin(Turn turn) {
+std::optional<int> Board::reader(Turn turn) {
   Use& use = uses_[turn.sequence % kChannels];
   while (!use.readers.empty()) {
     const Line& theirs = line(use.readers.back(), turn);
-    if (reached(theirs.copied, use.stamp) < use.pieces) return false;
+    if (reached(theirs.copied, use.stamp) < use.pieces) return use.readers.back();
     use.readers.pop_back();
   }
-  return true;
+  return std::nullopt;
 }
 
 void Board::end(Turn turn, const std::vector<int>& readers, std::uint64_t pieces) {

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -49,7 +50,8 @@ class Board {
   Arena& arena() const { return node_->arena(); }
 
   Line& line(int rank, Turn turn) const;
-  std::byte* room(int rank, Turn turn) const;
+  std::byte* room(int rank, Turn turn) const { return at(rank, offset_of_room(turn)); }
+  std::uint64_t offset_of_room(Turn turn) const;  // in any rank's segment
   // Returns the address of an offset in a rank's segment.
   std::byte* at(int rank, std::uint64_t offset) const { return segment(rank).data() + offset; }
   // Whether `bytes` bytes from the offset on lie in the rank's segment.
@@ -74,15 +76,16 @@ class Board {
   }
 
   // Returns the trial that decides whether this rank stores into staging buffers through the cache
-  // (kFirst) or around it (kSecond), for collectives that expose about `bytes` bytes. Allreduces,
-  // which leave a part of the region out, are not compared with others.
+  // (kFirst) or around it (kSecond), for collectives that expose about `bytes` bytes. Those that
+  // leave a part of the region out are not compared with others.
   Trial& staging_of(bool leaves_out, std::size_t bytes) {
     return staging_[leaves_out ? 1 : 0][static_cast<std::size_t>(std::bit_width(bytes))];
   }
 
   // --- the channel of a turn on this rank ---
-  // False while other ranks still read what this rank has posted there for an earlier collective.
-  bool begin(Turn turn);
+  // Returns a rank that still reads what this rank has posted there for an earlier collective. If
+  // there is none, the rank may post again.
+  std::optional<int> reader(Turn turn);
   // Notes the ranks that read what this one has posted. They are finished when they have copied
   // that many pieces.
   void end(Turn turn, const std::vector<int>& readers, std::uint64_t pieces);

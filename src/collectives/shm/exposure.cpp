@@ -1,6 +1,7 @@
 #include "collectives/shm/exposure.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -33,9 +34,25 @@ Exposure::~Exposure() {
   if (staging_ != nullptr) board_.arena().free(staging_);
 }
 
-Status Exposure::post() {
-  const std::optional<std::size_t> offset =
-      bytes_ == 0 || region_ == nullptr ? 0 : board_.arena().offset_of(region_, bytes_);
+bool Exposure::begin() {
+  const std::optional<int> reader = board_.reader(turn_);
+  waits_for_ = reader.value_or(-1);
+  return !reader;
+}
+
+// Returns the offset in this rank's segment at which the others find the region; nothing if it has
+// to be staged.
+std::optional<std::uint64_t> Exposure::place(std::size_t filled) {
+  if (bytes_ == 0 || region_ == nullptr) return 0;
+  if (const auto offset = board_.arena().offset_of(region_, bytes_)) return offset;
+  if (filled + bytes_ > Board::kRoom) return std::nullopt;
+  std::memcpy(room() + filled, region_, bytes_);
+  in_room_ = true;
+  return board_.offset_of_room(turn_) + filled;
+}
+
+Status Exposure::post(std::size_t filled) {
+  const std::optional<std::uint64_t> offset = place(filled);
   mine_.bytes = bytes_;
   mine_.is_private = offset ? 0 : 1;
   any_private_ = !offset;

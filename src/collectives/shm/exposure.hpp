@@ -1,6 +1,6 @@
 // One rank's part in a collective over a board: exposes a region of bytes to the other ranks, piece
-// by piece, and reads theirs. Memory in the arena is exposed in place. Other memory is copied
-// through a staging buffer, a few pieces ahead of its readers.
+// by piece, and reads theirs. Memory in the arena is exposed in place. Other memory is copied: into
+// the room if it fits there, otherwise through a staging buffer, a few pieces ahead of its readers.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class Exposure {
   static constexpr std::size_t kAhead = 4;
 
   // `participants`: the ranks of the group that take part, including this one. The caller keeps the
-  // region. If it is null, the bytes lie in the room.
+  // region. If it is null, the caller puts the bytes into the room itself.
   Exposure(Board& board, Turn turn, std::vector<int> participants, const void* region,
            std::size_t bytes);
   ~Exposure();
@@ -49,10 +49,11 @@ class Exposure {
   static constexpr std::size_t kAnyNumber = std::numeric_limits<std::size_t>::max();
   void expect(Expected expected) { expected_ = std::move(expected); }
 
-  // False: call again later. After it has returned true, fill room() and call post().
-  bool begin() { return board_.begin(turn_); }
+  // False: call again later. After it has returned true, fill room() and call post(), with the
+  // number of bytes that were filled if there is a region.
+  bool begin();
   std::byte* room() { return board_.room(board_.rank(), turn_); }
-  Status post();
+  Status post(std::size_t filled = 0);
 
   // Whether all participants have posted. Once true it stays true, and the functions below may be
   // called. `status` is an error if a rank exposes another number of bytes than expected; its
@@ -70,6 +71,8 @@ class Exposure {
   // Pieces of the largest region; at least one, which may be empty.
   std::size_t pieces() const { return pieces_; }
   std::size_t bytes_of(int rank) const { return peer(rank).bytes; }
+  // Whether no other rank reads this rank's region: it is empty, or copied into the room.
+  bool is_memory_free() const { return bytes_ == 0 || in_room_; }
   static std::size_t piece_begin(std::size_t piece) { return piece * kPiece; }
 
   // Returns where byte `begin` of a rank's region can be read (and written, if it is not private)
@@ -112,6 +115,7 @@ class Exposure {
     Counters counters;
   };
 
+  std::optional<std::uint64_t> place(std::size_t filled);
   Trial& trial();
   Status check(int rank, const Peer& peer) const;
   const Peer& peer(int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
@@ -131,6 +135,7 @@ class Exposure {
   std::vector<Peer> peers_;  // by rank
   Unread unread_;
   Expected expected_;
+  bool in_room_ = false;
   std::byte* staging_ = nullptr;  // in the arena
   std::size_t staged_ = 0;        // pieces
   Trial::Way way_ = Trial::kFirst;

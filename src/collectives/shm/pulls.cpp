@@ -30,8 +30,7 @@ class Pull : public Work {
   Progress step(Status& status) override {
     if (!posted_) {
       if (!exposure_.begin()) return Progress::kWaiting;
-      fill_room(exposure_.room());
-      status = exposure_.post();
+      status = exposure_.post(fill_room(exposure_.room()));
       if (!status.is_ok()) return Progress::kFailed;
       posted_ = true;
       return Progress::kAdvanced;
@@ -41,8 +40,9 @@ class Pull : public Work {
       if (!std::exchange(prepared_, true)) status = prepare();
       if (!status.is_ok()) return Progress::kFailed;
       moved = take_one() || moved;
-      // Now nobody reads this rank's memory any more.
-      if (taken_ == exposure_.pieces() && exposure_.all_copied(taken_)) {
+      // Ends when nobody reads this rank's memory any more.
+      if (taken_ == exposure_.pieces() &&
+          (exposure_.is_memory_free() || exposure_.all_copied(taken_))) {
         exposure_.end();
         return Progress::kDone;
       }
@@ -58,8 +58,9 @@ class Pull : public Work {
         rank_(board.rank()),
         size_(board.size()) {}
 
-  // Writes what the others must know beside the region, at most Board::kRoom bytes.
-  virtual void fill_room(std::byte* /*room*/) {}
+  // Writes what the others must know beside the region, at most Board::kRoom bytes. Returns the
+  // number of bytes.
+  virtual std::size_t fill_room(std::byte* /*room*/) { return 0; }
   // Called when all have posted.
   virtual Status prepare() { return Status::ok(); }
   // Called when the bytes from `begin` to `end` of all regions are exposed.
@@ -115,8 +116,10 @@ class Alltoall final : public Fetch {
         to_(to) {}
 
  private:
-  void fill_room(std::byte* room) override {
-    std::memcpy(room, from_.boundaries.data(), from_.boundaries.size() * sizeof(std::size_t));
+  std::size_t fill_room(std::byte* room) override {
+    const std::size_t bytes = from_.boundaries.size() * sizeof(std::size_t);
+    std::memcpy(room, from_.boundaries.data(), bytes);
+    return bytes;
   }
 
   // Each rank begins with its neighbour, so that not all read from one at a time.
@@ -147,15 +150,24 @@ class Alltoall final : public Fetch {
   const AlltoallSide to_;
 };
 
-// Each rank reduces its own segment, in place; nobody else reads that part of its memory.
+// Each rank reduces its own segment. Nobody else reads that part of its region.
 class Reducescatter final : public Pull {
  public:
-  Reducescatter(Board& board, Turn turn, void* data, const std::vector<std::size_t>& boundaries,
-                const Reduction& reduction)
-      : Pull(board, turn, board.everyone(), data, boundaries.back() * size_of(reduction.dtype)),
-        reduction_(reduction),
-        begin_(boundaries[static_cast<std::size_t>(rank_)] * size_of(reduction.dtype)),
-        end_(boundaries[static_cast<std::size_t>(rank_) + 1] * size_of(reduction.dtype)) {}
+  Reducescatter(Board& board, Turn turn, const collective::Reducescatter& what)
+      : Pull(board, turn, board.everyone(), what.data,
+             what.boundaries.back() * size_of(what.reduction.dtype)),
+        reduction_(what.reduction),
+        bytes_(what.boundaries.back() * size_of(reduction_.dtype)),
+        begin_(what.boundaries[static_cast<std::size_t>(rank_)] * size_of(reduction_.dtype)),
+        end_(what.boundaries[static_cast<std::size_t>(rank_) + 1] * size_of(reduction_.dtype)),
+        result_(what.result != nullptr ? static_cast<std::byte*>(what.result)
+                                       : static_cast<std::byte*>(what.data) + begin_) {
+    exposure_.leave_out([this](std::size_t piece) {
+      const std::size_t begin = Exposure::piece_begin(piece);
+      const std::size_t end = std::min(begin + Exposure::kPiece, bytes_);
+      return Range{std::clamp(begin_, begin, end), std::clamp(end_, begin, end)};
+    });
+  }
 
  private:
   void take(std::size_t piece, std::size_t begin, std::size_t end) override {
@@ -165,13 +177,15 @@ class Reducescatter final : public Pull {
     std::vector<const void*> sources;
     sources.reserve(static_cast<std::size_t>(size_));
     for (int rank = 0; rank < size_; ++rank) sources.push_back(exposure_.at(rank, piece, first));
-    const Destination destination[] = {{exposure_.at(rank_, piece, first)}};
+    const Destination destination[] = {{result_ + (first - begin_)}};
     combine(sources, destination, (last - first) / size_of(reduction_.dtype), reduction_);
   }
 
   const Reduction reduction_;
-  const std::size_t begin_;  // bytes
+  const std::size_t bytes_;
+  const std::size_t begin_;  // of the own segment, in bytes
   const std::size_t end_;
+  std::byte* const result_;
 };
 
 }  // namespace
@@ -214,10 +228,9 @@ std::unique_ptr<Work> make_alltoall(Board& board, Turn turn, const AlltoallSide&
   return std::make_unique<Alltoall>(board, turn, from, to);
 }
 
-std::unique_ptr<Work> make_reducescatter(Board& board, Turn turn, void* data,
-                                         const std::vector<std::size_t>& boundaries,
-                                         const Reduction& reduction) {
-  return std::make_unique<Reducescatter>(board, turn, data, boundaries, reduction);
+std::unique_ptr<Work> make_reducescatter(Board& board, Turn turn,
+                                         const collective::Reducescatter& what) {
+  return std::make_unique<Reducescatter>(board, turn, what);
 }
 
 std::unique_ptr<Work> make_transfer(Board& board, Turn turn, void* data, std::size_t bytes,

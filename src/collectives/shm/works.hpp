@@ -30,9 +30,8 @@ std::unique_ptr<Work> make_allgather(Board& board, Turn turn, void* data,
 bool offsets_fit_room(int ranks);
 std::unique_ptr<Work> make_alltoall(Board& board, Turn turn, const AlltoallSide& from,
                                     const AlltoallSide& to);
-std::unique_ptr<Work> make_reducescatter(Board& board, Turn turn, void* data,
-                                         const std::vector<std::size_t>& boundaries,
-                                         const Reduction& reduction);
+std::unique_ptr<Work> make_reducescatter(Board& board, Turn turn,
+                                         const collective::Reducescatter& what);
 std::unique_ptr<Work> make_transfer(Board& board, Turn turn, void* data, std::size_t bytes,
                                     int source, int destination);
 

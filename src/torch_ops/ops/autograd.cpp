@@ -298,10 +298,10 @@ std::shared_ptr<const Gathered> run_allgather(const Call& call,
 
 AlltoallResult run_alltoall(const Call& call, const at::Tensor& tensor,
                             const std::vector<std::int64_t>& splits) {
-  const auto result = std::make_shared<AlltoallResult>();
-  run(call, make_alltoall(call, tensor, splits, result), at::Tensor());
-  use_on_device(result->output);
-  return *result;
+  const auto gathered = std::make_shared<Gathered>();
+  run(call, make_alltoall(call, tensor, splits, gathered), at::Tensor());
+  use_on_device(gathered->only());
+  return {gathered->only(), gathered->rows[0]};
 }
 
 std::vector<at::Tensor> run_reducescatter(const Call& call, const std::vector<at::Tensor>& tensors,

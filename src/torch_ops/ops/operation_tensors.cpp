@@ -166,17 +166,57 @@ void check_same_device(const Call& call, at::TensorList tensors) {
 
 }  // namespace
 
-void check_tensor(const Call& call, const at::Tensor& tensor) {
-  check(Argument{call}, tensor);
+const at::Tensor& Gathered::only() const {
+  if (!misfit.empty()) throw InvalidArgumentError(misfit);
+  return tensors[0];
+}
+
+void check_tensors(const Call& call, at::TensorList tensors) {
+  for (std::size_t i = 0; i < tensors.size(); ++i)
+    check(Argument{call, i, tensors.size()}, tensors[i]);
+}
+
+void check_output(const Call& call, const at::Tensor& output, const at::Tensor& tensor,
+                  std::optional<std::int64_t> rows) {
+  check_tensors(call, tensor);
+  if (!output.defined()) call.refuse("the output is undefined; give a tensor for the result");
+  if (output.layout() != at::kStrided) call.refuse("the output is not dense; give a dense tensor");
+  if (output.scalar_type() != tensor.scalar_type() || output.device() != tensor.device()) {
+    const auto described = [](const at::Tensor& one) {
+      return std::string(c10::toString(one.scalar_type())) + " on " + one.device().str();
+    };
+    call.refuse("the output is " + described(output) + ", and the tensor is " + described(tensor) +
+                "; both must be alike");
+  }
+  if (output.is_conj() || output.is_neg())
+    call.refuse("the output is a conjugated or negated view; give a tensor of its own");
+  if (!output.is_contiguous())
+    call.refuse("the output is not contiguous; give a contiguous tensor");
+  if (tensor.dim() == 0) return;  // reported when the operation is made
+  std::vector<std::int64_t> wanted = tensor.sizes().vec();
+  if (rows) {
+    wanted[0] = *rows;
+  } else if (output.dim() > 0) {
+    wanted[0] = output.size(0);
+  }
+  if (output.sizes() != at::IntArrayRef(wanted)) {
+    call.refuse("the output has shape " + to_string(output.sizes().vec()) + " instead of " +
+                to_string(wanted));
+  }
+}
+
+bool overlap(const at::Tensor& one, const at::Tensor& other) {
+  const at::MemOverlapStatus status = at::get_overlap_status(one, other);
+  return status == at::MemOverlapStatus::Full || status == at::MemOverlapStatus::Partial ||
+         (status == at::MemOverlapStatus::TooHard && one.is_alias_of(other));
 }
 
 std::vector<at::Tensor> copies_of(const Call& call, at::TensorList tensors) {
+  check_tensors(call, tensors);
   std::vector<at::Tensor> copies;
   copies.reserve(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    check(Argument{call, i, tensors.size()}, tensors[i]);
-    copies.push_back(tensors[i].detach().clone(at::MemoryFormat::Contiguous));
-  }
+  for (const at::Tensor& tensor : tensors)
+    copies.push_back(tensor.detach().clone(at::MemoryFormat::Contiguous));
   return copies;
 }
 
@@ -214,6 +254,51 @@ void set_outside(Operation& operation, std::size_t index, const at::Tensor& valu
   dynamic_cast<TensorHolder&>(*operation.holder).works.push_back(values);
 }
 
+namespace {
+
+// Returns a contiguous tensor with the same values, which may be the same one.
+at::Tensor to_read(const at::Tensor& tensor) {
+  return tensor.detach().resolve_conj().resolve_neg().contiguous();
+}
+
+}  // namespace
+
+void set_shares(const Call& call, at::TensorList tensors, at::TensorList results,
+                Operation& operation) {
+  check_tensors(call, tensors);
+  TensorHolder& holder = holder_of(operation);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const Argument here{call, i, tensors.size()};
+    describe(here, tensors[i], tensors[i].sizes(), operation.descriptor.tensors.emplace_back());
+    const at::Tensor work = to_read(tensors[i]);
+    operation.tensors.push_back({work.data_ptr(), 0, true, results[i].data_ptr()});
+    holder.works.push_back(work);
+    holder.works.push_back(results[i]);
+  }
+}
+
+namespace {
+
+// Describes why the gathered rows cannot be stored in the program's own tensor; empty if they can.
+// `tensor`: this rank's rows.
+std::string misfit_of(const at::Tensor& output, const at::Tensor& tensor, int rank,
+                      const std::vector<std::int64_t>& rows) {
+  const auto own = rows.begin() + rank;
+  const std::int64_t all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+  if (all != output.size(0)) {
+    return "the output has " + std::to_string(output.size(0)) + " rows, but the ranks gave " +
+           std::to_string(all);
+  }
+  const std::int64_t before = std::accumulate(rows.begin(), own, std::int64_t{0});
+  const auto place = static_cast<std::int64_t>(output.element_size()) * output.stride(0) * before;
+  if (overlap(output, tensor) &&
+      static_cast<std::byte*>(output.data_ptr()) + place != tensor.data_ptr())
+    return "the tensor shares memory with rows of the output that are not its own";
+  return {};
+}
+
+}  // namespace
+
 void set_rows(const Call& call, const std::vector<at::Tensor>& tensors, Operation& operation,
               const std::shared_ptr<Gathered>& gathered) {
   TensorHolder& holder = holder_of(operation);
@@ -225,7 +310,7 @@ void set_rows(const Call& call, const std::vector<at::Tensor>& tensors, Operatio
     }
     describe(here, tensors[i], tensors[i].sizes().slice(1),
              operation.descriptor.tensors.emplace_back());
-    const at::Tensor work = tensors[i].detach().resolve_conj().resolve_neg().contiguous();
+    const at::Tensor work = to_read(tensors[i]);
     operation.tensors.push_back({work.data_ptr(), work.size(0)});
     holder.works.push_back(work);
   }
@@ -233,14 +318,23 @@ void set_rows(const Call& call, const std::vector<at::Tensor>& tensors, Operatio
   note_device(call, tensors, operation, nullptr);
   gathered->tensors.resize(tensors.size());
   gathered->rows.resize(tensors.size());
+  const bool has_output = gathered->output.defined();
+  if (has_output) holder.works.push_back(gathered->output);
   // This function also keeps the results alive.
-  operation.make_result = [&holder, gathered](std::size_t index,
-                                              const std::vector<std::int64_t>& rows) -> void* {
-    std::vector<std::int64_t> shape = holder.works[index].sizes().vec();
-    shape[0] = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+  operation.make_result = [&holder, gathered, rank = call.rank(),
+                           what = has_output ? call.what() : std::string()](
+                              std::size_t index, const std::vector<std::int64_t>& rows) -> void* {
+    const at::Tensor& work = holder.works[index];
+    at::Tensor& result = gathered->tensors[index];
     gathered->rows[index] = rows;
-    gathered->tensors[index] = at::empty(shape, holder.works[index].options());
-    return gathered->tensors[index].data_ptr();
+    if (gathered->output.defined()) {
+      const std::string misfit = misfit_of(gathered->output, work, rank, rows);
+      if (misfit.empty()) return (result = gathered->output).data_ptr();
+      gathered->misfit = what + ": " + misfit;
+    }
+    std::vector<std::int64_t> shape = work.sizes().vec();
+    shape[0] = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+    return (result = at::empty(shape, work.options())).data_ptr();
   };
 }
 

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "torch_ops/ops/call.hpp"
@@ -16,9 +18,23 @@ namespace kolo {
 struct Gathered {
   std::vector<at::Tensor> tensors;
   std::vector<std::vector<std::int64_t>> rows;
+  // The program's own tensor for the rows of the only one, if there is one; and the reason why the
+  // rows do not fit there. They lie elsewhere then.
+  at::Tensor output = {};
+  std::string misfit = {};
+
+  // Returns the gathered rows. Throws if they do not fit into the program's own tensor.
+  const at::Tensor& only() const;
 };
 
-void check_tensor(const Call& call, const at::Tensor& tensor);
+void check_tensors(const Call& call, at::TensorList tensors);
+
+// Throws unless the program's own tensor for a result is contiguous, has the dtype and device of
+// `tensor` and rows of the same shape. `rows`: the number of rows that it must have, if known.
+void check_output(const Call& call, const at::Tensor& output, const at::Tensor& tensor,
+                  std::optional<std::int64_t> rows);
+// Whether the two share memory.
+bool overlap(const at::Tensor& one, const at::Tensor& other);
 
 // Returns contiguous copies without autograd history, for operations that are not in place.
 std::vector<at::Tensor> copies_of(const Call& call, at::TensorList tensors);
@@ -33,6 +49,11 @@ void set_tensors(const Call& call, at::TensorList tensors, Operation& operation,
 // For an operation on a device whose tensor `index` is float16 or bfloat16: reads the values from
 // `values`, which is contiguous and float32 or float64, and stores the result there.
 void set_outside(Operation& operation, std::size_t index, const at::Tensor& values);
+
+// Lets a reducescatter on the host reduce `tensors`, without changing them, and write this rank's
+// share of the rows to `results`.
+void set_shares(const Call& call, at::TensorList tensors, at::TensorList results,
+                Operation& operation);
 
 // Lets the operation gather rows of `tensors`, without changing them. It fills `gathered`.
 void set_rows(const Call& call, const std::vector<at::Tensor>& tensors, Operation& operation,

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -19,6 +20,25 @@ std::shared_ptr<const at::Tensor> first_of(const std::shared_ptr<Gathered>& gath
 }
 std::shared_ptr<const Tensors> all_of(const std::shared_ptr<Gathered>& gathered) {
   return {gathered, &gathered->tensors};
+}
+
+// Returns where a gather puts its rows: into `output`.
+std::shared_ptr<Gathered> into(const Call& call, at::Tensor output) {
+  if (!output.defined())
+    call.or_give_up([&] { call.refuse("the output is undefined; give a tensor for the result"); });
+  auto gathered = std::make_shared<Gathered>();
+  gathered->output = std::move(output);
+  return gathered;
+}
+
+// Return the result when the operation has run, or throw if it does not fit the program's output.
+std::function<at::Tensor()> rows_in(std::shared_ptr<const Gathered> gathered) {
+  return [gathered = std::move(gathered)] { return gathered->only(); };
+}
+std::function<AlltoallResult()> exchange_in(std::shared_ptr<const Gathered> gathered) {
+  return [gathered = std::move(gathered)] {
+    return AlltoallResult{gathered->only(), gathered->rows[0]};
+  };
 }
 
 Handle start_allreduce(const Call& call, at::Tensor result, const AllreduceOptions& options) {
@@ -190,6 +210,21 @@ Handle allgather_async(const at::Tensor& tensor, const OperationOptions& options
   return submit(call, std::move(operation), first_of(gathered));
 }
 
+at::Tensor allgather_into(at::Tensor output, const at::Tensor& tensor,
+                          const OperationOptions& options) {
+  const Engine::WaitsAtOnce waits;
+  return allgather_into_async(std::move(output), tensor, options).wait();
+}
+
+Handle allgather_into_async(at::Tensor output, const at::Tensor& tensor,
+                            const OperationOptions& options) {
+  const Call call("allgather_into_async", "allgather", OpKind::kAllgather, options);
+  const std::shared_ptr<Gathered> gathered = into(call, std::move(output));
+  Submission submission = submit(call, make_allgather(call, {tensor}, gathered));
+  note_change(gathered->output);
+  return handle_of<at::Tensor>(std::move(submission), rows_in(gathered));
+}
+
 Tensors grouped_allgather(const Tensors& tensors, const OperationOptions& options) {
   const Call call("grouped_allgather", "grouped_allgather", OpKind::kAllgather, options);
   return differentiable_allgather(call, tensors);
@@ -213,9 +248,26 @@ AlltoallResult alltoall(const at::Tensor& tensor, const std::vector<std::int64_t
 AlltoallHandle alltoall_async(const at::Tensor& tensor, const std::vector<std::int64_t>& splits,
                               const OperationOptions& options) {
   const Call call("alltoall_async", "alltoall", OpKind::kAlltoall, options);
-  const auto result = std::make_shared<AlltoallResult>();
-  std::shared_ptr<Operation> operation = make_alltoall(call, tensor, splits, result);
-  return submit<AlltoallResult>(call, std::move(operation), result);
+  const auto gathered = std::make_shared<Gathered>();
+  std::shared_ptr<Operation> operation = make_alltoall(call, tensor, splits, gathered);
+  return handle_of<AlltoallResult>(submit(call, std::move(operation)), exchange_in(gathered));
+}
+
+AlltoallResult alltoall_into(at::Tensor output, const at::Tensor& tensor,
+                             const std::vector<std::int64_t>& splits,
+                             const OperationOptions& options) {
+  const Engine::WaitsAtOnce waits;
+  return alltoall_into_async(std::move(output), tensor, splits, options).wait();
+}
+
+AlltoallHandle alltoall_into_async(at::Tensor output, const at::Tensor& tensor,
+                                   const std::vector<std::int64_t>& splits,
+                                   const OperationOptions& options) {
+  const Call call("alltoall_into_async", "alltoall", OpKind::kAlltoall, options);
+  const std::shared_ptr<Gathered> gathered = into(call, std::move(output));
+  Submission submission = submit(call, make_alltoall(call, tensor, splits, gathered));
+  note_change(gathered->output);
+  return handle_of<AlltoallResult>(std::move(submission), exchange_in(gathered));
 }
 
 // --- reducescatter ---
@@ -230,6 +282,22 @@ Handle reducescatter_async(const at::Tensor& tensor, const ReducescatterOptions&
   Tensors results;
   std::shared_ptr<Operation> operation = make_reducescatter(call, {tensor}, options, results);
   return submit(call, std::move(operation), std::move(results[0]));
+}
+
+at::Tensor reducescatter_into(at::Tensor output, const at::Tensor& tensor,
+                              const ReducescatterOptions& options) {
+  const Engine::WaitsAtOnce waits;
+  return reducescatter_into_async(std::move(output), tensor, options).wait();
+}
+
+Handle reducescatter_into_async(at::Tensor output, const at::Tensor& tensor,
+                                const ReducescatterOptions& options) {
+  const Call call("reducescatter_into_async", "reducescatter", OpKind::kReducescatter, options);
+  Tensors results = {std::move(output)};
+  std::shared_ptr<Operation> operation = make_reducescatter(call, {tensor}, options, results);
+  Handle handle = submit(call, std::move(operation), results[0]);
+  note_change(results[0]);
+  return handle;
 }
 
 Tensors grouped_reducescatter(const Tensors& tensors, const ReducescatterOptions& options) {

@@ -57,14 +57,14 @@ Handle start(const Call& message, at::Tensor tensor) {
 
 at::Tensor detached(const Call& message, const at::Tensor& tensor) {
   return message.or_give_up([&] {
-    check_tensor(message, tensor);
+    check_tensors(message, tensor);
     return tensor.detach().resolve_conj().resolve_neg().contiguous();
   });
 }
 
 at::Tensor empty_like(const Call& message, const at::Tensor& like) {
   return message.or_give_up([&] {
-    check_tensor(message, like);
+    check_tensors(message, like);
     return at::empty(like.sizes(), like.options().requires_grad(false));
   });
 }
@@ -152,12 +152,13 @@ at::Tensor sendrecv(const at::Tensor& tensor, int destination, const at::Tensor&
   const Call in = out.or_give_up([&] { return message_from(source, "sendrecv", options); });
   const auto [outgoing, incoming] = out.or_give_up([&] {
     return in.or_give_up([&] {
-      check_tensor(out, tensor);
-      check_tensor(in, like);
-      return std::pair(tensor.detach().clone(at::MemoryFormat::Contiguous),
+      check_tensors(out, tensor);
+      check_tensors(in, like);
+      return std::pair(tensor.detach().resolve_conj().resolve_neg().contiguous(),
                        at::empty(like.sizes(), like.options().requires_grad(false)));
     });
   });
+  const Engine::WaitsAtOnce waits;  // for both
   Handle sent = start(out, outgoing);
   Handle received = start(in, incoming);
   sent.wait();

@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "collectives/reduce/reduce.hpp"
@@ -102,6 +104,7 @@ std::shared_ptr<Operation> make_allgather(const Call& call, const std::vector<at
                                           const std::shared_ptr<Gathered>& gathered) {
   return call.or_give_up([&] {
     check_not_empty(call, tensors);
+    if (gathered->output.defined()) check_output(call, gathered->output, tensors[0], std::nullopt);
     std::shared_ptr<Operation> operation = call.operation();
     set_rows(call, tensors, *operation, gathered);
     return operation;
@@ -140,21 +143,37 @@ std::vector<std::int64_t> checked_splits(const Call& call, std::vector<std::int6
   return splits;
 }
 
+void refuse_overlap(const Call& call, const at::Tensor& output, const at::Tensor& tensor) {
+  if (overlap(output, tensor)) call.refuse("the output shares memory with the tensor");
+}
+
 std::shared_ptr<Operation> checked_alltoall(const Call& call, const at::Tensor& tensor,
                                             std::vector<std::int64_t> splits,
-                                            const std::shared_ptr<AlltoallResult>& result) {
-  const auto gathered = std::make_shared<Gathered>();
+                                            const std::shared_ptr<Gathered>& gathered) {
+  if (gathered->output.defined()) {
+    check_output(call, gathered->output, tensor, std::nullopt);
+    refuse_overlap(call, gathered->output, tensor);
+  }
   std::shared_ptr<Operation> operation = call.operation();
   set_rows(call, {tensor}, *operation, gathered);
   operation->splits = checked_splits(call, std::move(splits), tensor.size(0));
-  operation->make_result = [gathered, result, make = std::move(operation->make_result)](
-                               std::size_t index, const std::vector<std::int64_t>& received) {
-    void* memory = make(index, received);
-    result->output = gathered->tensors[0];
-    result->received_splits = received;
-    return memory;
-  };
   return operation;
+}
+
+// Returns the shape of this rank's share of the rows.
+std::vector<std::int64_t> shape_of_share(const Call& call, const at::Tensor& tensor) {
+  if (tensor.dim() == 0) call.refuse("a tensor without dimensions cannot be scattered");
+  std::vector<std::int64_t> shape = tensor.sizes().vec();
+  shape[0] = rows_of(shape[0], call.rank(), call.size());
+  return shape;
+}
+
+// Whether the engine reduces the tensors without changing them. It does so on the host, and where
+// it works on the tensors' own numbers.
+bool are_only_read(const std::vector<at::Tensor>& tensors, ReduceOp op) {
+  return std::all_of(tensors.begin(), tensors.end(), [op](const at::Tensor& tensor) {
+    return tensor.is_cpu() && !(op == ReduceOp::Average && is_integer(tensor.scalar_type()));
+  });
 }
 
 std::shared_ptr<Operation> checked_reducescatter(const Call& call,
@@ -164,18 +183,30 @@ std::shared_ptr<Operation> checked_reducescatter(const Call& call,
   check_reduction(call, tensors, options);
   if (options.op() == ReduceOp::Adasum)
     call.refuse("reducescatter has no Adasum, which needs whole tensors; use allreduce");
-  const std::vector<at::Tensor> works = copies_of(call, tensors);
-  std::vector<std::pair<at::Tensor, at::Tensor>> shares;  // result, its part of the work
-  for (const at::Tensor& work : works) {
-    if (work.dim() == 0) call.refuse("a tensor without dimensions cannot be scattered");
-    std::int64_t begin = 0;
-    for (int rank = 0; rank < call.rank(); ++rank)
-      begin += rows_of(work.size(0), rank, call.size());
-    const at::Tensor part = work.narrow(0, begin, rows_of(work.size(0), call.rank(), call.size()));
-    results.push_back(at::empty_like(part));
-    shares.emplace_back(results.back(), part);
+  check_tensors(call, tensors);
+  const bool has_results = !results.empty();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::vector<std::int64_t> shape = shape_of_share(call, tensors[i]);
+    if (has_results) {
+      check_output(call, results[i], tensors[i], shape[0]);
+      refuse_overlap(call, results[i], tensors[i]);
+    } else {
+      results.push_back(at::empty(shape, tensors[i].options().requires_grad(false)));
+    }
   }
   std::shared_ptr<Operation> operation = reduction(call, options);
+  if (are_only_read(tensors, options.op())) {
+    set_shares(call, tensors, results, *operation);
+    return operation;
+  }
+  const std::vector<at::Tensor> works = copies_of(call, tensors);
+  std::vector<std::pair<at::Tensor, at::Tensor>> shares;  // result, its part of the work
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    std::int64_t begin = 0;
+    for (int rank = 0; rank < call.rank(); ++rank)
+      begin += rows_of(works[i].size(0), rank, call.size());
+    shares.emplace_back(results[i], works[i].narrow(0, begin, results[i].size(0)));
+  }
   set_tensors(call, works, *operation);
   operation->finish = [copy_back = std::move(operation->finish), shares = std::move(shares)] {
     if (copy_back) copy_back();
@@ -188,8 +219,9 @@ std::shared_ptr<Operation> checked_reducescatter(const Call& call,
 
 std::shared_ptr<Operation> make_alltoall(const Call& call, const at::Tensor& tensor,
                                          std::vector<std::int64_t> splits,
-                                         const std::shared_ptr<AlltoallResult>& result) {
-  return call.or_give_up([&] { return checked_alltoall(call, tensor, std::move(splits), result); });
+                                         const std::shared_ptr<Gathered>& gathered) {
+  return call.or_give_up(
+      [&] { return checked_alltoall(call, tensor, std::move(splits), gathered); });
 }
 
 std::shared_ptr<Operation> make_reducescatter(const Call& call,

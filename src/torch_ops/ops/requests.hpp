@@ -29,13 +29,14 @@ std::shared_ptr<Operation> make_reduce(const Call& call, const at::Tensor& work,
                                        const AllreduceOptions& options);
 // Returns what a reduce that is not in place gives this rank: `work`, or zeros.
 at::Tensor result_of_reduce(const Call& call, const at::Tensor& work, int root_rank);
+// Gathers into `gathered->output` if it is defined (for one tensor), otherwise into new tensors.
 std::shared_ptr<Operation> make_allgather(const Call& call, const std::vector<at::Tensor>& tensors,
                                           const std::shared_ptr<Gathered>& gathered);
 // Without splits, every rank gets the same number of rows.
 std::shared_ptr<Operation> make_alltoall(const Call& call, const at::Tensor& tensor,
                                          std::vector<std::int64_t> splits,
-                                         const std::shared_ptr<AlltoallResult>& result);
-// Creates `results`, which are filled when the operation ends.
+                                         const std::shared_ptr<Gathered>& gathered);
+// Fills `results` when the operation ends. Creates them if there are none.
 std::shared_ptr<Operation> make_reducescatter(const Call& call,
                                               const std::vector<at::Tensor>& tensors,
                                               const ReducescatterOptions& options,
