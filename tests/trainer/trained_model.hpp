@@ -33,9 +33,14 @@ inline data::Dataset make_samples(std::int64_t count) {
   return {samples, targets};
 }
 
-// Quiet, and on the CPU.
+// Quiet, and on the CPU or on the fake GPU.
 inline TrainerOptions quiet() {
-  return TrainerOptions().verbose(false).device("cpu").seed(5);
+#ifdef KOLO_FAKE_CUDA
+  const char* const device = "cuda";
+#else
+  const char* const device = "cpu";
+#endif
+  return TrainerOptions().verbose(false).device(device).seed(5);
 }
 
 // The largest difference between parameters and buffers of two modules.
@@ -44,7 +49,7 @@ inline double difference(const torch::nn::Module& a, const torch::nn::Module& b)
   const auto compare = [&](const std::vector<torch::Tensor>& of_a,
                            const std::vector<torch::Tensor>& of_b) {
     for (std::size_t i = 0; i < of_a.size(); ++i) {
-      const torch::Tensor apart = (of_a[i] - of_b[i]).abs().max();
+      const torch::Tensor apart = (of_a[i].cpu() - of_b[i].cpu()).abs().max();
       largest = std::max(largest, apart.item().toDouble());
     }
   };
