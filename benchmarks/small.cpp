@@ -93,9 +93,9 @@ class SmallTraining : public Contender {
     if (wanted.empty()) wanted = train_alone(batches_that_count(), ranks_, pattern.calls());
     const std::vector<at::Tensor> found = surrogate_.parameters();
     for (std::size_t i = 0; i < found.size(); ++i) {
-      if (!at::allclose(found[i], wanted[i], 1e-4, 1e-5))
-        return "parameter " + std::to_string(i) + " on rank " + std::to_string(rank_) +
-               " is not what one process with all samples gets";
+      if (at::allclose(found[i], wanted[i], 1e-4, 1e-5)) continue;
+      return "parameter " + std::to_string(i) + " on rank " + std::to_string(rank_) +
+             " is not what one process with all samples gets";
     }
     return "";
   }
@@ -104,6 +104,7 @@ class SmallTraining : public Contender {
   // The batches that have an effect on this rank's parameters.
   virtual std::vector<Batch> batches_that_count() const {
     std::vector<Batch> all;
+    all.reserve(static_cast<std::size_t>(ranks_));
     for (int rank = 0; rank < ranks_; ++rank) all.push_back(batch_of(rank));
     return all;
   }
