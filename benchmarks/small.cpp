@@ -46,10 +46,13 @@ class Surrogate {
   void start_over() {
     const at::NoGradGuard no_grad;
     const std::vector<at::Tensor> all = parameters();
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      all[i].copy_(initial_[i]);
-      all[i].mutable_grad() = at::Tensor();
-    }
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].copy_(initial_[i]);
+    forget_gradients();
+  }
+  // As the optimizer's zero_grad(), which refuses gradients that are views of the reducer's
+  // buckets.
+  void forget_gradients() const {
+    for (const at::Tensor& parameter : parameters()) parameter.mutable_grad() = at::Tensor();
   }
 
   // The sum of the ranks' losses is the mean over all samples of the job.
@@ -147,7 +150,7 @@ class PlainSmall : public SmallTraining {
 
   void run() override {
     const StockAllocator stock;
-    optimizer_.zero_grad();
+    surrogate().forget_gradients();
     before_forward();
     const at::Tensor mine = loss();
     before_backward();

@@ -10,7 +10,7 @@ export FAULTY_JOB_MOMENT=$work/moment  # when the rank of faulty_job did what wa
 kolo_run() {
   code=0
   rm -f "$FAULTY_JOB_MOMENT"
-  timeout 120 "$bin/kolo" run --allow-run-as-root "$@" >"$work/out" 2>"$work/err" || code=$?
+  timeout 300 "$bin/kolo" run --allow-run-as-root "$@" >"$work/out" 2>"$work/err" || code=$?
 }
 
 # ended_within SECONDS: succeeds if faulty_job, which has just ended, ended at most SECONDS after its fault. The time before
