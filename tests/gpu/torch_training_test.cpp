@@ -60,15 +60,18 @@ TEST_F(CudaTraining, NoCheckpointHasAStepWithABadLoss) {
   const std::string folder = broadcast_object(mine, 0);
   const at::Tensor targets = at::ones({8 * size(), 1});
   targets.narrow(0, 4 * size(), 4 * size()).fill_(std::numeric_limits<float>::infinity());
-  torch::nn::Linear model(2, 1);
-  Trainer trainer(model, torch::nn::MSELoss(),
-                  TrainerOptions().batch_size(2).shuffle(false).verbose(false).device("cuda"));
-  trainer.optimizer<torch::optim::SGD>(torch::optim::SGDOptions(0.01));
-  trainer.callback<Checkpoints>(folder, CheckpointsOptions().every_steps(1));
-  EXPECT_THAT(testing_support::message_of<Error>([&] {
-                trainer.train({at::ones({8 * size(), 2}), targets});
-              }),
-              testing::HasSubstr("step 3"));
+  {  // the end of the trainer waits for what it saves
+    torch::nn::Linear model(2, 1);
+    Trainer trainer(model, torch::nn::MSELoss(),
+                    TrainerOptions().batch_size(2).shuffle(false).verbose(false).device("cuda"));
+    trainer.optimizer<torch::optim::SGD>(torch::optim::SGDOptions(0.01));
+    trainer.callback<Checkpoints>(folder, CheckpointsOptions().every_steps(1));
+    EXPECT_THAT(testing_support::message_of<Error>([&] {
+                  trainer.train({at::ones({8 * size(), 2}), targets});
+                }),
+                testing::HasSubstr("step 3"));
+  }
+  barrier();
   Checkpoint files(folder);
   EXPECT_EQ(files.newest_step(), 2);
   barrier();
