@@ -66,8 +66,8 @@ class Surrogate {
   std::vector<at::Tensor> initial_;
 };
 
-// Returns the parameters after so many steps of one process with all of these batches, whose loss
-// is divided by the samples of `ranks` ranks.
+// Trains in one process on all batches, and returns the parameters. Losses are scaled as in a job
+// of `ranks` ranks.
 std::vector<at::Tensor> train_alone(const std::vector<Batch>& batches, int ranks, int steps) {
   Surrogate surrogate;
   torch::optim::SGD optimizer(surrogate.parameters(), kRate);

@@ -83,8 +83,8 @@ class Board {
   }
 
   // --- the channel of a turn on this rank ---
-  // Returns a rank that still reads what this rank has posted there for an earlier collective. If
-  // there is none, the rank may post again.
+  // Returns a rank that still reads what this rank has posted there for an earlier collective, or
+  // nothing if the channel is free.
   std::optional<int> reader(Turn turn);
   // Notes the ranks that read what this one has posted. They are finished when they have copied
   // that many pieces.

@@ -18,8 +18,8 @@ namespace kolo {
 struct Gathered {
   std::vector<at::Tensor> tensors;
   std::vector<std::vector<std::int64_t>> rows;
-  // The program's own tensor for the rows of the only one, if there is one; and the reason why the
-  // rows do not fit there. They lie elsewhere then.
+  // A tensor of the program that receives the rows, if it gave one (for a single tensor); and the
+  // reason why they do not fit. In that case the rows lie in a new tensor.
   at::Tensor output = {};
   std::string misfit = {};
 

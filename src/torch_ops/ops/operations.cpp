@@ -22,7 +22,7 @@ std::shared_ptr<const Tensors> all_of(const std::shared_ptr<Gathered>& gathered)
   return {gathered, &gathered->tensors};
 }
 
-// Returns where a gather puts its rows: into `output`.
+// Returns the result of a gather whose rows go to `output`.
 std::shared_ptr<Gathered> into(const Call& call, at::Tensor output) {
   if (!output.defined())
     call.or_give_up([&] { call.refuse("the output is undefined; give a tensor for the result"); });

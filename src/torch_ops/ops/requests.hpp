@@ -36,7 +36,7 @@ std::shared_ptr<Operation> make_allgather(const Call& call, const std::vector<at
 std::shared_ptr<Operation> make_alltoall(const Call& call, const at::Tensor& tensor,
                                          std::vector<std::int64_t> splits,
                                          const std::shared_ptr<Gathered>& gathered);
-// Fills `results` when the operation ends. Creates them if there are none.
+// The operation fills `results`. This function creates them if the vector is empty.
 std::shared_ptr<Operation> make_reducescatter(const Call& call,
                                               const std::vector<at::Tensor>& tensors,
                                               const ReducescatterOptions& options,
