@@ -77,7 +77,8 @@ void Driver::leave_computing_to_device() {
 
 // --- waiting threads ---
 
-void Driver::drive(const Operation& operation, std::optional<Clock::time_point> deadline) noexcept {
+void Driver::drive(const Operation& operation, std::optional<Clock::time_point> deadline,
+                   bool ends) noexcept {
   const MutexLock seat(seat_);
   backoff_.reset();
   while (!operation.done() && !engine_.has_ended()) {
@@ -97,8 +98,17 @@ void Driver::drive(const Operation& operation, std::optional<Clock::time_point> 
     parking_.rest(deadline ? std::min(*deadline, now + *sleep) : now + *sleep);
   }
   backoff_.reset();
-  // Called with the seat held. Otherwise a submitting thread that drives in between would believe
-  // that another thread drives, and its unfinished work would be left to nobody.
+  if (ends) leave_seat();
+}
+
+void Driver::end() noexcept {
+  const MutexLock seat(seat_);
+  leave_seat();
+}
+
+// Called with the seat held. Otherwise a submitting thread that drives in between would believe
+// that another thread drives, and its unfinished work would be left to nobody.
+void Driver::leave_seat() {
   parking_.end(!engine_.has_ended() && engine_.state() != Driven::State::kIdle);
 }
 

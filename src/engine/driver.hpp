@@ -70,13 +70,15 @@ class Driver {
   // --- a thread of the program ---
   // After a submission. `packed`: the tensor now lies in its bucket.
   void submitted(bool packed) KOLO_EXCLUDES(seat_);
-  // Lets the calling thread drive from now on; then it must call drive(). False if another thread
-  // of the program does so already.
+  // Lets the calling thread drive from now on, until end(): it must call drive() soon, and again if
+  // there is more to wait for. False if another thread of the program does so already.
   bool begin() { return parking_.begin(); }
   // Drives until the operation has ended or the deadline has passed. An exception ends the process,
-  // as it does on the engine's own thread, because half a turn leaves an unknown state.
-  void drive(const Operation& operation, std::optional<Clock::time_point> deadline) noexcept
-      KOLO_EXCLUDES(seat_);
+  // as it does on the engine's own thread, because half a turn leaves an unknown state. `ends`: as
+  // if end() were called after it.
+  void drive(const Operation& operation, std::optional<Clock::time_point> deadline,
+             bool ends) noexcept KOLO_EXCLUDES(seat_);
+  void end() noexcept KOLO_EXCLUDES(seat_);
   // Waits while another thread drives. Returns false if the deadline has passed.
   bool wait(const Operation& operation, std::optional<Clock::time_point> deadline);
 
@@ -94,6 +96,7 @@ class Driver {
   void run() KOLO_EXCLUDES(seat_);
   bool run_one_turn(std::optional<Clock::time_point>& sleep_until, bool& sleeps)
       KOLO_EXCLUDES(seat_);
+  void leave_seat() KOLO_REQUIRES(seat_);
   void let_visitors_in() KOLO_REQUIRES(seat_);
   void wait_for_visitors() const;
   void rest_idle(std::optional<Clock::time_point>& sleep_until, bool& sleeps) KOLO_REQUIRES(seat_);

@@ -59,6 +59,16 @@ Engine::~Engine() {
 }
 
 thread_local int Engine::WaitsAtOnce::depth_ = 0;
+thread_local Engine::WaitsForSeveral* Engine::WaitsForSeveral::current_ = nullptr;
+
+Engine::WaitsForSeveral* Engine::WaitsForSeveral::of(const Engine& engine) {
+  return current_ != nullptr && &current_->engine_ == &engine ? current_ : nullptr;
+}
+
+Engine::WaitsForSeveral::~WaitsForSeveral() {
+  current_ = nullptr;
+  if (drives_) engine_.driver_.end();
+}
 
 Status Engine::submit(const std::shared_ptr<Operation>& operation) {
   const bool waits = WaitsAtOnce::of_this_thread();
@@ -100,9 +110,14 @@ Status Engine::wait_in_silence(const std::shared_ptr<Operation>& operation,
                                std::optional<Clock::duration> timeout) {
   std::optional<Clock::time_point> deadline;
   if (timeout) deadline = Clock::now() + *timeout;
-  const bool drives = !operation->done() && driver_.begin();
+  WaitsForSeveral* const several = WaitsForSeveral::of(*this);
+  const bool goes_on = several != nullptr && several->drives_;
+  const bool drives = !operation->done() && (goes_on || driver_.begin());
   mailbox_.wanted(operation, drives);
-  if (drives) driver_.drive(*operation, deadline);
+  if (drives) {
+    if (several != nullptr) several->drives_ = true;
+    driver_.drive(*operation, deadline, several == nullptr);
+  }
   if (operation->done() || driver_.wait(*operation, deadline)) return operation->status();
   return Status::timeout(std::string(name_of(operation->descriptor.kind)) + " of tensor '" +
                          operation->name + "' did not end on rank " + std::to_string(rank_) +

@@ -66,6 +66,28 @@ class Engine final : private Driven {
     static thread_local int depth_;
   };
 
+  // While an object lives, its thread does little but wait for operations. It goes on driving the
+  // engine until the end; between two waits it would wake the engine's own thread only to take the
+  // engine away from it again. Objects must not overlap, and the engine must outlive them. The
+  // thread must not poll ready().
+  class WaitsForSeveral {
+   public:
+    explicit WaitsForSeveral(Engine& engine) : engine_(engine) { current_ = this; }
+    ~WaitsForSeveral();
+    WaitsForSeveral(const WaitsForSeveral&) = delete;
+    WaitsForSeveral& operator=(const WaitsForSeveral&) = delete;
+
+   private:
+    friend class Engine;
+    // The object of this thread that belongs to the engine, or null.
+    static WaitsForSeveral* of(const Engine& engine);
+
+    static thread_local WaitsForSeveral* current_;
+
+    Engine& engine_;
+    bool drives_ = false;
+  };
+
   // Waits for the operation's end, at most `timeout`, and records the wait in the timeline. Returns
   // the operation's status, or kTimeout; in that case the operation goes on.
   Status wait(const std::shared_ptr<Operation>& operation, std::optional<Clock::duration> timeout);

@@ -396,6 +396,39 @@ long sleeps_of_this_process() {
   return usage.ru_nvcsw;
 }
 
+// Between its waits the engine's thread sleeps. Afterwards it carries on: alone, or while another
+// thread of the program has waited all the time.
+TEST(Engine, AThreadThatWaitsForSeveralLeavesNothingBehind) {
+  for (const bool another_waits : {false, true}) {
+    on_all_ranks(2, [&](Engine& engine, Transport&) {
+      std::vector<std::vector<float>> data(3, std::vector<float>(10, 1.0F));
+      std::vector<std::shared_ptr<Operation>> operations;
+      for (int i = 0; i < 3; ++i) operations.push_back(allreduce("t" + std::to_string(i), data[i]));
+      const bool is_late = engine.rank() == 1;
+      for (int i = 0; i < (is_late ? 2 : 3); ++i) ASSERT_TRUE(engine.submit(operations[i]).is_ok());
+      std::thread another;
+      {
+        const Engine::WaitsForSeveral waits(engine);
+        ASSERT_TRUE(engine.wait(operations[0], std::nullopt).is_ok());
+        if (!is_late && another_waits) {
+          another = std::thread([&] { EXPECT_TRUE(engine.wait(operations[2], {}).is_ok()); });
+        }
+        ASSERT_TRUE(engine.wait(operations[1], std::nullopt).is_ok());
+      }
+      std::this_thread::sleep_for(milliseconds(50));
+      if (is_late) {
+        ASSERT_TRUE(engine.submit(operations[2]).is_ok());
+      }
+      const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (!operations[2]->done() && std::chrono::steady_clock::now() < end)
+        std::this_thread::sleep_for(milliseconds(1));
+      EXPECT_TRUE(operations[2]->done());
+      if (another.joinable()) another.join();
+      for (const auto& values : data) EXPECT_EQ(values, std::vector<float>(10, 2.0F));
+    });
+  }
+}
+
 TEST(Engine, IdleItUsesNoCpu) {
   on_all_ranks(2, [](Engine& engine, Transport&) {
     std::vector<float> data(4, 1.0F);

@@ -305,13 +305,16 @@ TEST_F(Backward, Checkpointing) {
   }
 }
 
+// A gradient of this many elements is sent at once.
+constexpr std::int64_t kSentAtOnce = 16384;
+
 // A layer that is shared only from the third step on is submitted when the first use is complete.
 TEST_F(Backward, AParameterThatIsReachedAgainInFlightIsAnError) {
-  const at::Tensor p = parameter(4);
+  const at::Tensor p = parameter(kSentAtOnce);
   segment() = [&](const at::Tensor& x) { return x * p; };
   DistributedSgd optimizer(Tensors{p}, torch::optim::SGDOptions(0.0));
   const auto run = [&](bool shared) {
-    const at::Tensor inner = Checkpointed::apply(torch::ones({4}).requires_grad_());
+    const at::Tensor inner = Checkpointed::apply(torch::ones({kSentAtOnce}).requires_grad_());
     return shared ? (inner * p).sum() : inner.sum();
   };
   for (int step = 0; step < 2; ++step) {
@@ -328,6 +331,29 @@ TEST_F(Backward, AParameterThatIsReachedAgainInFlightIsAnError) {
   }
   optimizer.step();
   EXPECT_TRUE(has(p.grad(), 0)) << "x and p are ones and zeros: " << p.grad();
+}
+
+// A small gradient is not sent alone.
+TEST_F(Backward, ASmallParameterThatIsReachedAgainBeforeItIsSent) {
+  const at::Tensor p = torch::ones({4}).requires_grad_();
+  const at::Tensor large = parameter(kSentAtOnce);
+  segment() = [&](const at::Tensor& x) { return x * p; };
+  DistributedSgd optimizer(Tensors{p, large}, torch::optim::SGDOptions(0.0));
+  // The backward pass comes to the segment, then to p again, and to the large one last.
+  const auto run = [&](bool shared) {
+    const at::Tensor first = (large.sum() + torch::ones({4})) * (rank() + 1);
+    const at::Tensor before = shared ? first + 2 * p * (rank() + 1) : first;
+    Checkpointed::apply(before).sum().backward();
+  };
+  for (int step = 0; step < 5; ++step) {
+    SCOPED_TRACE(step);
+    optimizer.zero_grad();
+    const bool shared = step == 3;
+    run(shared);
+    // The loss is sum(p * r) or sum(p * (r + 2 p r)), with r = rank + 1.
+    EXPECT_TRUE(has(p.grad(), (shared ? 5 : 1) * mean_of_ranks())) << p.grad();
+    EXPECT_TRUE(has(large.grad(), 4 * mean_of_ranks()));
+  }
 }
 
 // --- errors ---
@@ -356,7 +382,7 @@ TEST_F(Backward, AGradientThatChangesInFlightIsNamed) {
   for (const Kind& kind :
        {Kind{"as it is", Compression::None, false}, Kind{"float16", Compression::Fp16, false},
         Kind{"the program's", own, false}, Kind{"sparse", Compression::None, true}}) {
-    for (const std::int64_t rows : {2, 50000}) {
+    for (const std::int64_t rows : {kSentAtOnce / 2, std::int64_t{50000}}) {
       for (const auto& change : changes) {
         SCOPED_TRACE(std::string(kind.name) + ", " + std::to_string(rows) + " rows");
         const at::Tensor first = parameter(4);
@@ -456,7 +482,7 @@ TEST_F(Backward, AChangeInFlightIsNoticed) {
     }
   };
   const at::Tensor first = parameter();
-  const at::Tensor second = parameter();
+  const at::Tensor second = parameter(kSentAtOnce);
   auto hook = std::make_unique<Changing>();
   Changing* const changing = hook.get();
   hook->other = second;

@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <iterator>
+#include <optional>
 #include <unordered_set>
 #include <utility>
 
+#include "engine/engine.hpp"
 #include "kolo/error.h"
 #include "kolo/operations.h"
 #include "timeline/nvtx.hpp"
@@ -25,6 +28,7 @@ GradientReducer::State::State(DistributedOptimizerOptions given)
       place(options),
       reduced_parts(table),
       outbox(options, table),
+      ready(table),
       step_reduction(table, outbox) {}
 
 void GradientReducer::State::attach(const std::vector<torch::optim::OptimizerParamGroup>& groups) {
@@ -74,8 +78,8 @@ void GradientReducer::State::before_accumulation(std::size_t index) {
   const MutexLock lock(mutex);
   if (enter_pass() && synchronized) mark_reduced();
   const Parameter& parameter = table[index];
+  if (progress[index].reached) progress[index].repeats = true;
   if (outbox.has(parameter.unit)) {
-    progress[index].repeats = true;
     throw InvalidArgumentError(
         "the gradient of " + parameter.name + ", shape " +
         to_string(parameter.tensor.sizes().vec()) +
@@ -117,7 +121,8 @@ void GradientReducer::State::accumulated(std::size_t index) {
   if (!pass_reduces || !may_leave_early(table.units()[parameter.unit])) return;
   in_hook = &parameter;
   FirstError error;
-  send(parameter.unit, error);
+  ready.add(parameter.unit,
+            [&](const std::vector<std::size_t>& units) { send_early(units, error); });
   in_hook = nullptr;
   error.rethrow();
 }
@@ -142,7 +147,6 @@ bool GradientReducer::State::enter_pass() {
   notice_join();
   pass_reduces = no_sync == 0 && ++passes >= options.backward_passes_per_step();
   pass_submitted = false;
-  if (pass_reduces) place.submit();
   return true;
 }
 
@@ -171,8 +175,7 @@ void GradientReducer::State::wait() {
   const MutexLock lock(mutex);
   FirstError error;
   if (pass_reduces) {
-    error.catch_from([&] { place.check(); });
-    error.catch_from([&] { finish(error); });
+    finish(error);
     synchronized = pass_submitted && error.none();
   }
   leave_pass(error);
@@ -184,7 +187,7 @@ void GradientReducer::State::fail(const std::string& why) {
   const MutexLock lock(mutex);
   FirstError ignored;
   if (pass_reduces) {
-    ignored.catch_from([&] { outbox.flush(ignored); });
+    ignored.catch_from([&] { begin_reduction(); });
     const std::string message = "backward() ended with an error: " + why;
     if (!layouts.is_complete()) {
       ignored.catch_from([&] {
@@ -194,8 +197,7 @@ void GradientReducer::State::fail(const std::string& why) {
       });
     }
     give_up_rest(message, ignored);
-    ignored.catch_from([&] { place.check(); });
-    ignored.catch_from([&] { finish(ignored); });
+    finish(ignored);
   }
   synchronized = false;
   leave_pass(ignored);
@@ -203,6 +205,7 @@ void GradientReducer::State::fail(const std::string& why) {
 
 void GradientReducer::State::leave_pass(FirstError& error) {
   pass = nullptr;
+  ready.forget();
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < progress.size(); ++i) {
     progress[i].known = progress[i].known || progress[i].reached;
@@ -219,15 +222,26 @@ void GradientReducer::State::leave_pass(FirstError& error) {
 
 void GradientReducer::State::reduce(FirstError& error) {
   notice_join();
-  error.catch_from([&] { place.submit(); });
   send_rest(error);
-  error.catch_from([&] { place.check(); });
-  error.catch_from([&] { finish(error); });
+  finish(error);
 }
 
-void GradientReducer::State::send(std::size_t unit, FirstError& error) {
+// Called before anything is sent, and by a rank that cannot send anything: the others expect both.
+void GradientReducer::State::begin_reduction() {
+  if (!std::exchange(reduction_has_begun, true)) place.submit();
+}
+
+void GradientReducer::State::send(const std::vector<std::size_t>& units, FirstError& error) {
   outbox.send(
-      unit, [&] { return gradients_of(table.units()[unit]); }, error);
+      units, [&](std::size_t unit) { return gradients_of(table.units()[unit]); }, error);
+}
+
+void GradientReducer::State::send_early(const std::vector<std::size_t>& units, FirstError& error) {
+  error.catch_from([&] { begin_reduction(); });
+  std::vector<std::size_t> complete;
+  std::copy_if(units.begin(), units.end(), std::back_inserter(complete),
+               [&](std::size_t unit) { return may_leave_early(table.units()[unit]); });
+  send(complete, error);
 }
 
 std::vector<at::Tensor> GradientReducer::State::gradients_of(const Unit& unit) {
@@ -248,6 +262,8 @@ std::vector<at::Tensor> GradientReducer::State::gradients_of(const Unit& unit) {
 // the ranks cannot agree on layouts, units with a known layout are sent all the same, because other
 // ranks may have sent theirs already. All ranks give the other units up.
 void GradientReducer::State::send_rest(FirstError& error) {
+  const Engine::WaitsAtOnce waits;
+  error.catch_from([&] { begin_reduction(); });
   bool agreed = false;
   error.catch_from([&] {
     // A rank in another pass may know other layouts.
@@ -255,12 +271,12 @@ void GradientReducer::State::send_rest(FirstError& error) {
     layouts.complete();
     agreed = true;
   });
+  std::vector<std::size_t> rest;
   for (std::size_t i = 0; i < table.units().size(); ++i) {
     const Unit& unit = table.units()[i];
-    if (outbox.has(i) || !table.is_trainable(unit) || !layouts.is_complete(unit)) continue;
-    send(i, error);
+    if (!outbox.has(i) && table.is_trainable(unit) && layouts.is_complete(unit)) rest.push_back(i);
   }
-  error.catch_from([&] { outbox.flush(error); });
+  send(rest, error);
   if (!agreed) give_up_rest("the ranks have not agreed on its layout", error);
 }
 
@@ -273,13 +289,24 @@ void GradientReducer::State::give_up_rest(const std::string& why, FirstError& er
 
 // Waits for every reduction, so that all gradients are the program's again.
 void GradientReducer::State::finish(FirstError& error) {
-  outbox.wait(error);
+  wait_for_results(error);
   const at::NoGradGuard no_grad;
   error.catch_from([&] { leave_joined_out(); });
   for (std::size_t i = 0; i < table.size(); ++i)
     error.catch_from([&] { reduced_parts.put_back(i, 1.0); });
   passes = 0;
+  reduction_has_begun = false;
   place.end_reduction();
+}
+
+void GradientReducer::State::wait_for_results(FirstError& error) {
+  const auto running = session_or_null();
+  std::optional<Engine::WaitsForSeveral> waits;
+  // A compressor may do anything.
+  if (running != nullptr && options.compression().make() == nullptr)
+    waits.emplace(running->engine());
+  error.catch_from([&] { place.check(); });
+  outbox.wait(error);
 }
 
 // Starts anew if a join() of this process set has ended since the last reduction.

@@ -17,13 +17,14 @@
 #include "torch_ops/optimizer/outbox.hpp"
 #include "torch_ops/optimizer/parameter_table.hpp"
 #include "torch_ops/optimizer/place_comparison.hpp"
+#include "torch_ops/optimizer/ready_units.hpp"
 #include "torch_ops/optimizer/reduced_parts.hpp"
 #include "torch_ops/optimizer/step_reduction.hpp"
 
 namespace kolo::detail {
 
 // Decides when a DistributedOptimizer's gradients are reduced: follows each backward pass through
-// the hooks of its parameters, sends a unit as soon as all of its gradients are complete, and the
+// the hooks of its parameters, sends units soon after all of their gradients are complete, and the
 // rest at the end of the pass.
 struct GradientReducer::State final : GradientListener,
                                       BackwardPass::Member,
@@ -49,10 +50,13 @@ struct GradientReducer::State final : GradientListener,
 
   // A reduction.
   void reduce(FirstError& error) KOLO_REQUIRES(mutex);
-  void send(std::size_t unit, FirstError& error) KOLO_REQUIRES(mutex);
+  void begin_reduction() KOLO_REQUIRES(mutex);
+  void send(const std::vector<std::size_t>& units, FirstError& error) KOLO_REQUIRES(mutex);
+  void send_early(const std::vector<std::size_t>& units, FirstError& error) KOLO_REQUIRES(mutex);
   void send_rest(FirstError& error) KOLO_REQUIRES(mutex);
   void give_up_rest(const std::string& why, FirstError& error) KOLO_REQUIRES(mutex);
   void finish(FirstError& error) KOLO_REQUIRES(mutex);
+  void wait_for_results(FirstError& error) KOLO_REQUIRES(mutex);
   std::vector<at::Tensor> gradients_of(const Unit& unit) KOLO_REQUIRES(mutex);
   void notice_join() KOLO_REQUIRES(mutex);
   void mark_reduced() KOLO_REQUIRES(mutex);
@@ -84,6 +88,7 @@ struct GradientReducer::State final : GradientListener,
   PlaceComparison place KOLO_GUARDED_BY(mutex);
   ReducedParts reduced_parts KOLO_GUARDED_BY(mutex);
   Outbox outbox KOLO_GUARDED_BY(mutex);
+  ReadyUnits ready KOLO_GUARDED_BY(mutex);  // some may have been reached again since
   StepReduction step_reduction KOLO_GUARDED_BY(mutex);
   std::vector<Progress> progress KOLO_GUARDED_BY(mutex);  // by parameter
   std::size_t listed KOLO_GUARDED_BY(mutex) = 0;          // in the base's groups, some twice
@@ -96,6 +101,7 @@ struct GradientReducer::State final : GradientListener,
   const BackwardPass* pass KOLO_GUARDED_BY(mutex) = nullptr;
   bool pass_reduces KOLO_GUARDED_BY(mutex) = false;
   bool pass_submitted KOLO_GUARDED_BY(mutex) = false;
+  bool reduction_has_begun KOLO_GUARDED_BY(mutex) = false;
   // The parameter whose hook runs. Autograd still refers to its gradient.
   const Parameter* in_hook KOLO_GUARDED_BY(mutex) = nullptr;
 };

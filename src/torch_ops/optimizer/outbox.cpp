@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-#include <c10/core/StreamGuard.h>
 
 #include <algorithm>
 #include <exception>
@@ -15,9 +14,6 @@
 
 namespace kolo::detail {
 namespace {
-
-// Units are held back until they have this fraction of a bucket on a device.
-constexpr std::int64_t kHeldPart = 8;
 
 // Returns zeros with the strides that autograd's gradient would have.
 at::Tensor zeros_for(const at::Tensor& parameter) {
@@ -44,20 +40,22 @@ void Outbox::grow() {
 
 // --- out ---
 
-void Outbox::send(std::size_t unit, const MakeGradients& make, FirstError& error) {
-  or_give_up(unit, error, [&] {
-    OutgoingUnit outgoing = prepare(unit, make());
-    if (outgoing.dense.empty()) return;
-    if (has_own_compression()) {
-      submit_compressed(std::move(outgoing));
-    } else if (const auto stream = stream_to_hold_on(table_.units()[unit])) {
-      hold(std::move(outgoing), *stream, error);
-    } else {
-      std::vector<OutgoingUnit> alone;
-      alone.push_back(std::move(outgoing));
-      submit(std::move(alone), error);
-    }
-  });
+void Outbox::send(const std::vector<std::size_t>& units, const MakeGradients& make,
+                  FirstError& error) {
+  std::vector<OutgoingUnit> outgoing;
+  outgoing.reserve(units.size());
+  for (const std::size_t unit : units) {
+    or_give_up(unit, error, [&] {
+      OutgoingUnit one = prepare(unit, make(unit));
+      if (one.dense.empty()) return;
+      if (has_own_compression()) {
+        submit_compressed(std::move(one));
+      } else {
+        outgoing.push_back(std::move(one));
+      }
+    });
+  }
+  submit(std::move(outgoing), error);
 }
 
 // Runs send(). If it throws, gives the unit up, so that no rank waits for this one.
@@ -101,38 +99,6 @@ void Outbox::submit_sparse(std::size_t unit, std::size_t parameter, const at::Te
                                      sparse_allreduce_async(mine, reduction_of(options_, name)));
 }
 
-// Returns the stream on which the unit's gradients were just computed, or nothing if they must not
-// be held back. Errors are reported when they are submitted.
-std::optional<c10::Stream> Outbox::stream_to_hold_on(const Unit& unit) const {
-  const at::Device device = table_[unit.members[0]].tensor.device();
-  if (!device.is_cuda()) return std::nullopt;
-  const bool all = std::all_of(unit.members.begin(), unit.members.end(), [&](std::size_t member) {
-    return table_[member].tensor.device() == device && table_[member].layout != Layout::kSparse;
-  });
-  const auto running = session_or_null();
-  if (!all || running == nullptr) return std::nullopt;
-  return running->device().open_stream(device.index());
-}
-
-void Outbox::hold(OutgoingUnit outgoing, c10::Stream stream, FirstError& error) {
-  if (held_.stream && *held_.stream != stream) flush(error);
-  held_.stream = stream;
-  flights_[outgoing.unit].is_held = true;
-  for (const std::size_t member : table_.units()[outgoing.unit].members)
-    held_.bytes += table_[member].tensor.nbytes();
-  held_.units.push_back(std::move(outgoing));
-  const std::int64_t bucket = session("DistributedOptimizer")->config().cuda_fusion_threshold_bytes;
-  if (held_.bytes >= static_cast<std::size_t>(bucket / kHeldPart)) flush(error);
-}
-
-void Outbox::flush(FirstError& error) {
-  HeldUnits batch = std::exchange(held_, {});
-  if (batch.units.empty()) return;
-  for (const OutgoingUnit& outgoing : batch.units) flights_[outgoing.unit].is_held = false;
-  const c10::StreamGuard guard(*batch.stream);
-  submit(std::move(batch.units), error);
-}
-
 void Outbox::submit(std::vector<OutgoingUnit> units, FirstError& error) {
   error.catch_from([&] {
     try {
@@ -144,8 +110,11 @@ void Outbox::submit(std::vector<OutgoingUnit> units, FirstError& error) {
       throw;
     }
     std::shared_ptr<DevicePoint> ready;
+    std::optional<at::Device> device;
     for (OutgoingUnit& one : units) {
       if (one.dense.empty()) continue;
+      const at::Device next = one.dense[0].values.device();
+      if (std::exchange(device, next) != next) ready.reset();
       or_give_up(one.unit, error, [&] { submit_one(std::move(one), ready); });
     }
   });
@@ -161,8 +130,8 @@ void Outbox::cast(std::vector<OutgoingUnit>& units) const {
   send_as(*options_.compression().dtype(), all);
 }
 
-// `ready`: the point at which the values of all units submitted before were computed; afterwards
-// also this unit's.
+// `ready`: the point at which the values of all units submitted before on the same device were
+// computed, or null; afterwards also this unit's.
 void Outbox::submit_one(OutgoingUnit outgoing, std::shared_ptr<DevicePoint>& ready) {
   const std::vector<SentGradient>& dense = outgoing.dense;
   const Call call("DistributedOptimizer", "allreduce", OpKind::kAllreduce,

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <c10/core/Stream.h>
 
 #include <cstddef>
 #include <functional>
@@ -34,19 +33,17 @@ class Outbox {
   // Makes room for parameters and units that were added to the table.
   void grow();
 
-  // Sends a unit's gradients, which make() returns: those of its trainable members, in their order,
-  // undefined where this rank has none. The layouts of the members are known. Small units on a
-  // device are held back until there are enough of them. A unit that cannot be sent, because make()
-  // throws or for another reason, is given up, so that other ranks do not wait for it.
-  using MakeGradients = std::function<std::vector<at::Tensor>()>;
-  void send(std::size_t unit, const MakeGradients& make, FirstError& error);
-  // Sends what is held back.
-  void flush(FirstError& error);
+  // Sends the gradients of units, which make() returns for each: those of its trainable members, in
+  // their order, undefined where this rank has none. The layouts of the members are known. On each
+  // device, the current stream has computed them. A unit that cannot be sent, because make() throws
+  // or for another reason, is given up, so that other ranks do not wait for it.
+  using MakeGradients = std::function<std::vector<at::Tensor>(std::size_t unit)>;
+  void send(const std::vector<std::size_t>& units, const MakeGradients& make, FirstError& error);
 
   // Reports to the other ranks that this one cannot send what is left of the unit, and why.
   void give_up(std::size_t unit, const std::string& why);
 
-  // Whether the unit's gradients have been sent, or are held back. They must not change.
+  // Whether the unit's gradients have been sent. They must not change.
   bool has(std::size_t unit) const { return flights_[unit].is_under_way(); }
 
   // Ends the reduction: waits for everything that was sent, also after an error, and puts the
@@ -63,7 +60,6 @@ class Outbox {
  private:
   // The part of a unit that is in flight.
   struct Flight {
-    bool is_held = false;  // in held_
     // Whether the dense gradients were submitted or given up in this reduction, so that the other
     // ranks no longer wait for them; and the parameters whose sparse gradients were.
     bool dense_is_settled = false;
@@ -76,7 +72,7 @@ class Outbox {
     bool settle_sparse(std::size_t parameter);
     void begin_anew();
     bool is_under_way() const {
-      return is_held || reduction.has_value() || compressed != nullptr || !sparse.empty();
+      return reduction.has_value() || compressed != nullptr || !sparse.empty();
     }
   };
 
@@ -84,14 +80,6 @@ class Outbox {
   struct OutgoingUnit {
     std::size_t unit = 0;
     std::vector<SentGradient> dense;
-  };
-
-  // Units on a device that will be submitted together: a few large steps cost the host less than
-  // many small ones, and everything that one stream computes needs only one event.
-  struct HeldUnits {
-    std::vector<OutgoingUnit> units;
-    std::size_t bytes = 0;
-    std::optional<c10::Stream> stream;  // computes the gradients
   };
 
   // State that a parameter keeps between reductions.
@@ -102,8 +90,6 @@ class Outbox {
 
   template <typename Send>
   void or_give_up(std::size_t unit, FirstError& error, const Send& send);
-  std::optional<c10::Stream> stream_to_hold_on(const Unit& unit) const;
-  void hold(OutgoingUnit outgoing, c10::Stream stream, FirstError& error);
   OutgoingUnit prepare(std::size_t unit, const std::vector<at::Tensor>& gradients);
   void submit_sparse(std::size_t unit, std::size_t parameter, const at::Tensor& gradient);
   void submit(std::vector<OutgoingUnit> units, FirstError& error);
@@ -124,7 +110,6 @@ class Outbox {
   const ParameterTable& table_;
   std::vector<Sender> senders_;  // by parameter
   std::vector<Flight> flights_;  // by unit
-  HeldUnits held_;
 };
 
 }  // namespace kolo::detail
