@@ -70,8 +70,8 @@ class Driver {
   // --- a thread of the program ---
   // After a submission. `packed`: the tensor now lies in its bucket.
   void submitted(bool packed) KOLO_EXCLUDES(seat_);
-  // Lets the calling thread drive from now on, until end(): it must call drive() soon, and again if
-  // there is more to wait for. False if another thread of the program does so already.
+  // Lets the calling thread drive from now on, until end(). It must call drive() soon. False if
+  // another thread of the program drives already.
   bool begin() { return parking_.begin(); }
   // Drives until the operation has ended or the deadline has passed. An exception ends the process,
   // as it does on the engine's own thread, because half a turn leaves an unknown state. `ends`: as

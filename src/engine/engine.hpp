@@ -52,8 +52,9 @@ class Engine final : private Driven {
   // process set. On an error the engine has not taken it.
   Status submit(const std::shared_ptr<Operation>& operation);
 
-  // While an object lives, its thread waits for each operation right after submitting it. Then
-  // wait() drives the engine, and the engine's own thread is not woken.
+  // While an object lives, its thread submits operations for which it waits right afterwards. Then
+  // wait() drives the engine, and the engine's own thread is not woken. If the object lives during
+  // the wait, too, the wait counts from the submission.
   class WaitsAtOnce {
    public:
     WaitsAtOnce() { ++depth_; }
@@ -66,10 +67,11 @@ class Engine final : private Driven {
     static thread_local int depth_;
   };
 
-  // While an object lives, its thread does little but wait for operations. It goes on driving the
-  // engine until the end; between two waits it would wake the engine's own thread only to take the
-  // engine away from it again. Objects must not overlap, and the engine must outlive them. The
-  // thread must not poll ready().
+  // While an object lives, its thread waits for one operation after the other, and goes on driving
+  // the engine until the end. Otherwise it would wake the engine's own thread after each wait, and
+  // take the engine away from it again in the next one. Between two waits nobody drives, so the
+  // thread must not poll ready(), or block on what may need the engine, such as a device. A thread
+  // has one object at a time, and the engine must outlive it.
   class WaitsForSeveral {
    public:
     explicit WaitsForSeveral(Engine& engine) : engine_(engine) { current_ = this; }

@@ -396,8 +396,8 @@ long sleeps_of_this_process() {
   return usage.ru_nvcsw;
 }
 
-// Between its waits the engine's thread sleeps. Afterwards it carries on: alone, or while another
-// thread of the program has waited all the time.
+// Afterwards the engine's thread goes on, or another thread of the program that has waited
+// meanwhile.
 TEST(Engine, AThreadThatWaitsForSeveralLeavesNothingBehind) {
   for (const bool another_waits : {false, true}) {
     on_all_ranks(2, [&](Engine& engine, Transport&) {

@@ -121,8 +121,10 @@ void GradientReducer::State::accumulated(std::size_t index) {
   if (!pass_reduces || !may_leave_early(table.units()[parameter.unit])) return;
   in_hook = &parameter;
   FirstError error;
-  ready.add(parameter.unit,
-            [&](const std::vector<std::size_t>& units) { send_early(units, error); });
+  error.catch_from([&] {
+    ready.add(parameter.unit,
+              [&](const std::vector<std::size_t>& units) { send_early(units, error); });
+  });
   in_hook = nullptr;
   error.rethrow();
 }
@@ -226,7 +228,8 @@ void GradientReducer::State::reduce(FirstError& error) {
   finish(error);
 }
 
-// Called before anything is sent, and by a rank that cannot send anything: the others expect both.
+// Called before anything is sent. A rank that cannot send anything calls it, too, because the
+// others wait for the comparison.
 void GradientReducer::State::begin_reduction() {
   if (!std::exchange(reduction_has_begun, true)) place.submit();
 }
@@ -239,8 +242,9 @@ void GradientReducer::State::send(const std::vector<std::size_t>& units, FirstEr
 void GradientReducer::State::send_early(const std::vector<std::size_t>& units, FirstError& error) {
   error.catch_from([&] { begin_reduction(); });
   std::vector<std::size_t> complete;
-  std::copy_if(units.begin(), units.end(), std::back_inserter(complete),
-               [&](std::size_t unit) { return may_leave_early(table.units()[unit]); });
+  std::copy_if(units.begin(), units.end(), std::back_inserter(complete), [&](std::size_t unit) {
+    return may_leave_early(table.units()[unit]) && !outbox.has(unit);
+  });
   send(complete, error);
 }
 
@@ -262,8 +266,10 @@ std::vector<at::Tensor> GradientReducer::State::gradients_of(const Unit& unit) {
 // the ranks cannot agree on layouts, units with a known layout are sent all the same, because other
 // ranks may have sent theirs already. All ranks give the other units up.
 void GradientReducer::State::send_rest(FirstError& error) {
-  const Engine::WaitsAtOnce waits;
-  error.catch_from([&] { begin_reduction(); });
+  error.catch_from([&] {
+    const Engine::WaitsAtOnce waits;
+    begin_reduction();
+  });
   bool agreed = false;
   error.catch_from([&] {
     // A rank in another pass may know other layouts.
@@ -276,7 +282,10 @@ void GradientReducer::State::send_rest(FirstError& error) {
     const Unit& unit = table.units()[i];
     if (!outbox.has(i) && table.is_trainable(unit) && layouts.is_complete(unit)) rest.push_back(i);
   }
+  std::optional<Engine::WaitsAtOnce> waits;
+  if (options.compression().make() == nullptr) waits.emplace();  // a compressor may take long
   send(rest, error);
+  waits.reset();
   if (!agreed) give_up_rest("the ranks have not agreed on its layout", error);
 }
 
@@ -295,6 +304,7 @@ void GradientReducer::State::finish(FirstError& error) {
   for (std::size_t i = 0; i < table.size(); ++i)
     error.catch_from([&] { reduced_parts.put_back(i, 1.0); });
   passes = 0;
+  ready.forget();
   reduction_has_begun = false;
   place.end_reduction();
 }
@@ -302,11 +312,22 @@ void GradientReducer::State::finish(FirstError& error) {
 void GradientReducer::State::wait_for_results(FirstError& error) {
   const auto running = session_or_null();
   std::optional<Engine::WaitsForSeveral> waits;
-  // A compressor may do anything.
-  if (running != nullptr && options.compression().make() == nullptr)
-    waits.emplace(running->engine());
+  if (running != nullptr && only_waits()) waits.emplace(running->engine());
   error.catch_from([&] { place.check(); });
   outbox.wait(error);
+}
+
+// Returns whether this thread has nothing to do between two waits. A copy would hold the engine up,
+// and waiting for a device could take for ever if nobody drives the engine.
+bool GradientReducer::State::only_waits() const {
+  if (options.compression().dtype() || options.compression().make() != nullptr) return false;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const Parameter& parameter = table[i];
+    if (!parameter.tensor.requires_grad()) continue;
+    if (!parameter.tensor.is_cpu() || parameter.layout != Layout::kDense || parameter.order_differs)
+      return false;
+  }
+  return true;
 }
 
 // Starts anew if a join() of this process set has ended since the last reduction.
@@ -452,8 +473,9 @@ void GradientReducer::forget_gradients() {
 void GradientReducer::check_no_reduction_in_flight(const char* call) const {
   if (is_fork_of_rank()) return;
   const MutexLock lock(state_->mutex);
+  const std::vector<std::size_t>& ready = state_->ready.units();
   for (std::size_t i = 0; i < state_->table.units().size(); ++i) {
-    if (!state_->outbox.has(i)) continue;
+    if (!state_->outbox.has(i) && std::find(ready.begin(), ready.end(), i) == ready.end()) continue;
     throw InvalidArgumentError(std::string(call) + "() during backward(): the gradient of " +
                                state_->table[state_->table.units()[i].members[0]].name +
                                " is being reduced; call it before backward() or after it");

@@ -57,6 +57,7 @@ struct GradientReducer::State final : GradientListener,
   void give_up_rest(const std::string& why, FirstError& error) KOLO_REQUIRES(mutex);
   void finish(FirstError& error) KOLO_REQUIRES(mutex);
   void wait_for_results(FirstError& error) KOLO_REQUIRES(mutex);
+  bool only_waits() const KOLO_REQUIRES(mutex);
   std::vector<at::Tensor> gradients_of(const Unit& unit) KOLO_REQUIRES(mutex);
   void notice_join() KOLO_REQUIRES(mutex);
   void mark_reduced() KOLO_REQUIRES(mutex);

@@ -27,6 +27,7 @@ class ReadyUnits {
   // stream of send() is the one that has computed the units.
   void add(std::size_t unit, const Send& send);
   void forget();
+  const std::vector<std::size_t>& units() const { return units_; }
 
  private:
   struct Source;

@@ -35,7 +35,7 @@ void send_as(at::ScalarType type, const std::vector<SentGradient*>& gradients) {
   for (SentGradient* one : gradients) {
     if (!is_wide(one->values)) continue;
     if (!wide.empty() && one->values.device() != wide[0]->values.device()) {
-      one->values = one->values.to(type);  // its unit will be refused
+      one->values = one->values.to(type);  // not worth a buffer of its own
       continue;
     }
     wide.push_back(one);

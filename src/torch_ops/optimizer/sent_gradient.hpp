@@ -21,9 +21,9 @@ struct SentGradient {
   const at::Tensor& to_reduce() const { return packed.defined() ? packed : values; }
 };
 
-// Makes float32 and float64 gradients travel in a smaller dtype. All copies lie in one buffer.
-// Contiguous gradients on a device are cast when they are packed; the others are cast here, by few
-// kernels.
+// Makes float32 and float64 gradients travel in a smaller dtype. The copies on the device of the
+// first one lie in one buffer. Contiguous gradients on a device are cast when they are packed; the
+// others are cast here, by few kernels.
 void send_as(at::ScalarType type, const std::vector<SentGradient*>& gradients);
 
 }  // namespace kolo::detail
