@@ -13,7 +13,7 @@ run() { # WHAT RANK
 says() { grep -qE "$1" "$work/err"; }
 diagnosis() { [ "$diagnosed" = 1 ] && grep -qE "$1" "$work/diagnosis"; }
 
-stopped="(has left no record here|did not run for [2-9]\.. s before)"
+stopped="(has left no record here|did not run for [2-9]\.. s before|wrote its record [0-9]+\.. s before the failure on rank [0-2], and none afterwards)"
 
 run sleep 2
 check "rank 2 comes late: the job ends well" test "$code" -eq 0

@@ -200,6 +200,23 @@ TEST(Diagnose, NamesRanksWithoutARecordAndThoseThatDidNotRun) {
       text, HasSubstr("rank 3 did not run for 65.0 s before it wrote its record: it was stopped"));
 }
 
+TEST(Diagnose, NamesRanksWhoseRecordIsOlderThanTheFailure) {
+  Flights flights = job(4);
+  for (const int rank : {0, 1, 3}) flights[rank].reason = "failure: an allreduce moved nothing";
+  flights[0].unix_time += kSecond;  // it learnt of the failure after rank 1
+  flights[2].reason = "the program submits nothing";
+  flights[2].unix_time -= 5 * kSecond;
+  const Diagnosis diagnosis = diagnose(flights);
+  EXPECT_TRUE(diagnosis.diverged);
+  EXPECT_THAT(diagnosis.text, HasSubstr("rank 2 wrote its record 5.0 s before the failure on rank "
+                                        "1, and none afterwards: it was killed or stopped"));
+  EXPECT_THAT(diagnosis.text, Not(HasSubstr("rank 3 wrote its record")));
+
+  // Records of programs that are quiet say nothing about other ranks.
+  for (auto& [rank, flight] : flights) flight.reason = "the program submits nothing";
+  EXPECT_FALSE(diagnose(flights).diverged);
+}
+
 TEST(Diagnose, TellsWhoCameLastWhereAllCame) {
   Flights flights = job(2);
   flights[0].operations.push_back(pending("weight", 40));

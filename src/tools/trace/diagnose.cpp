@@ -24,6 +24,8 @@ using nlohmann::json;
 using State = FlightOperation::State;
 
 constexpr int kVersion = 1;
+// Records of one failure are written sooner after one another than this.
+constexpr std::int64_t kOld = 1'000'000'000;  // ns
 constexpr std::size_t kMostNames = 6;
 constexpr std::size_t kMostRanksInDetail = 8;
 
@@ -124,6 +126,7 @@ class Diagnostician {
       }
     }
     tell_of_silent_ranks();
+    tell_of_old_records();
     tell_of_orders();
     tell_of_missing();
     tell_of_undecided();
@@ -180,6 +183,24 @@ class Diagnostician {
          " left no record here: killed, stopped (SIGSTOP), without a disk to write to, or on "
          "another node, which has a folder of its own unless KOLO_FLIGHT_RECORDER_DIR names one "
          "that all nodes share.");
+  }
+
+  // A failure ends every operation on every rank, and each rank that runs writes its record then.
+  void tell_of_old_records() {
+    const Flight* failed = nullptr;
+    for (const auto& [rank, flight] : flights_) {
+      if (flight.has_failed() && (failed == nullptr || flight.unix_time < failed->unix_time))
+        failed = &flight;
+    }
+    if (failed == nullptr) return;
+    for (const auto& [rank, flight] : flights_) {
+      const std::int64_t age = failed->unix_time - flight.unix_time;
+      if (flight.has_failed() || age < kOld) continue;
+      tell("rank " + std::to_string(rank) + " wrote its record " + seconds(age) +
+           " before the failure on rank " + std::to_string(failed->rank) +
+           ", and none afterwards: it was killed or stopped (SIGSTOP, a debugger), or its program "
+           "had ended.");
+    }
   }
 
   // Whether the rank, in its record, has already agreed upon an operation that is pending on

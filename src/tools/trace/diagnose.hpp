@@ -39,6 +39,9 @@ struct Flight {
   std::int64_t unix_time = 0;
   std::int64_t frozen = 0;                  // time for which it had not run
   std::vector<FlightOperation> operations;  // the oldest first
+
+  // Whether it was written because the job's operations have failed.
+  bool has_failed() const { return reason.rfind("failure: ", 0) == 0; }
 };
 
 using Flights = std::map<int, Flight>;  // by rank
@@ -51,7 +54,7 @@ Flight parse_flight(const std::string& text, const std::string& path);
 Flights read_flights(const std::string& folder);
 
 struct Diagnosis {
-  bool diverged = false;  // a rank waits for another, or has left no record
+  bool diverged = false;  // a rank waits for another, or has left no record, or an old one
   std::string text;       // lines
 };
 Diagnosis diagnose(const Flights& flights);
