@@ -91,7 +91,7 @@ struct TrainingState {
   // The metrics of the last epoch that has ended, as means over all samples of all ranks, in this
   // order: "loss", the program's metrics, the same with the prefix "valid_"; then "learning_rate",
   // "samples_per_second" (of all ranks), "seconds" and "memory_mib" (the largest resident set of a
-  // rank's process).
+  // rank's process). NaN from train_begin() until the first epoch has ended.
   std::vector<std::pair<std::string, double>> metrics;
 
   // Returns the metric of this name. If it does not exist, throws InvalidArgumentError, which lists

@@ -26,6 +26,7 @@ Checkpoints::Checkpoints(std::string folder, const CheckpointsOptions& options)
 
 void Checkpoints::train_begin(Trainer& trainer) {
   if (checkpoint_ != nullptr) return;  // train() was called again
+  if (!options_.metric().empty()) trainer.state().metric(options_.metric());  // throws if missing
   init();
   if (!trainer.options().distributed() && size() > 1) {
     throw InvalidArgumentError(

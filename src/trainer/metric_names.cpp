@@ -25,6 +25,16 @@ NamedValues metrics_of(const std::string& text) {
   return metrics;
 }
 
+std::vector<std::string> names_of_metrics(const std::vector<std::string>& own, bool validates) {
+  std::vector<std::string> names{"loss"};
+  names.insert(names.end(), own.begin(), own.end());
+  const std::size_t trained = names.size();
+  for (std::size_t i = 0; validates && i < trained; ++i) names.push_back("valid_" + names[i]);
+  for (const char* name : {"learning_rate", "samples_per_second", "seconds", "memory_mib"})
+    names.emplace_back(name);
+  return names;
+}
+
 std::string list_of_names(const NamedValues& metrics) {
   std::string names;
   for (const auto& [name, value] : metrics) names += (names.empty() ? "" : ", ") + name;

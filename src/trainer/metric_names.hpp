@@ -13,6 +13,10 @@ using NamedValues = std::vector<std::pair<std::string, double>>;
 std::string text_of(const NamedValues& metrics);
 NamedValues metrics_of(const std::string& text);
 
+// Returns the names of an epoch's metrics, in the order of TrainingState::metrics. `own`: those of
+// the program. `validates`: whether there are samples to validate with.
+std::vector<std::string> names_of_metrics(const std::vector<std::string>& own, bool validates);
+
 // Returns the names as "loss, accuracy", or "none yet".
 std::string list_of_names(const NamedValues& metrics);
 

@@ -25,6 +25,10 @@ EarlyStopping::EarlyStopping(std::string metric, std::int64_t patience, Better b
   }
 }
 
+void EarlyStopping::train_begin(Trainer& trainer) {
+  trainer.state().metric(metric_);  // throws if there is none
+}
+
 void EarlyStopping::epoch_end(Trainer& trainer) {
   const double value = sign_ * trainer.state().metric(metric_);
   if (value < best_ - min_delta_ || (std::isinf(best_) && std::isfinite(value))) {
@@ -90,6 +94,7 @@ void ReduceLROnPlateau::make(const Trainer& trainer) {
 }
 
 void ReduceLROnPlateau::train_begin(Trainer& trainer) {
+  trainer.state().metric(metric_);  // throws if there is none
   make(trainer);
 }
 

@@ -48,6 +48,7 @@ Trainer::Loop::Loop(Trainer& trainer, const Datasets& sets)
         (options_.drop_last() ? "; drop_last leaves out batches that are not full" : ""));
   }
   state_.progress.steps_per_epoch = steps_for(usable_samples(0));
+  name_metrics();
   if (state_.order.empty()) state_.order = own_order();
   state_.loop = this;
 }
@@ -79,6 +80,16 @@ std::string Trainer::Loop::own_order() const {
   return words.str();
 }
 
+// So that callbacks find out at once whether the metrics that they need exist.
+void Trainer::Loop::name_metrics() {
+  std::vector<std::string> own;
+  own.reserve(state_.metrics.size());
+  for (const auto& [name, function] : state_.metrics) own.push_back(name);
+  state_.progress.metrics.clear();
+  for (std::string& name : trainer::names_of_metrics(own, sets_.valid.size() > 0))
+    state_.progress.metrics.emplace_back(std::move(name), std::nan(""));
+}
+
 trainer::Wish Trainer::Loop::wish() const {
   return stop_signal_caught() ? std::max(state_.wish, trainer::Wish::Stop) : state_.wish;
 }
@@ -108,7 +119,7 @@ void Trainer::Loop::begin() {
   state_.order = order;
   progress.epoch = state_.epochs_done;
   progress.learning_rate = state_.optimizer.base->param_groups().front().options().get_lr();
-  if (progress.metrics.empty()) progress.metrics = trainer::metrics_of(state_.metrics_text);
+  if (!state_.metrics_text.empty()) progress.metrics = trainer::metrics_of(state_.metrics_text);
 }
 
 void Trainer::Loop::heed(const trainer::StepAgreement::Answer& answer) {
@@ -232,23 +243,17 @@ void Trainer::Loop::fail_for_bad_loss(int rank) {
 void Trainer::Loop::end_epoch(double seconds, std::int64_t first_sample) {
   TrainingState& progress = state_.progress;
   const bool distributed = state_.ranks > 1;
-  std::vector<std::pair<std::string, double>> metrics;
-  const std::vector<double> means = state_.means->means(distributed);
-  metrics.emplace_back("loss", means.front());
-  for (std::size_t i = 0; i < state_.metrics.size(); ++i)
-    metrics.emplace_back(state_.metrics[i].first, means[i + 1]);
+  std::vector<double> values = state_.means->means(distributed);  // as in name_metrics()
   if (sets_.valid.size() > 0) {
-    for (const auto& [name, value] : trainer_.evaluate(sets_.valid))
-      metrics.emplace_back("valid_" + name, value);
+    for (const auto& [name, value] : trainer_.evaluate(sets_.valid)) values.push_back(value);
   }
   at::Tensor memory = at::full({1}, resident_mib(), at::kDouble);
   if (distributed) allreduce_(memory, AllreduceOptions("kolo.trainer.memory").op(ReduceOp::Max));
   const auto used = static_cast<double>((samples_ - first_sample) * state_.ranks);
-  metrics.emplace_back("learning_rate", progress.learning_rate);
-  metrics.emplace_back("samples_per_second", used / seconds);
-  metrics.emplace_back("seconds", seconds);
-  metrics.emplace_back("memory_mib", memory.item<double>());
-  progress.metrics = std::move(metrics);
+  values.insert(values.end(),
+                {progress.learning_rate, used / seconds, seconds, memory.item<double>()});
+  name_metrics();
+  for (std::size_t i = 0; i < values.size(); ++i) progress.metrics[i].second = values[i];
   state_.metrics_text = trainer::text_of(progress.metrics);
   ++state_.epochs_done;
   state_.samples_done = 0;

@@ -32,6 +32,7 @@ class Trainer::Loop {
     return (samples + samples_per_step() - 1) / samples_per_step();
   }
 
+  void name_metrics();
   void begin();
   trainer::Wish wish() const;
   void heed(const trainer::StepAgreement::Answer& answer);

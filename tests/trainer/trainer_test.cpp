@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -478,6 +480,36 @@ TEST_F(TrainerTest, WhatIsMissingOrThereTwiceIsSaid) {
   EXPECT_THROW(trainer.evaluate(data::Dataset()), InvalidArgumentError);
   EXPECT_THROW(EarlyStopping("loss", 0), InvalidArgumentError);
   EXPECT_THROW(TimeLimit(std::chrono::seconds(0)), InvalidArgumentError);
+}
+
+TEST_F(TrainerTest, AMetricThatDoesNotExistIsSaidBeforeTheFirstStep) {
+  const auto failure = [&](const std::function<void(Trainer&)>& add, const data::Dataset& valid) {
+    Trained trained(quiet());
+    trained.trainer.metric("error", absolute_error);
+    trained.trainer.callback(at_step(1, [](Trainer&) { FAIL() << "a step"; }));
+    add(trained.trainer);
+    return message_of<InvalidArgumentError>(
+        [&] { trained.trainer.train(make_samples(8 * size()), valid); });
+  };
+  const auto stopping = [](Trainer& trainer) { trainer.callback<EarlyStopping>("valid_error"); };
+  EXPECT_THAT(
+      failure(stopping, {}),
+      HasSubstr("there is no metric \"valid_error\"; there are: loss, error, learning_rate, "
+                "samples_per_second, seconds, memory_mib"));
+  const data::Dataset valid = make_samples(2 * size());
+  EXPECT_THAT(failure([](Trainer& trainer) { trainer.callback<ReduceLROnPlateau>("los"); }, valid),
+              HasSubstr("no metric \"los\"; there are: loss, error, valid_loss, valid_error, "));
+  const auto best = CheckpointsOptions().metric("accuracy");
+  EXPECT_THAT(
+      failure([&](Trainer& trainer) { trainer.callback<Checkpoints>(folder_, best); }, valid),
+      HasSubstr("no metric \"accuracy\""));
+
+  Trained trained(quiet().epochs(2));
+  trained.trainer.metric("error", absolute_error);
+  stopping(trained.trainer);
+  const TrainingState& state = trained.trainer.train(make_samples(8 * size()), valid);
+  EXPECT_EQ(state.epoch, 2);
+  for (const auto& [name, value] : state.metrics) EXPECT_TRUE(std::isfinite(value)) << name;
 }
 
 TEST_F(TrainerTest, RanksHaveEqualDatasetsAndOptions) {
