@@ -55,6 +55,25 @@ done
 check "model_parallel on two ranks: as on two devices" cmp "$work/ranks-1" "$work/ranks-2"
 check "model_parallel with two copies: the losses of one, nearly" \
   test "$(grep -oP '^Step 50: loss \d\.\d\d' "$work/ranks-4")" = "$(grep -oP '^Step 50: loss \d\.\d\d' "$work/ranks-1")"
+on_gpu 2 -x OMP_NUM_THREADS=1 "$bin/model_parallel" --data "$data" --steps 51 --device cuda --compare
+cp "$work/out" "$work/out.compare"
+check "model_parallel --compare ends well" test "$code" -eq 0
+check "model_parallel --compare: two ranks and two devices give the losses of one device" \
+  grep -qE "^Largest difference of a loss from one device: two devices 0, two ranks (0|[1-9.]+e-0[5-9])$" "$work/out"
+
+pushd "$work" >/dev/null
+on_gpu 2 "$bin/linear_regression"
+popd >/dev/null
+check "linear_regression ends well" test "$code" -eq 0
+check "linear_regression: the bias" grep -q "^bias: 0.50$" "$work/out"
+if [[ -n $fake ]]; then
+  check "model_parallel --compare: on two GPUs" grep -q "^Two devices:$" "$work/out.compare"
+  mkdir "$work/plain"
+  code=0
+  env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 LD_PRELOAD="$fake" KOLO_FAKE_GPUS=3 \
+    timeout 120 "$bin/../tests/bin/trainer_job" "$work/plain" >"$work/out" 2>"$work/err" || code=$?
+  check "launch() starts a rank for each GPU" is "$code $(sort "$work/plain/made" | paste -sd,)" "0 rank 0,rank 1,rank 2"
+fi
 on_gpu 2 "$bin/resnet50_synthetic" --device cuda --dtype bfloat16 --batch-size 2 --image-size 64 --warm-up 1 --iterations 1 --steps 1
 check "resnet50_synthetic ends well: weights are the same on both ranks" test "$code" -eq 0
 check "resnet50_synthetic: a figure" grep -q "^Images/s of all ranks: median" "$work/out"

@@ -18,6 +18,24 @@ check "SIGTERM to one rank: what there is is saved" test -n "$(find "$work/raise
 kolo_run -np 2 "$job" "$work/raised" raise 1
 check "SIGTERM to one rank: started again it ends with the same bits" is "$code $(cat "$work/out")" "0 $whole"
 
+# Other numbers of ranks share what is left of the epoch. The least number of samples fills the ranks: 3 repeat up to 2.
+for ranks in 1 3; do
+  folder=$work/on-$ranks
+  mkdir "$folder"
+  kolo_run -np 2 "$job" "$folder" raise 1
+  check "to be resumed on $ranks ranks: the job ends, to be started again" is "$code" 75
+  kolo_run -np $ranks "$job" "$folder"
+  check "resumed on $ranks ranks: it trains to the end" is "$code $(grep -c '^\[0\] trained: ' "$work/out")" "0 1"
+  for epoch in 1 2 3; do
+    sort "$folder"/used-* | grep "^$epoch " > "$work/used"
+    check "resumed on $ranks ranks: epoch $epoch has all samples" is "$(uniq "$work/used" | wc -l)" 240
+    most=240
+    [[ $ranks$epoch != 31 ]] || most=242
+    check "resumed on $ranks ranks: epoch $epoch has no sample more often than its order asks for" \
+      test "$(wc -l < "$work/used")" -le $most
+  done
+done
+
 # A signal to kolo run, which the ranks get as SIGUSR1.
 timeout --foreground 120 "$bin/kolo" run --allow-run-as-root -np 2 "$job" "$work/told" slow >"$work/out" 2>"$work/err" &
 runner=$!

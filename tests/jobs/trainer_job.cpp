@@ -6,7 +6,8 @@
 //  - nan: the weights of rank RANK become NaN after step 3
 // Prints "trained: N steps, parameters HASH" after the last epoch; stopped before that, it exits
 // with kolo::kRequeueExitCode. Each call of the function that makes the datasets adds a line to
-// FOLDER/made. kolo::launch() starts its ranks if nobody else does.
+// FOLDER/made. Each rank adds a line "EPOCH INDEX" to FOLDER/used-RANK for each sample that it
+// trains with. kolo::launch() starts its ranks if nobody else does.
 #include <kolo/kolo.h>
 #include <torch/torch.h>
 
@@ -19,6 +20,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -62,12 +64,30 @@ class Faults : public kolo::Callback {
   const Job job_;
 };
 
+// Notes which samples a rank trains with.
+class Usage : public kolo::Callback {
+ public:
+  explicit Usage(const std::string& file) : file_(file, std::ios::app) {}
+
+  void epoch_begin(kolo::Trainer& trainer) override { epoch_ = trainer.state().epoch; }
+  void use(const torch::Tensor& indices) {
+    for (std::int64_t i = 0; i < indices.size(0); ++i)
+      file_ << epoch_ << ' ' << indices[i].item<std::int64_t>() << '\n';
+    file_.flush();
+  }
+
+ private:
+  std::ofstream file_;
+  std::int64_t epoch_ = 0;
+};
+
+// A target is the value to learn and the sample's index.
 kolo::Datasets make_datasets(const Job& job) {
   std::ofstream(job.file("made"), std::ios::app) << "rank " + std::to_string(kolo::rank()) + "\n";
   const auto sample = [job](std::size_t index) -> kolo::data::Batch {
     if (job.is_here("throw")) throw std::runtime_error("the sample cannot be read");
     const torch::Tensor row = torch::arange(4).add(static_cast<std::int64_t>(index)).sin();
-    return {row, row.sum().unsqueeze(0)};
+    return {row, torch::stack({row.sum(), torch::tensor(static_cast<float>(index))})};
   };
   return {{240, sample}, {}};
 }
@@ -76,7 +96,13 @@ int train(const Job& job) {
   torch::manual_seed(1);
   torch::nn::Sequential model(torch::nn::Linear(4, 8), torch::nn::BatchNorm1d(8),
                               torch::nn::Dropout(0.2), torch::nn::Linear(8, 1));
-  kolo::Trainer trainer(model, torch::nn::MSELoss(),
+  kolo::init();
+  const auto usage = std::make_shared<Usage>(job.file("used-") + std::to_string(kolo::rank()));
+  const auto loss = [usage](const torch::Tensor& output, const torch::Tensor& target) {
+    usage->use(target.select(1, 1));
+    return torch::mse_loss(output, target.narrow(1, 0, 1));
+  };
+  kolo::Trainer trainer(model, loss,
                         kolo::TrainerOptions()
                             .epochs(3)
                             .batch_size(8)
@@ -86,6 +112,7 @@ int train(const Job& job) {
                             .verbose(false));
   trainer.optimizer<torch::optim::Adam>(torch::optim::AdamOptions(0.01));
   trainer.schedule(kolo::optim::CosineAnnealingLR(60), kolo::Interval::Step);
+  trainer.callback(usage);
   trainer.callback<Faults>(job);
   trainer.callback<kolo::Checkpoints>(job.file("checkpoints"));
   const kolo::TrainingState& state = trainer.train([&] { return make_datasets(job); });

@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 
 struct NetImpl : torch::nn::Cloneable<NetImpl> {
-  NetImpl() { reset(); }
+  NetImpl() { NetImpl::reset(); }
   void reset() override {
     first = register_module("first", torch::nn::Linear(3, 8));
     norm = register_module("norm", torch::nn::BatchNorm1d(8));
@@ -36,19 +36,25 @@ struct NetImpl : torch::nn::Cloneable<NetImpl> {
 };
 TORCH_MODULE(Net);
 
-class DataParallelOn : public testing::TestWithParam<at::Device> {
+using Devices = std::vector<at::Device>;
+
+// The devices of three parts. A device may compute several.
+class DataParallelOn : public testing::TestWithParam<Devices> {
  protected:
   void SetUp() override {
-    if (GetParam().is_cuda() && !torch::cuda::is_available()) GTEST_SKIP() << "needs a GPU";
+    const at::Device last = GetParam().back();
+    if (last.is_cuda() && static_cast<int>(torch::cuda::device_count()) <= last.index())
+      GTEST_SKIP() << "needs " << last.index() + 1 << " GPUs";
     torch::manual_seed(1);
     net_ = Net();
-    net_->to(GetParam(), at::kDouble);
+    net_->to(device(), at::kDouble);
     net_->eval();
-    parallel_ =
-        std::make_shared<DataParallel<NetImpl>>(net_.ptr(), std::vector<at::Device>(3, GetParam()));
+    parallel_ = std::make_shared<DataParallel<NetImpl>>(net_.ptr(), GetParam());
   }
+  static at::Device device() { return GetParam().front(); }
+  static Devices two_devices() { return {GetParam()[0], GetParam()[1]}; }
   at::Tensor samples(int count) const {
-    return torch::randn({count, 3}, at::TensorOptions(at::kDouble).device(GetParam()));
+    return torch::randn({count, 3}, at::TensorOptions(at::kDouble).device(device()));
   }
   static bool equal(const at::Tensor& a, const at::Tensor& b) {
     return at::allclose(a, b, 1e-12, 1e-12);
@@ -57,10 +63,14 @@ class DataParallelOn : public testing::TestWithParam<at::Device> {
   Net net_{nullptr};
   std::shared_ptr<DataParallel<NetImpl>> parallel_;
 };
-INSTANTIATE_TEST_SUITE_P(, DataParallelOn, testing::Values(at::Device("cpu"), at::Device("cuda:0")),
-                         [](const auto& tested) {
-                           return std::string(tested.param.is_cpu() ? "Cpu" : "Gpu");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    , DataParallelOn,
+    testing::Values(Devices(3, at::Device("cpu")), Devices(3, at::Device("cuda:0")),
+                    Devices{at::Device("cuda:0"), at::Device("cuda:1"), at::Device("cuda:2")}),
+    [](const auto& tested) -> std::string {
+      if (tested.param.back().is_cpu()) return "Cpu";
+      return tested.param.back().index() == 0 ? "Gpu" : "Gpus";
+    });
 
 TEST_P(DataParallelOn, OutputsAreTheModules) {
   for (const bool learns : {true, false}) {
@@ -162,10 +172,10 @@ TEST_P(DataParallelOn, ExceptionsOfAPartReachTheCaller) {
 
 TEST_P(DataParallelOn, TakesASequentialAndModesOfTheCaller) {
   torch::nn::Sequential layers(torch::nn::Linear(3, 4), torch::nn::ReLU());
-  DataParallel<torch::nn::SequentialImpl> parallel(layers.ptr(), {GetParam(), GetParam()});
-  const at::Tensor input = torch::randn({4, 3}, GetParam());
+  DataParallel<torch::nn::SequentialImpl> parallel(layers.ptr(), two_devices());
+  const at::Tensor input = torch::randn({4, 3}, device());
   EXPECT_TRUE(parallel.forward(input).equal(layers->forward(input)));
-  const AutocastGuard autocast(GetParam().type(), at::kBFloat16);
+  const AutocastGuard autocast(device().type(), at::kBFloat16);
   const at::Tensor half = parallel.forward(input);
   EXPECT_EQ(half.scalar_type(), at::kBFloat16);
 }
@@ -173,7 +183,7 @@ TEST_P(DataParallelOn, TakesASequentialAndModesOfTheCaller) {
 // A layer that only samples with a positive sum go through, one that none goes through, and one
 // that is frozen.
 struct BranchesImpl : torch::nn::Cloneable<BranchesImpl> {
-  BranchesImpl() { reset(); }
+  BranchesImpl() { BranchesImpl::reset(); }
   void reset() override {
     some = register_module("some", torch::nn::Linear(3, 3));
     none = register_module("none", torch::nn::Linear(3, 3));
@@ -190,10 +200,10 @@ struct BranchesImpl : torch::nn::Cloneable<BranchesImpl> {
 
 TEST_P(DataParallelOn, ParametersThatSomePartsDoNotUse) {
   const auto net = std::make_shared<BranchesImpl>();
-  net->to(GetParam());
+  net->to(device());
   for (at::Tensor& parameter : net->frozen->parameters()) parameter.set_requires_grad(false);
-  DataParallel<BranchesImpl> parallel(net, {GetParam(), GetParam()});
-  const at::Tensor input = torch::tensor({{1.0, 1.0, 1.0}, {-1.0, -1.0, -1.0}}, GetParam());
+  DataParallel<BranchesImpl> parallel(net, two_devices());
+  const at::Tensor input = torch::tensor({{1.0, 1.0, 1.0}, {-1.0, -1.0, -1.0}}, device());
   const at::Tensor output = parallel.forward(input.to(at::kFloat));
   EXPECT_FALSE(BranchesImpl::frozen_output_learns) << "no memory for what is not needed";
   output.sum().backward();
@@ -208,24 +218,24 @@ TEST_P(DataParallelOn, ParametersThatSomePartsDoNotUse) {
 TEST_P(DataParallelOn, NamedModulesAndModulesThatAreAddedLater) {
   torch::nn::Sequential layers;
   layers->push_back("conv1", torch::nn::Linear(3, 4));
-  layers->to(GetParam());
-  DataParallel<torch::nn::SequentialImpl> parallel(layers.ptr(), {GetParam(), GetParam()});
-  const at::Tensor input = torch::randn({4, 3}, GetParam());
+  layers->to(device());
+  DataParallel<torch::nn::SequentialImpl> parallel(layers.ptr(), two_devices());
+  const at::Tensor input = torch::randn({4, 3}, device());
   for (int more = 0; more < 2; ++more) {
     parallel.forward(input).sum().backward();
     EXPECT_TRUE(layers->parameters().back().grad().allclose(
-        torch::full({layers->parameters().back().size(0)}, 4.0, GetParam())));
+        torch::full({layers->parameters().back().size(0)}, 4.0, device())));
     const at::NoGradGuard no_grad;
     EXPECT_TRUE(parallel.forward(input).equal(layers->forward(input)));
     layers->push_back("last" + std::to_string(more), torch::nn::Linear(4, 4));
-    layers->to(GetParam());
+    layers->to(device());
     EXPECT_TRUE(parallel.forward(input).equal(layers->forward(input))) << "one was added";
   }
 }
 
 // The second clone() of a call fails.
 struct RefusesImpl : torch::nn::Cloneable<RefusesImpl> {
-  RefusesImpl() { reset(); }
+  RefusesImpl() { RefusesImpl::reset(); }
   void reset() override {
     if (--resets_left < 0) throw std::runtime_error("no memory");
     layer = register_module("layer", torch::nn::Linear(3, 3));
@@ -238,8 +248,8 @@ struct RefusesImpl : torch::nn::Cloneable<RefusesImpl> {
 TEST_P(DataParallelOn, GoesOnAfterACopyThatFailed) {
   RefusesImpl::resets_left = 1;
   const auto net = std::make_shared<RefusesImpl>();
-  DataParallel<RefusesImpl> parallel(net, {GetParam(), GetParam(), GetParam()});
-  const at::Tensor input = torch::randn({6, 3}, GetParam());
+  DataParallel<RefusesImpl> parallel(net, GetParam());
+  const at::Tensor input = torch::randn({6, 3}, device());
   const at::NoGradGuard no_grad;
   RefusesImpl::resets_left = 1;
   EXPECT_THROW(parallel.forward(input), std::runtime_error);

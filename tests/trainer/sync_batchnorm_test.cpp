@@ -84,6 +84,24 @@ TEST_F(SyncBatchNorm, EqualsTheWholeBatch) {
   check<BatchNorm2d>([] { return BatchNorm2d(3); }, {12, 3, 4, 2}, torch::kFloat, 2e-3);
 }
 
+TEST_F(SyncBatchNorm, CommunicatesOnceInEachDirection) {
+  BatchNorm1d norm(3);
+  convert_sync_batchnorm(norm);
+  const at::Tensor data = torch::randn({4, 3}).requires_grad_();
+  const auto collectives = [] { return metrics().collectives; };
+  for (int step = 0; step < 3; ++step) {
+    const std::uint64_t before = collectives();
+    const at::Tensor output = norm->forward(data);
+    EXPECT_EQ(collectives() - before, 1U);
+    output.pow(2).sum().backward();
+    EXPECT_EQ(collectives() - before, 2U);
+  }
+  norm->eval();
+  const std::uint64_t before = collectives();
+  norm->forward(data).sum().backward();
+  EXPECT_EQ(collectives() - before, 0U);
+}
+
 // Without running statistics evaluation normalises with the batch, of all ranks.
 TEST_F(SyncBatchNorm, WithoutRunningStatistics) {
   BatchNorm1d norm(BatchNormOptions(2).track_running_stats(false));
@@ -108,7 +126,7 @@ struct NetImpl : torch::nn::Cloneable<NetImpl> {
     norm = register_module("norm", BatchNorm1d(3));
     rest = register_module("rest", torch::nn::Sequential(BatchNorm1d(3), torch::nn::Linear(3, 1)));
   }
-  NetImpl() { reset(); }
+  NetImpl() { NetImpl::reset(); }
   at::Tensor forward(const at::Tensor& x) { return rest->forward(norm(first(x))); }
   torch::nn::Linear first{nullptr};
   BatchNorm1d norm{nullptr};

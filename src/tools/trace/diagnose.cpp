@@ -58,9 +58,10 @@ FlightOperation operation_of(const json& line) {
 }
 
 Flight header_of(const json& line) {
-  if (int_at(line, "kolo_flight") > kVersion)
+  if (int_at(line, "kolo_flight") > kVersion) {
     throw DataError(
         "it was written by a newer version of kolo; use the kolo trace of that version");
+  }
   Flight flight;
   std::tie(flight.rank, flight.size) = rank_and_size(line);
   flight.host = line.at("host").get<std::string>();
