@@ -95,9 +95,9 @@ inline constexpr bool kHasOwnAdd =
 //   checkpoint.add("model", net).add("optimizer", optimizer).add("scheduler", scheduler);
 //   checkpoint.add("sampler", sampler).add("epoch", epoch);
 //   checkpoint.restore();  // continues from the newest checkpoint, if there is one
-//   for (; epoch < 9; ++epoch) {
+//   while (epoch < 9) {
 //     ...
-//     checkpoint.save(epoch);
+//     checkpoint.save(++epoch);  // a restored run begins with the next epoch
 //   }
 //
 // The random state of each rank is always saved, too (CPU, and CUDA if present).

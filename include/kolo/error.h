@@ -40,8 +40,8 @@ class DuplicateNameError : public Error {
   using Error::Error;
 };
 
-// A rank has died, left early, or no longer answers. No further operation can succeed: end the
-// process, and restart the job.
+// A rank has died, left early, or no longer answers. If it has not left by shutdown(), no further
+// operation can succeed: end the process, and restart the job.
 class PeerLostError : public Error {
  public:
   using Error::Error;

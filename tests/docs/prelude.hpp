@@ -52,7 +52,7 @@ struct Page {
   kolo::Checkpoint checkpoint{"runs/page"};
   std::int64_t epoch = 0;
   std::int64_t step = 1;
-  double loss = 0.5;
+  torch::Tensor loss = torch::tensor(0.5);
   std::string text = "settings";
 };
 
