@@ -85,7 +85,8 @@ void end_amid_operations(int signal, int who, bool broadcast, bool on_cuda) {
                                   : kolo::allreduce_async_(data[i], std::to_string(i)));
     handles[0].wait();
     // On a loaded machine this thread may come so late that all is done: then in the next round.
-    if (here && round >= 3 && !handles[4].ready()) {
+    // (An operation on a device ends when it is enqueued.)
+    if (here && round >= 3 && (on_cuda || !handles[4].ready())) {
       note_moment_of_fault();
       std::raise(signal);
     }
