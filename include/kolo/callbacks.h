@@ -117,7 +117,7 @@ struct CheckpointsOptions {
 // signal, a time limit, or another callback) writes one more. Calls init() if the program has not.
 // The program that continues must have the same schedule, metrics and callbacks. Throws the
 // exceptions of Checkpoint, and InvalidArgumentError if ranks train alone (`distributed` is false),
-// or if there is no such metric.
+// or if the option `metric` names none that exists.
 class Checkpoints : public Callback {
  public:
   // InvalidArgumentError for options out of range.
@@ -148,7 +148,7 @@ class EarlyStopping : public Callback {
   // better than the best one by more than `min_delta`. InvalidArgumentError for a patience below 1.
   explicit EarlyStopping(std::string metric, std::int64_t patience = 5,
                          Better better = Better::Lower, double min_delta = 0);
-  // See Callback. InvalidArgumentError if there is no such metric.
+  // See Callback. train_begin() throws InvalidArgumentError if the metric does not exist.
   void train_begin(Trainer& trainer) override;
   void epoch_end(Trainer& trainer) override;
   void add_to(const Trainer& trainer, Checkpoint& checkpoint, const std::string& prefix) override;
@@ -194,7 +194,7 @@ class ReduceLROnPlateau : public Callback {
  public:
   // `metric`: a name in TrainingState::metrics.
   explicit ReduceLROnPlateau(std::string metric, const ReduceLROnPlateauOptions& options = {});
-  // See Callback. InvalidArgumentError if there is no such metric.
+  // See Callback. train_begin() throws InvalidArgumentError if the metric does not exist.
   void train_begin(Trainer& trainer) override;
   void epoch_end(Trainer& trainer) override;
   void add_to(const Trainer& trainer, Checkpoint& checkpoint, const std::string& prefix) override;

@@ -26,7 +26,8 @@ Checkpoints::Checkpoints(std::string folder, const CheckpointsOptions& options)
 
 void Checkpoints::train_begin(Trainer& trainer) {
   if (checkpoint_ != nullptr) return;  // train() was called again
-  if (!options_.metric().empty()) trainer.state().metric(options_.metric());  // throws if missing
+  const std::string& metric = options_.metric();
+  if (!metric.empty()) trainer.state().metric(metric);  // throws if it does not exist
   init();
   if (!trainer.options().distributed() && size() > 1) {
     throw InvalidArgumentError(

@@ -26,7 +26,7 @@ EarlyStopping::EarlyStopping(std::string metric, std::int64_t patience, Better b
 }
 
 void EarlyStopping::train_begin(Trainer& trainer) {
-  trainer.state().metric(metric_);  // throws if there is none
+  trainer.state().metric(metric_);  // throws if it does not exist
 }
 
 void EarlyStopping::epoch_end(Trainer& trainer) {
@@ -94,7 +94,7 @@ void ReduceLROnPlateau::make(const Trainer& trainer) {
 }
 
 void ReduceLROnPlateau::train_begin(Trainer& trainer) {
-  trainer.state().metric(metric_);  // throws if there is none
+  trainer.state().metric(metric_);  // throws if it does not exist
   make(trainer);
 }
 

@@ -80,7 +80,8 @@ std::string Trainer::Loop::own_order() const {
   return words.str();
 }
 
-// So that callbacks find out at once whether the metrics that they need exist.
+// Sets the names of this training's metrics, without values yet. So callbacks find out at once
+// whether a metric exists.
 void Trainer::Loop::name_metrics() {
   std::vector<std::string> own;
   own.reserve(state_.metrics.size());
@@ -243,7 +244,7 @@ void Trainer::Loop::fail_for_bad_loss(int rank) {
 void Trainer::Loop::end_epoch(double seconds, std::int64_t first_sample) {
   TrainingState& progress = state_.progress;
   const bool distributed = state_.ranks > 1;
-  std::vector<double> values = state_.means->means(distributed);  // as in name_metrics()
+  std::vector<double> values = state_.means->means(distributed);  // in the order of their names
   if (sets_.valid.size() > 0) {
     for (const auto& [name, value] : trainer_.evaluate(sets_.valid)) values.push_back(value);
   }

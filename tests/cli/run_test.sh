@@ -183,35 +183,24 @@ kolo run -np 3 sh -c 'trap "exit 9" TERM; if [ $RANK = 1 ]; then sleep 0.3; exit
 check "ranks that were told to end are not blamed" last_line_is \
   "kolo run: rank 1 on host $host exited with code 5; the job was ended"
 check "nor is their exit code taken" is "$code" 5
-cat > second.sh <<'END'
-if [ "$RANK" = 1 ]; then
-  echo $$ > first.new && mv first.new first
-  while [ ! -e ready ]; do sleep 0.01; done
-  exit 5
-fi
-while [ ! -e first ]; do sleep 0.01; done
-touch ready
-while kill -0 "$(cat first)"; do sleep 0.01; done 2> /dev/null
-sleep 0.4
-exit 4
-END
-kolo run -np 2 sh second.sh
-rm -f ready
-check "the first of two failures is blamed" last_line_is \
-  "kolo run: rank 1 on host $host exited with code 5; the job was ended"
-cat > late.sh <<'END'
-if [ "$RANK" = 0 ]; then
+cat > after.sh <<'END'
+# after.sh FIRST CODE COMMAND: rank FIRST exits with CODE, and the other rank then runs COMMAND.
+if [ "$RANK" = "$1" ]; then
   echo $$ > pid.new && mv pid.new pid
   while [ ! -e ready ]; do sleep 0.01; done
-  exit 4
+  exit "$2"
 fi
 while [ ! -e pid ]; do sleep 0.01; done
 touch ready
 while kill -0 "$(cat pid)"; do sleep 0.01; done 2> /dev/null
 sleep 0.1
-echo said
+eval "$3"
 END
-kolo run -np 2 sh late.sh
+kolo run -np 2 sh after.sh 1 5 'sleep 0.3; exit 4'
+check "the first of two failures is blamed" last_line_is \
+  "kolo run: rank 1 on host $host exited with code 5; the job was ended"
+rm -f pid ready
+kolo run -np 2 sh after.sh 0 4 'echo said'
 check "the others of a failed rank have time to say what they know" is "$out $code" "[1] said 4"
 kolo run -np 2 "$mpi_end" abort
 check "MPI_Abort is named" last_line_is \

@@ -18,7 +18,7 @@ check "SIGTERM to one rank: what there is is saved" test -n "$(find "$work/raise
 kolo_run -np 2 "$job" "$work/raised" raise 1
 check "SIGTERM to one rank: started again it ends with the same bits" is "$code $(cat "$work/out")" "0 $whole"
 
-# Other numbers of ranks share what is left of the epoch. The least number of samples fills the ranks: 3 repeat up to 2.
+# Another number of ranks shares what is left of the epoch. Three ranks get equal shares, so up to two samples come twice.
 for ranks in 1 3; do
   folder=$work/on-$ranks
   mkdir "$folder"

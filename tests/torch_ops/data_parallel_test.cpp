@@ -23,11 +23,17 @@ struct NetImpl : torch::nn::Cloneable<NetImpl> {
   }
   torch::Tensor forward(const torch::Tensor& input) {
     ++calls();
+    gpus() |= input.is_cuda() ? 1U << input.get_device() : 0;
     if (input.isnan().any().item<bool>()) throw std::runtime_error("not a number");
     return last(torch::relu(norm(first(input))));
   }
   static std::atomic<int>& calls() {
     static std::atomic<int> all{0};
+    return all;
+  }
+  // A bit for each GPU that has computed a part.
+  static std::atomic<unsigned>& gpus() {
+    static std::atomic<unsigned> all{0};
     return all;
   }
   torch::nn::Linear first{nullptr};
@@ -83,6 +89,17 @@ TEST_P(DataParallelOn, OutputsAreTheModules) {
       EXPECT_TRUE(equal(output, net_(input))) << count << " samples";
       EXPECT_EQ(output.requires_grad(), learns);
     }
+  }
+}
+
+TEST_P(DataParallelOn, EachDeviceComputesItsPart) {
+  unsigned wanted = 0;
+  for (const at::Device device : GetParam()) wanted |= device.is_cuda() ? 1U << device.index() : 0;
+  for (const bool learns : {true, false}) {
+    const at::AutoGradMode mode(learns);
+    NetImpl::gpus() = 0;
+    EXPECT_EQ(parallel_->forward(samples(9)).device(), device());
+    EXPECT_EQ(NetImpl::gpus(), wanted);
   }
 }
 

@@ -24,8 +24,8 @@ using nlohmann::json;
 using State = FlightOperation::State;
 
 constexpr int kVersion = 1;
-// Records of one failure are written sooner after one another than this.
-constexpr std::int64_t kOld = 1'000'000'000;  // ns
+// All ranks write their records of a failure within this time.
+constexpr std::int64_t kOneFailure = 1'000'000'000;  // ns
 constexpr std::size_t kMostNames = 6;
 constexpr std::size_t kMostRanksInDetail = 8;
 
@@ -186,7 +186,7 @@ class Diagnostician {
          "that all nodes share.");
   }
 
-  // A failure ends every operation on every rank, and each rank that runs writes its record then.
+  // When an operation fails, every rank that still runs writes its record.
   void tell_of_old_records() {
     const Flight* failed = nullptr;
     for (const auto& [rank, flight] : flights_) {
@@ -196,7 +196,7 @@ class Diagnostician {
     if (failed == nullptr) return;
     for (const auto& [rank, flight] : flights_) {
       const std::int64_t age = failed->unix_time - flight.unix_time;
-      if (flight.has_failed() || age < kOld) continue;
+      if (flight.has_failed() || age < kOneFailure) continue;
       tell("rank " + std::to_string(rank) + " wrote its record " + seconds(age) +
            " before the failure on rank " + std::to_string(failed->rank) +
            ", and none afterwards: it was killed or stopped (SIGSTOP, a debugger), or its program "

@@ -54,7 +54,7 @@ Flight parse_flight(const std::string& text, const std::string& path);
 Flights read_flights(const std::string& folder);
 
 struct Diagnosis {
-  bool diverged = false;  // a rank waits for another, or has left no record, or an old one
+  bool diverged = false;  // a rank waits for another, or its record is missing or old
   std::string text;       // lines
 };
 Diagnosis diagnose(const Flights& flights);
