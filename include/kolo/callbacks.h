@@ -25,12 +25,14 @@ class ConsoleLog : public Callback {
  public:
   // See Callback.
   void train_begin(Trainer& trainer) override;
+  void epoch_begin(Trainer& trainer) override;
   void step_end(Trainer& trainer) override;
   void epoch_end(Trainer& trainer) override;
   void train_end(Trainer& trainer) override;
 
  private:
   std::unique_ptr<Progress> progress_;
+  bool has_trained_ = false;  // in this call of train()
 };
 
 // Writes a row of metrics after each epoch on rank 0: epoch, step, and the metrics, under a header
@@ -189,12 +191,14 @@ struct ReduceLROnPlateauOptions {
 };
 
 // Lowers the learning rate when a metric has stopped improving, by
-// torch::optim::ReduceLROnPlateauScheduler. The metric is the same on all ranks.
+// torch::optim::ReduceLROnPlateauScheduler. The metric is the same on all ranks. Not together with
+// Trainer::schedule(), which sets the rate anew each time.
 class ReduceLROnPlateau : public Callback {
  public:
   // `metric`: a name in TrainingState::metrics.
   explicit ReduceLROnPlateau(std::string metric, const ReduceLROnPlateauOptions& options = {});
-  // See Callback. train_begin() throws InvalidArgumentError if the metric does not exist.
+  // See Callback. train_begin() throws InvalidArgumentError if the metric does not exist, or if the
+  // Trainer has a schedule.
   void train_begin(Trainer& trainer) override;
   void epoch_end(Trainer& trainer) override;
   void add_to(const Trainer& trainer, Checkpoint& checkpoint, const std::string& prefix) override;

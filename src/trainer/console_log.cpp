@@ -32,6 +32,11 @@ void ConsoleLog::train_begin(Trainer& trainer) {
                                              .epochs(trainer.options().epochs())
                                              .steps_per_epoch(trainer.state().steps_per_epoch)
                                              .shown(trainer.is_root()));
+  has_trained_ = false;
+}
+
+void ConsoleLog::epoch_begin(Trainer& /*trainer*/) {
+  has_trained_ = true;
 }
 
 void ConsoleLog::step_end(Trainer& trainer) {
@@ -58,9 +63,11 @@ void ConsoleLog::epoch_end(Trainer& trainer) {
 void ConsoleLog::train_end(Trainer& trainer) {
   progress_->clear();
   const TrainingState& state = trainer.state();
-  if (!trainer.is_root() || state.stop_reason.empty()) return;
-  print("stopped in epoch " + std::to_string(state.epoch) + " after step " +
-        std::to_string(state.step) + ": " + state.stop_reason);
+  if (!trainer.is_root()) return;
+  const std::string step = " after step " + std::to_string(state.step);
+  if (!has_trained_) print("nothing is left to train: the training has ended" + step);
+  if (!state.stop_reason.empty())
+    print("stopped in epoch " + std::to_string(state.epoch) + step + ": " + state.stop_reason);
 }
 
 }  // namespace kolo

@@ -95,6 +95,11 @@ void ReduceLROnPlateau::make(const Trainer& trainer) {
 
 void ReduceLROnPlateau::train_begin(Trainer& trainer) {
   trainer.state().metric(metric_);  // throws if it does not exist
+  if (trainer.scheduler() != nullptr) {
+    throw InvalidArgumentError(
+        "ReduceLROnPlateau: the Trainer has a schedule(), which would set the learning rate anew; "
+        "use one of them");
+  }
   make(trainer);
 }
 

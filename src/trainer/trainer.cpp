@@ -243,6 +243,10 @@ torch::optim::Optimizer& Trainer::optimizer() const {
   return *state_->optimizer.base;
 }
 
+const optim::Scheduler* Trainer::scheduler() const {
+  return state_->scheduler.get();
+}
+
 at::Device Trainer::device() const {
   return state_->device;
 }

@@ -25,6 +25,7 @@ struct Variant {
   bool batch_norm = false;
   int workers = 0;
   at::ScalarType precision = at::kFloat;
+  bool plateau = false;  // lowers the learning rate, instead of a schedule
 };
 
 // A training of 4 epochs with all the state that a checkpoint must keep.
@@ -40,8 +41,13 @@ struct Resumable {
                     .workers(variant.workers)
                     .precision(variant.precision)) {
     trainer.optimizer<torch::optim::Adam>(torch::optim::AdamOptions(0.01));
-    trainer.schedule(optim::CosineAnnealingLR(40), Interval::Step);
-    trainer.callback<ReduceLROnPlateau>("loss");
+    if (variant.plateau) {
+      // No epoch is so much better, so the rate changes after the third.
+      trainer.callback<ReduceLROnPlateau>("loss",
+                                          ReduceLROnPlateauOptions().patience(1).threshold(0.99));
+    } else {
+      trainer.schedule(optim::CosineAnnealingLR(40), Interval::Step);
+    }
     trainer.callback<Checkpoints>(folder);
     trainer.callback<CsvLog>(folder + "/metrics.csv");
   }
@@ -56,7 +62,8 @@ class ResumedTraining : public TrainerTest, public testing::WithParamInterface<V
 INSTANTIATE_TEST_SUITE_P(, ResumedTraining,
                          testing::Values(Variant{"Plain"}, Variant{"SyncBatchNorm", true},
                                          Variant{"Workers", false, 2},
-                                         Variant{"Float16", false, 0, at::kHalf}),
+                                         Variant{"Float16", false, 0, at::kHalf},
+                                         Variant{"Plateau", false, 0, at::kFloat, true}),
                          [](const auto& one) { return one.param.name; });
 
 TEST_P(ResumedTraining, HasTheSameBits) {
@@ -71,6 +78,7 @@ TEST_P(ResumedTraining, HasTheSameBits) {
   EXPECT_EQ(whole.step, 16);
   EXPECT_EQ(whole.stop_reason, "");
   EXPECT_TRUE(whole.is_over);
+  EXPECT_LT(whole.learning_rate, 0.01);
   const std::vector<std::string> rows = lines_of("unbroken/metrics.csv");
   const std::string broken = folder_ + "/broken";
   // Amid an epoch, at the end of one, and right before the end of one.
@@ -158,6 +166,28 @@ TEST_F(TrainerTest, WhatHasFinishedEarlyIsOver) {
     EXPECT_EQ(state.epoch, 3) << run;
     EXPECT_TRUE(state.is_over) << run;
   }
+}
+
+// What a training with a ConsoleLog prints.
+std::string console_of(Trainer& trainer, const data::Dataset& samples) {
+  testing::internal::CaptureStdout();
+  trainer.train(samples);
+  return testing::internal::GetCapturedStdout();
+}
+
+TEST_F(TrainerTest, TheConsoleSaysThatNothingIsLeftToTrain) {
+  const data::Dataset samples = make_samples(8 * size());
+  const std::string nothing =
+      rank() == 0 ? "nothing is left to train: the training has ended after step 4\n" : "";
+  Trained trained(quiet().verbose(true).epochs(2).batch_size(4));
+  trained.trainer.callback<Checkpoints>(folder_);
+  const std::string text = console_of(trained.trainer, samples);
+  EXPECT_EQ(text.find("epoch 2/2: loss ") != std::string::npos, rank() == 0) << text;
+  EXPECT_THAT(text, Not(HasSubstr("nothing is left")));
+  EXPECT_EQ(console_of(trained.trainer, samples), nothing) << "train() is called again";
+  Trained again(quiet().verbose(true).epochs(2).batch_size(4));
+  again.trainer.callback<Checkpoints>(folder_);
+  EXPECT_EQ(console_of(again.trainer, samples), nothing) << "the checkpoint is complete";
 }
 
 TEST_F(TrainerTest, AFolderOfCheckpointsIsNotMixedWithAnotherTraining) {

@@ -512,6 +512,17 @@ TEST_F(TrainerTest, AMetricThatDoesNotExistIsSaidBeforeTheFirstStep) {
   for (const auto& [name, value] : state.metrics) EXPECT_TRUE(std::isfinite(value)) << name;
 }
 
+TEST_F(TrainerTest, AScheduleAndAPlateauExcludeEachOther) {
+  Trained trained(quiet());
+  EXPECT_EQ(trained.trainer.scheduler(), nullptr);
+  trained.trainer.schedule(optim::StepLR(1));
+  EXPECT_NE(trained.trainer.scheduler(), nullptr);
+  trained.trainer.callback<ReduceLROnPlateau>("loss");
+  EXPECT_THAT(
+      message_of<InvalidArgumentError>([&] { trained.trainer.train(make_samples(8 * size())); }),
+      HasSubstr("ReduceLROnPlateau: the Trainer has a schedule()"));
+}
+
 TEST_F(TrainerTest, RanksHaveEqualDatasetsAndOptions) {
   if (size() == 1) return;
   Trained trained(quiet());
