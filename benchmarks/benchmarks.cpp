@@ -38,10 +38,11 @@ Contenders of_one_tensor(Group& group, const Parameter& tensor, Memory memory,
   contenders.push_back(kolo_synchronous(group, tensor, prefix, memory));
   contenders.push_back(mpi_one_by_one(group, {tensor}));
   rivals.add_allreduce(contenders, tensor, memory);
-  if (memory == Memory::kArena && tensor.elements() > kCached / sizeof(float)) {
-    contenders.push_back(kolo_bfloat16(group, tensor, prefix + "bfloat16."));
-    if (auto limit = make_limit(group, tensor.elements())) contenders.push_back(std::move(limit));
-  }
+  if (tensor.elements() <= kCached / sizeof(float)) return contenders;
+  const bool is_private = memory == Memory::kPrivate;
+  if (!is_private) contenders.push_back(kolo_bfloat16(group, tensor, prefix + "bfloat16."));
+  const auto make_limit = is_private ? make_link_limit : make_memory_limit;
+  if (auto limit = make_limit(group, tensor.elements())) contenders.push_back(std::move(limit));
   return contenders;
 }
 
@@ -59,6 +60,9 @@ Contenders of_gradients(Group& group, const std::vector<Parameter>& parameters, 
   contenders.push_back(kolo_gradients(group, parameters, prefix, order, names));
   contenders.push_back(mpi_one_by_one(group, parameters));
   contenders.push_back(mpi_fused(group, parameters, kFusedPieceBytes));
+  std::size_t elements = 0;
+  for (const Parameter& parameter : parameters) elements += parameter.elements();
+  if (auto limit = make_link_limit(group, elements)) contenders.push_back(std::move(limit));
   rivals.add_reduction(contenders, parameters, order, names);
   return contenders;
 }

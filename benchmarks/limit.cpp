@@ -1,7 +1,8 @@
 #include "benchmarks/limit.hpp"
 
 #include <algorithm>
-#include <sstream>
+#include <limits>
+#include <numeric>
 #include <vector>
 
 #include "collectives/reduce/combine.hpp"
@@ -12,9 +13,9 @@ namespace {
 // Pieces after which the next one's range may still be in the cache.
 constexpr std::size_t kPiece = (512 << 10) / sizeof(float);
 
-class Limit final : public Contender {
+class MemoryLimit final : public Contender {
  public:
-  Limit(Group& group, std::size_t elements)
+  MemoryLimit(Group& group, std::size_t elements)
       : group_(group), elements_(elements), window_(group.allocate_window(elements)) {}
 
   bool possible() const { return !window_->by_rank().empty(); }
@@ -43,11 +44,7 @@ class Limit final : public Contender {
 
   std::string check(const Pattern& pattern) override {
     const auto difference = pattern.first_difference(mine(), elements_);
-    if (!difference) return "";
-    std::ostringstream text;
-    text << "element " << difference->index << " on rank " << group_.rank() << " is "
-         << difference->found << ", expected " << difference->expected;
-    return text.str();
+    return difference ? describe(*difference, "the tensor", group_.rank()) : "";
   }
 
  private:
@@ -58,11 +55,52 @@ class Limit final : public Contender {
   const std::unique_ptr<Group::Window> window_;
 };
 
+// With n ranks an allreduce of m bytes sends at least 2 m (n - 1) / n from each on average:
+// Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", 2009.
+class LinkLimit final : public Contender {
+ public:
+  LinkLimit(Group& group, std::size_t elements)
+      : group_(group),
+        to_((group.rank() + 1) % group.size()),
+        from_((group.rank() + group.size() - 1) % group.size()),
+        out_(sent_by_each(elements, static_cast<std::size_t>(group.size()))),
+        in_(out_.size()) {}
+
+  std::string name() const override { return "limit"; }
+  void refresh(const Pattern& pattern) override {
+    pattern.fill(out_.data(), out_.size());
+    std::fill(in_.begin(), in_.end(), std::numeric_limits<float>::quiet_NaN());
+  }
+  void run() override { group_.sendrecv(out_.data(), out_.size(), to_, in_.data(), from_); }
+  std::string check(const Pattern& pattern) override {
+    const auto difference = pattern.first_difference_from(from_, in_.data(), in_.size());
+    return difference ? describe(*difference, "what came", group_.rank()) : "";
+  }
+
+ private:
+  static std::size_t sent_by_each(std::size_t elements, std::size_t ranks) {
+    return (2 * elements * (ranks - 1) + ranks - 1) / ranks;
+  }
+
+  Group& group_;  // outlives the benchmark's contenders
+  const int to_;
+  const int from_;
+  std::vector<float> out_;
+  std::vector<float> in_;
+};
+
 }  // namespace
 
-std::unique_ptr<Contender> make_limit(Group& group, std::size_t elements) {
-  auto limit = std::make_unique<Limit>(group, elements);
+std::unique_ptr<Contender> make_memory_limit(Group& group, std::size_t elements) {
+  auto limit = std::make_unique<MemoryLimit>(group, elements);
   return limit->possible() ? std::move(limit) : nullptr;
+}
+
+std::unique_ptr<Contender> make_link_limit(Group& group, std::size_t elements) {
+  std::vector<int> own_nodes(static_cast<std::size_t>(group.size()));
+  std::iota(own_nodes.begin(), own_nodes.end(), 0);
+  if (group.size() == 1 || group.nodes() != own_nodes) return nullptr;
+  return std::make_unique<LinkLimit>(group, elements);
 }
 
 }  // namespace kolo::bench
