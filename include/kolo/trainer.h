@@ -203,7 +203,7 @@ class Trainer {
     return make_optimizer<Base>(groups, base_options, reduction);
   }
   // Sets how the learning rate changes, and the momentum, if given: see kolo::optim::Scheduler.
-  // InvalidArgumentError before optimizer().
+  // InvalidArgumentError before optimizer(), a second time, or after train().
   Trainer& schedule(optim::Schedule rates, Interval interval = Interval::Epoch,
                     optim::Schedule momentum = nullptr);
   // Adds a metric to report for each epoch, in training and in validation. Like the loss, it is the

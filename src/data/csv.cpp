@@ -190,6 +190,9 @@ CsvSamples split(const CsvTable& table, const std::string& target, const std::st
     }
   }
   samples.targets_are_whole = std::all_of(samples.targets.begin(), samples.targets.end(), is_whole);
+  if (!samples.targets_are_whole) {
+    for (const double one : samples.targets) narrowed(one);
+  }
   return samples;
 }
 

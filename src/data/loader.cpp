@@ -86,6 +86,7 @@ class DataLoader::State {
     if (!knows_all_transforms_) make_workers();
     if (prefetcher_) prefetcher_->begin(batches_of(indices_.size()));
     next_ = 0;
+    if (batches_of(indices_.size()) == 0) end_sampler_epoch();
   }
 
   std::optional<data::Batch> next() {
@@ -101,10 +102,7 @@ class DataLoader::State {
         loaded = copied([&] { return data::to_device(*loaded, *options_.device()); }, next_);
       sampler_.next(batch(next_).size());
       ++next_;
-      // Samples that do not fill a batch count as handed out, so that the epoch ends.
-      const bool is_last = next_ == batches_of(indices_.size());
-      if (is_last && sampler_.position() < sampler_.size())
-        sampler_.next(sampler_.size() - sampler_.position());
+      if (next_ == batches_of(indices_.size())) end_sampler_epoch();
       return loaded;
     } catch (...) {
       next_ = batches_of(indices_.size());
@@ -116,6 +114,12 @@ class DataLoader::State {
   const DistributedSampler& sampler() const { return sampler_; }
 
  private:
+  // Samples that do not fill a batch count as handed out, so that the next begin() begins the next
+  // epoch.
+  void end_sampler_epoch() {
+    sampler_.next(std::max<std::size_t>(1, sampler_.size() - sampler_.position()));
+  }
+
   data::Prefetcher::Load make_load() const {
     return [this, read = source_->reader(transforms_, options_.seed())](std::size_t number) {
       return read({epoch_, first_ + number * batch_size(), batch(number)});

@@ -73,4 +73,10 @@ void EpochMeans::reset() {
   sums_.zero_();
 }
 
+void EpochMeans::forget_losses() {
+  losses_.clear();
+  steps_.clear();
+  bad_loss_.reset();
+}
+
 }  // namespace kolo::trainer

@@ -40,6 +40,8 @@ class EpochMeans {
   // The sums of number * samples, followed by that of samples; for a checkpoint.
   const at::Tensor& sums() const { return sums_; }
   void reset();
+  // Forgets the losses, but not the sums: a training begins, or goes on after one was not finite.
+  void forget_losses();
 
  private:
   const std::size_t count_;

@@ -4,6 +4,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <utility>
 
@@ -121,6 +122,12 @@ void Trainer::set_optimizer(AnyOptimizer optimizer) {
 }
 
 Trainer& Trainer::schedule(optim::Schedule rates, Interval interval, optim::Schedule momentum) {
+  if (state_->scheduler) {
+    throw InvalidArgumentError(
+        "Trainer::schedule(): there is a schedule already, which has changed the learning rates; "
+        "call schedule() once");
+  }
+  if (state_->means) throw InvalidArgumentError("Trainer::schedule(): the training has begun");
   state_->scheduler =
       std::make_unique<optim::Scheduler>(optimizer(), std::move(rates), std::move(momentum));
   state_->interval = interval;
@@ -163,7 +170,7 @@ const TrainingState& Trainer::train(const std::function<Datasets()>& make) {
       torch::manual_seed(state.options.seed());
     }
   }
-  state.own_means();
+  state.own_means().forget_losses();
   state.wish = trainer::Wish::GoOn;
   state.progress.stop_reason.clear();
   Loop loop(*this, sets);
@@ -191,7 +198,8 @@ void Trainer::check_sizes(std::size_t train, std::size_t valid) const {
                                           options.name_nonfinite() ? 1 : 0,
                                           static_cast<std::int64_t>(options.precision()),
                                           static_cast<std::int64_t>(options.seed()),
-                                          static_cast<std::int64_t>(state_->metrics.size())};
+                                          static_cast<std::int64_t>(state_->metrics.size()),
+                                          std::bit_cast<std::int64_t>(options.clip_grad_norm())};
   check_in_sync("the Trainer's options, metrics, or the number of samples of its datasets",
                 at::tensor(numbers, at::kLong));
 }

@@ -113,7 +113,7 @@ void Trainer::Loop::begin() {
   TrainingState& progress = state_.progress;
   const std::string order = own_order();
   if (state_.order != order && state_.samples_done > 0) {
-    throw MismatchError("Trainer: the checkpoint is from the middle of an epoch of " +
+    throw MismatchError("Trainer: the training stopped in the middle of an epoch of " +
                         state_.order + "; this training has " + order +
                         ", so it cannot go on with the samples that are left");
   }
@@ -248,11 +248,12 @@ void Trainer::Loop::end_epoch(double seconds, std::int64_t first_sample) {
   if (sets_.valid.size() > 0) {
     for (const auto& [name, value] : trainer_.evaluate(sets_.valid)) values.push_back(value);
   }
-  at::Tensor memory = at::full({1}, resident_mib(), at::kDouble);
-  if (distributed) allreduce_(memory, AllreduceOptions("kolo.trainer.memory").op(ReduceOp::Max));
+  const at::Tensor largest = at::tensor({seconds, resident_mib()}, at::kDouble);
+  if (distributed) allreduce_(largest, AllreduceOptions("kolo.trainer.largest").op(ReduceOp::Max));
   const auto used = static_cast<double>((samples_ - first_sample) * state_.ranks);
+  const double longest = largest[0].item<double>();
   values.insert(values.end(),
-                {progress.learning_rate, used / seconds, seconds, memory.item<double>()});
+                {progress.learning_rate, used / longest, longest, largest[1].item<double>()});
   name_metrics();
   for (std::size_t i = 0; i < values.size(); ++i) progress.metrics[i].second = values[i];
   state_.metrics_text = trainer::text_of(progress.metrics);

@@ -80,6 +80,8 @@ TEST(CSVDataset, RefusesWhatItCannotRead) {
   EXPECT_THAT(refusal("none.csv", ""), HasSubstr("none.csv"));
   std::ofstream(folder / "large.csv") << "1,2\n1e39,2\n";
   EXPECT_THAT(refusal("large.csv", ""), HasSubstr("too large for float32"));
+  std::ofstream(folder / "target.csv") << "size,price\n1,1.5\n2,1e39\n";
+  EXPECT_THAT(refusal("target.csv", "price"), HasSubstr("too large for float32"));
   CSVDataset homes(folder / "t.csv");
   EXPECT_THROW(homes.get_batch({3}), InvalidArgumentError);
 }

@@ -198,6 +198,30 @@ TEST(DataLoader, GoesOnBetweenAnyTwoBatches) {
   }
 }
 
+// 896 of 1,000 samples were used. Each of two ranks has 52 more, which are no batch of 64.
+TEST(DataLoader, ARestThatFillsNoBatchEndsTheEpoch) {
+  DistributedSampler before(1000, {1, 0});
+  before.next(896);
+  torch::serialize::OutputArchive saved;
+  before.save(saved);
+  std::stringstream bytes;
+  saved.save_to(bytes);
+  for (const int workers : {0, 2}) {
+    DistributedSampler after(1000, {2, 0});
+    torch::serialize::InputArchive archive;
+    bytes.seekg(0);
+    archive.load_from(bytes);
+    after.load(archive);
+    DataLoader loader(numbers(1000), after,
+                      DataLoaderOptions().batch_size(64).workers(workers).drop_last(true));
+    EXPECT_TRUE(epoch_of(loader).empty());
+    EXPECT_EQ(loader.sampler().epoch(), 0U);
+    EXPECT_EQ(loader.sampler().position(), 500U);
+    EXPECT_EQ(epoch_of(loader).size(), 7U);
+    EXPECT_EQ(loader.sampler().epoch(), 1U);
+  }
+}
+
 struct OwnError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

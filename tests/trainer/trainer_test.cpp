@@ -368,6 +368,15 @@ TEST_F(TrainerTest, APlateauLowersTheLearningRateAsInPython) {
   }
 }
 
+// Callbacks may decide by any of them.
+TEST_F(TrainerTest, MetricsAreTheSameOnAllRanks) {
+  Trained trained(quiet());
+  trained.trainer.train(make_samples(8 * size()), make_samples(4 * size()));
+  std::vector<double> values;
+  for (const auto& [name, value] : trained.trainer.state().metrics) values.push_back(value);
+  EXPECT_NO_THROW(check_in_sync("metrics", torch::tensor(values, torch::kDouble)));
+}
+
 // --- errors ---
 
 // Trains until the last rank's model computes what is not finite.
@@ -416,6 +425,22 @@ TEST_F(TrainerTest, LossesThatAreFetchedLateAreFoundToo) {
   ASSERT_TRUE(means.bad_loss().has_value());
   EXPECT_TRUE(std::isnan(means.bad_loss()->value));
   EXPECT_EQ(means.bad_loss()->step, 2) << "the first one";
+}
+
+TEST_F(TrainerTest, ALossThatWasNotFiniteDoesNotEndTheNextTraining) {
+  Trained trained(quiet().batch_size(4));
+  const auto is_bad = std::make_shared<bool>(true);
+  const data::Dataset good = make_samples(8 * size());
+  const data::Dataset samples(good.size(), [&](std::size_t index) -> data::Batch {
+    data::Batch one = good.get_batch({index});
+    if (*is_bad) one.target = one.target * std::nan("");
+    return {one.data[0], one.target[0]};
+  });
+  EXPECT_THAT(message_of<Error>([&] { trained.trainer.train(samples); }), HasSubstr("is nan"));
+  *is_bad = false;
+  const TrainingState& state = trained.trainer.train(samples);
+  EXPECT_EQ(state.step, 2);
+  EXPECT_TRUE(std::isfinite(state.metric("loss")));
 }
 
 TEST_F(TrainerTest, ClippingCountsWhatTheOptimizerHas) {
@@ -517,6 +542,7 @@ TEST_F(TrainerTest, AScheduleAndAPlateauExcludeEachOther) {
   EXPECT_EQ(trained.trainer.scheduler(), nullptr);
   trained.trainer.schedule(optim::StepLR(1));
   EXPECT_NE(trained.trainer.scheduler(), nullptr);
+  EXPECT_THROW(trained.trainer.schedule(optim::StepLR(1)), InvalidArgumentError) << "twice";
   trained.trainer.callback<ReduceLROnPlateau>("loss");
   EXPECT_THAT(
       message_of<InvalidArgumentError>([&] { trained.trainer.train(make_samples(8 * size())); }),
@@ -532,7 +558,8 @@ TEST_F(TrainerTest, RanksHaveEqualDatasetsAndOptions) {
   for (const TrainerOptions& options :
        {quiet().batch_size(2 + rank()), quiet().epochs(1 + rank()), quiet().accumulate(1 + rank()),
         quiet().seed(rank() + 1U), quiet().valid_batch_size(1 + rank()),
-        quiet().sync_batchnorm(rank() == 0), quiet().name_nonfinite(rank() == 0)}) {
+        quiet().sync_batchnorm(rank() == 0), quiet().name_nonfinite(rank() == 0),
+        quiet().clip_grad_norm(1 + rank())}) {
     Trained other(options);
     EXPECT_THAT(message_of<MismatchError>([&] { other.trainer.train(make_samples(24)); }),
                 HasSubstr("the Trainer's options"));
