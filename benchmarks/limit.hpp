@@ -1,7 +1,7 @@
 // How fast an allreduce can be at all. On one node, by its memory: the ranks together read each
 // tensor once and write each once, with kolo's kernel, and agree on nothing but the beginning and
-// the end. With one rank on each of several nodes, by their links: each rank sends the next one as
-// many bytes as any allreduce sends on average, in one message.
+// the end. With one rank on each of several nodes, by their links: each rank sends the next one,
+// in one message, as many bytes as a rank must send on average in any allreduce.
 #pragma once
 
 #include <cstddef>

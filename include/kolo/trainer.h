@@ -239,7 +239,7 @@ class Trainer {
   torch::nn::Module& module() const;      // on device()
   // The optimizer. InvalidArgumentError before optimizer() has made one.
   torch::optim::Optimizer& optimizer() const;
-  // What applies the schedule to the optimizer; null without schedule().
+  // The scheduler that schedule() has made; null if it was not called.
   const optim::Scheduler* scheduler() const;
   at::Device device() const;  // this rank's
   // Whether this process prints and writes: rank 0, or the only process.

@@ -40,7 +40,8 @@ class EpochMeans {
   // The sums of number * samples, followed by that of samples; for a checkpoint.
   const at::Tensor& sums() const { return sums_; }
   void reset();
-  // Forgets the losses, but not the sums: a training begins, or goes on after one was not finite.
+  // Forgets the losses but keeps the sums: for a training that begins, or that goes on after a loss
+  // that was not finite.
   void forget_losses();
 
  private:

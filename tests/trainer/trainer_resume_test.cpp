@@ -168,7 +168,7 @@ TEST_F(TrainerTest, WhatHasFinishedEarlyIsOver) {
   }
 }
 
-// What a training with a ConsoleLog prints.
+// Trains, and returns what was printed.
 std::string console_of(Trainer& trainer, const data::Dataset& samples) {
   testing::internal::CaptureStdout();
   trainer.train(samples);

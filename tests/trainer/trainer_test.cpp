@@ -368,7 +368,7 @@ TEST_F(TrainerTest, APlateauLowersTheLearningRateAsInPython) {
   }
 }
 
-// Callbacks may decide by any of them.
+// A callback may base its decisions on any of them.
 TEST_F(TrainerTest, MetricsAreTheSameOnAllRanks) {
   Trained trained(quiet());
   trained.trainer.train(make_samples(8 * size()), make_samples(4 * size()));
