@@ -458,6 +458,40 @@ TEST_F(Backward, AnErrorOnOneRank) {
   }
 }
 
+// The others wait for this rank in a collective of the graph, as SyncBatchNorm has. The error comes
+// out all the same.
+TEST_F(Backward, AnErrorBeforeACollectiveOfTheGraph) {
+  if (size() == 1) GTEST_SKIP() << "nobody else waits";
+  const at::Tensor first = parameter();
+  const at::Tensor last = parameter(kSentAtOnce);
+  DistributedSgd optimizer(Tensors{first, last}, torch::optim::SGDOptions(0.0));
+  const auto summed = AllreduceOptions("in.graph").op(ReduceOp::Sum);
+  const auto run = [&](bool fails) {
+    const at::Tensor all = allreduce(first * 1, summed).sum();
+    const at::Tensor before = fails ? Throwing::apply(all) : all;
+    const at::Tensor own = loss(last);  // comes later, so backward() reaches it earlier
+    (before + own).backward();
+  };
+  for (int step = 0; step < 6; ++step) {
+    SCOPED_TRACE(step);
+    optimizer.zero_grad();
+    if (step % 2 == 1) {
+      run(false);
+      EXPECT_TRUE(has(first.grad(), size()));
+      EXPECT_TRUE(has(last.grad(), mean_of_ranks()));
+      optimizer.step();
+    } else if (rank() == size() - 1) {
+      EXPECT_THAT(message_of<std::runtime_error>([&] { run(true); }),
+                  HasSubstr("the program's own"));
+      // In place of the node that was not reached.
+      allreduce(at::ones_like(first), AllreduceOptions(summed).name("in.graph.gradient"));
+    } else {
+      EXPECT_THAT(message_of<MismatchError>([&] { run(false); }),
+                  HasSubstr("backward() ended with an error: a function of the program's own"));
+    }
+  }
+}
+
 TEST_F(Backward, AGradientWithAGraphIsAnError) {
   const at::Tensor p = parameter();
   DistributedSgd optimizer(Tensors{p}, torch::optim::SGDOptions(0.0));

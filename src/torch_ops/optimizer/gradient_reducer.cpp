@@ -145,6 +145,7 @@ bool GradientReducer::State::enter_pass() {
                                "parameters; let one begin after the other has ended");
   }
   if (!current->add(shared_from_this())) throw InvalidArgumentError(who + "backward() has failed");
+  end_failed_reduction();
   pass = current;
   notice_join();
   pass_reduces = no_sync == 0 && ++passes >= options.backward_passes_per_step();
@@ -184,14 +185,17 @@ void GradientReducer::State::wait() {
   error.rethrow();
 }
 
-// Gives up what this rank has not sent, because the other ranks wait for it.
+// Gives up what this rank has not sent, because the other ranks wait for it. Does not wait for what
+// it has sent: another rank may be in a collective of its graph, which this one does not reach.
 void GradientReducer::State::fail(const std::string& why) {
   const MutexLock lock(mutex);
   FirstError ignored;
   if (pass_reduces) {
-    ignored.catch_from([&] { begin_reduction(); });
     const std::string message = "backward() ended with an error: " + why;
-    if (!layouts.is_complete()) {
+    // After a comparison that fails, the other ranks do not agree on layouts.
+    if (!reduction_has_begun) {
+      ignored.catch_from([&] { place.give_up(message); });
+    } else if (!layouts.is_complete()) {
       ignored.catch_from([&] {
         Call("DistributedOptimizer", "allreduce", OpKind::kAllreduce, layouts.name(),
              options.process_set())
@@ -199,7 +203,7 @@ void GradientReducer::State::fail(const std::string& why) {
       });
     }
     give_up_rest(message, ignored);
-    finish(ignored);
+    reduction_has_failed = true;
   }
   synchronized = false;
   leave_pass(ignored);
@@ -215,7 +219,7 @@ void GradientReducer::State::leave_pass(FirstError& error) {
     progress[i].prepared = false;
     // A part that is still aside was not reduced in this pass. Each rank keeps its share, so that
     // a later reduction gives the part back.
-    if (!reduced_parts.is_aside(i)) continue;
+    if (reduction_has_failed || !reduced_parts.is_aside(i)) continue;
     error.catch_from([&] { reduced_parts.put_back(i, share_of_reduced()); });
   }
 }
@@ -307,6 +311,14 @@ void GradientReducer::State::finish(FirstError& error) {
   ready.forget();
   reduction_has_begun = false;
   place.end_reduction();
+}
+
+// Waits for what a failed pass had sent, so that its gradients are the program's again. The error
+// that ended the pass was the program's to handle.
+void GradientReducer::State::end_failed_reduction() {
+  if (!std::exchange(reduction_has_failed, false)) return;
+  FirstError ignored;
+  finish(ignored);
 }
 
 void GradientReducer::State::wait_for_results(FirstError& error) {
@@ -443,6 +455,7 @@ void GradientReducer::synchronize() {
   if (state_->reduces_steps() || is_fork_of_rank()) return;
   const MutexLock lock(state_->mutex);
   if (state_->synchronized) return;
+  state_->end_failed_reduction();
   const timeline::nvtx::Scope range("waits for gradients");
   FirstError error;
   state_->reduce(error);
@@ -453,6 +466,7 @@ void GradientReducer::synchronize() {
 void GradientReducer::synchronize_unless_done() {
   {
     const MutexLock lock(state_->mutex);
+    state_->end_failed_reduction();
     state_->passes = 0;
     if (!state_->synchronized && state_->skip > 0) return;
   }
@@ -465,6 +479,7 @@ void GradientReducer::synchronize_unless_done() {
 
 void GradientReducer::forget_gradients() {
   const MutexLock lock(state_->mutex);
+  state_->end_failed_reduction();
   state_->synchronized = false;
   state_->passes = 0;
   state_->reduced_parts.unmark_all();
@@ -473,6 +488,7 @@ void GradientReducer::forget_gradients() {
 void GradientReducer::check_no_reduction_in_flight(const char* call) const {
   if (is_fork_of_rank()) return;
   const MutexLock lock(state_->mutex);
+  state_->end_failed_reduction();
   const std::vector<std::size_t>& ready = state_->ready.units();
   for (std::size_t i = 0; i < state_->table.units().size(); ++i) {
     if (!state_->outbox.has(i) && std::find(ready.begin(), ready.end(), i) == ready.end()) continue;

@@ -56,6 +56,7 @@ struct GradientReducer::State final : GradientListener,
   void send_rest(FirstError& error) KOLO_REQUIRES(mutex);
   void give_up_rest(const std::string& why, FirstError& error) KOLO_REQUIRES(mutex);
   void finish(FirstError& error) KOLO_REQUIRES(mutex);
+  void end_failed_reduction() KOLO_REQUIRES(mutex);
   void wait_for_results(FirstError& error) KOLO_REQUIRES(mutex);
   bool only_waits() const KOLO_REQUIRES(mutex);
   std::vector<at::Tensor> gradients_of(const Unit& unit) KOLO_REQUIRES(mutex);
@@ -103,6 +104,8 @@ struct GradientReducer::State final : GradientListener,
   bool pass_reduces KOLO_GUARDED_BY(mutex) = false;
   bool pass_submitted KOLO_GUARDED_BY(mutex) = false;
   bool reduction_has_begun KOLO_GUARDED_BY(mutex) = false;
+  // A pass has failed. What it had sent may still be under way.
+  bool reduction_has_failed KOLO_GUARDED_BY(mutex) = false;
   // The parameter whose hook runs. Autograd still refers to its gradient.
   const Parameter* in_hook KOLO_GUARDED_BY(mutex) = nullptr;
 };

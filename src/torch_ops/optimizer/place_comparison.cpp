@@ -11,6 +11,7 @@
 #include "kolo/error.h"
 #include "kolo/init.h"
 #include "kolo/operations.h"
+#include "torch_ops/ops/call.hpp"
 
 namespace kolo::detail {
 namespace {
@@ -51,6 +52,12 @@ void PlaceComparison::submit() {
   in_flight_ = allreduce_async_(
       to_compare({steps_, reductions_, options_.average_over_joined() ? 1 : 0}),
       AllreduceOptions(name()).op(ReduceOp::Sum).process_set(options_.process_set()));
+}
+
+void PlaceComparison::give_up(const std::string& why) const {
+  if (options_.process_set().size() == 1) return;
+  Call("DistributedOptimizer", "allreduce", OpKind::kAllreduce, name(), options_.process_set())
+      .give_up(why);
 }
 
 void PlaceComparison::check() {
