@@ -63,6 +63,9 @@ check "a forked child trains by itself" grep -qx "child: weight 0.75" "$work/out
 check "and is told why it cannot take part" grep -q "child: kolo::barrier(): this process was forked from rank 0" "$work/out"
 check "the ranks go on" test "$(grep -cx "rank: weight 0.75" "$work/out")" -eq 2
 check "the job ends well" test "$code" -eq 0
+kolo_run --no-prefix -np 2 "$bin/../tests/bin/session_job" fork-sum
+check "a forked child trains by itself, with Sum" grep -qx "child: weight 0.625" "$work/out"
+check "and its parent with all ranks" is "$code $(grep -cx "rank: weight 0.75" "$work/out")" "0 2"
 
 # --- counters that wrap ---
 kolo_run --no-prefix -np 2 "$bin/../tests/bin/session_job" sets 65700

@@ -4,6 +4,7 @@
 //   finalize-first  likewise, and calls kolo::shutdown() after MPI_Finalize()
 //   stopped       rank 1 is stopped for good (SIGSTOP) before it shuts kolo down
 //   fork          rank 0 forks after a step of training; the child trains by itself
+//   fork-sum      likewise, with ReduceOp::Sum and half the rate
 //   sets COUNT    COUNT process sets, one after the other, of which the first and last reduce
 // Prints what came out; exits with 3 if a sum is wrong.
 #include <ATen/ATen.h>
@@ -50,10 +51,11 @@ int use_sets(int count) {
 }
 
 // Gradients of the child are its own: (weight - 1)^2 has the gradient 2 (weight - 1).
-int train_and_fork() {
+int train_and_fork(kolo::ReduceOp op, double rate) {
   at::Tensor weight = at::zeros({4}).requires_grad_();
-  kolo::DistributedOptimizer<torch::optim::SGD> optimizer(std::vector<at::Tensor>{weight},
-                                                          torch::optim::SGDOptions(0.25));
+  kolo::DistributedOptimizer<torch::optim::SGD> optimizer(
+      std::vector<at::Tensor>{weight}, torch::optim::SGDOptions(rate),
+      kolo::DistributedOptimizerOptions().op(op));
   const auto step = [&] {
     optimizer.zero_grad();
     (weight - 1).square().sum().backward();
@@ -96,7 +98,8 @@ int finalize(bool shuts_down) {
 int work(const std::string& what, int count) {
   kolo::init();
   if (what == "sets") return use_sets(count);
-  if (what == "fork") return train_and_fork();
+  if (what == "fork") return train_and_fork(kolo::ReduceOp::Average, 0.25);
+  if (what == "fork-sum") return train_and_fork(kolo::ReduceOp::Sum, 0.125);
   const bool well = reduces_well(3);
   if (what == "stopped") {
     kolo::barrier();

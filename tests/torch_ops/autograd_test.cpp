@@ -46,6 +46,17 @@ TEST_F(Autograd, OperatorsWithoutGradientSaySo) {
               HasSubstr("Max has no gradient"));
 }
 
+// Otherwise the penalty would lack what came from the other ranks.
+TEST_F(Autograd, ThereAreNoSecondDerivatives) {
+  const at::Tensor x = at::full({2}, 3.0).requires_grad_();
+  const at::Tensor y = (kolo::allreduce(x) + x).square().sum();
+  EXPECT_THAT(message_of<InvalidArgumentError>([&] {
+                torch::autograd::grad({y}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true);
+              }),
+              HasSubstr("has no derivatives (create_graph)"));
+  kolo::barrier();  // nothing is left in flight
+}
+
 TEST_F(Autograd, GroupedAllreduceAndUnusedOutputs) {
   const at::Tensor x = input({2});
   const at::Tensor y = input({3});

@@ -1,5 +1,7 @@
 #include "torch_ops/ops/call.hpp"
 
+#include <ATen/core/grad_mode.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -64,6 +66,9 @@ Call Call::gradient(OpKind of_kind) const {
   call.name += ".gradient";
   call.operation_ = "backward()";
   std::swap(call.source, call.destination);
+  // Autograd would take what other ranks contribute for constant.
+  if (at::GradMode::is_enabled())
+    call.refuse("a gradient that comes from other ranks has no derivatives (create_graph)");
   return call;
 }
 

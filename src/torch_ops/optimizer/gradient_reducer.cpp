@@ -471,6 +471,7 @@ void GradientReducer::synchronize_unless_done() {
     if (!state_->synchronized && state_->skip > 0) return;
   }
   synchronize();
+  if (is_fork_of_rank()) return;
   const MutexLock lock(state_->mutex);
   // Reducing equal gradients again changes nothing, except for Sum.
   if (state_->share_of_reduced() != 1.0) state_->mark_reduced();
