@@ -148,6 +148,9 @@ TEST(HostsOfOneName, AreOnDifferentMachines) {
   started[4] = {"localhost", 7, 0, "boot3/net"};
   EXPECT_EQ(hosts_of_one_name(started),
             "ranks 1, 2 and rank 4 are on two hosts that both call themselves 'localhost'");
+  started[1].machine = started[2].machine = "boot4/net";  // the ranks' order counts, not this one
+  EXPECT_EQ(hosts_of_one_name(started),
+            "ranks 1, 2 and rank 4 are on two hosts that both call themselves 'localhost'");
 }
 
 TEST(Verdict, IsNoneWithoutAFailure) {

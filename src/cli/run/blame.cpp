@@ -1,7 +1,6 @@
 #include "cli/run/blame.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 
 #include "core/ranks.hpp"
@@ -33,8 +32,10 @@ std::string hosts_of_one_name(const std::map<int, Started>& started) {
   }
   for (const auto& [name, machines] : ranks_by_name) {
     if (machines.size() < 2) continue;
-    return rank_list(machines.begin()->second) + " and " +
-           rank_list(std::next(machines.begin())->second) +
+    std::vector<std::vector<int>> ranks;  // of each machine
+    for (const auto& [machine, its_ranks] : machines) ranks.push_back(its_ranks);
+    std::sort(ranks.begin(), ranks.end());
+    return rank_list(ranks[0]) + " and " + rank_list(ranks[1]) +
            " are on two hosts that both call themselves '" + name + "'";
   }
   return {};
