@@ -4,6 +4,7 @@
 #include <kolo/checkpoint.h>
 #include <kolo/objects.h>
 #include <stdlib.h>
+#include <torch/nn/module.h>
 #include <torch/serialize.h>
 #include <unistd.h>
 
@@ -210,7 +211,8 @@ const char* contender_of(CheckpointWriters writers) {
   return writers == CheckpointWriters::AllRanks ? "kolo-all-ranks" : "kolo";
 }
 
-// Of the tensors, in a folder of its own. All checkpoints stay.
+// Of the tensors as a module's parameters, which all ranks may write. In a folder of its own, where
+// all checkpoints stay.
 class OfKolo : public Contender {
  public:
   OfKolo(const Stage& stage, CheckpointWriters writers, bool asynchronous)
@@ -218,7 +220,12 @@ class OfKolo : public Contender {
         name_(contender_of(writers)),
         checkpoint_(stage.folder.file(name_ + (asynchronous ? "-asynchronous" : "")),
                     CheckpointOptions().writers(writers).asynchronous(asynchronous).keep_last(0)) {
-    for (const Tensors::Item& item : stage.tensors.items()) checkpoint_.add(item.name, item.tensor);
+    for (const Tensors::Item& item : stage.tensors.items()) {
+      std::string name = item.name;
+      std::replace(name.begin(), name.end(), '.', '_');  // a module allows none
+      state_.register_parameter(name, item.tensor, /*requires_grad=*/false);
+    }
+    checkpoint_.add("model", state_);
   }
 
   std::string name() const override { return name_; }
@@ -226,6 +233,7 @@ class OfKolo : public Contender {
  protected:
   const Stage& stage_;
   const std::string name_;
+  torch::nn::Module state_;
   Checkpoint checkpoint_;
 };
 

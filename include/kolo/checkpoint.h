@@ -131,7 +131,7 @@ class Checkpoint {
   Checkpoint& add(const std::string& name, torch::optim::Optimizer& optimizer);
   Checkpoint& add(const std::string& name, torch::optim::LRScheduler& scheduler);
   Checkpoint& add(const std::string& name, torch::optim::ReduceLROnPlateauScheduler& scheduler);
-  // Adds a tensor that is the same on all ranks; any strides, any device.
+  // Adds rank 0's tensor, which has the same shape on all ranks; any strides, any device.
   Checkpoint& add(const std::string& name, const at::Tensor& tensor);
   // Adds a text that is the same on all ranks, such as a configuration; it may have any length.
   Checkpoint& add(const std::string& name, std::string& text);
@@ -187,8 +187,8 @@ class Checkpoint {
   };
   Checkpoint& add_number(const std::string& name, Number number);
   Checkpoint& add_module(const std::string& name, std::shared_ptr<torch::nn::Module> module);
-  Checkpoint& add_tensors(const std::string& name, detail::NamedTensors parameters,
-                          detail::NamedTensors buffers);
+  Checkpoint& add_tensors(const std::string& name, const detail::NamedTensors& parameters,
+                          const detail::NamedTensors& buffers);
   Checkpoint& add_archive(const std::string& name, detail::Save save, detail::Load load);
 
   struct State;

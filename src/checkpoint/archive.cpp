@@ -53,7 +53,7 @@ void take_apart(Capture& capture, const std::string& folder, InputArchive& archi
       archive.read(key, inner);
       take_apart(capture, name, inner);
     } else if (value.isTensor()) {
-      capture.tensor(name, value.toTensor());
+      capture.tensor(name, value.toTensor(), of_rank_zero());
     } else if (value.isInt()) {
       capture.value(name, value.toInt());
     } else if (value.isBool()) {

@@ -228,7 +228,7 @@ Checkpoint& Checkpoint::add(const std::string& name,
   return *this;
 }
 Checkpoint& Checkpoint::add(const std::string& name, const at::Tensor& tensor) {
-  state_->add(checkpoint::tensor_component(name, tensor, {}));
+  state_->add(checkpoint::tensor_component(name, tensor, checkpoint::of_rank_zero()));
   return *this;
 }
 Checkpoint& Checkpoint::add(const std::string& name, std::string& text) {
@@ -239,12 +239,10 @@ Checkpoint& Checkpoint::add_number(const std::string& name, Number number) {
   state_->add(checkpoint::number_component(name, std::move(number.get), std::move(number.set)));
   return *this;
 }
-Checkpoint& Checkpoint::add_tensors(const std::string& name, detail::NamedTensors parameters,
-                                    detail::NamedTensors buffers) {
+Checkpoint& Checkpoint::add_tensors(const std::string& name, const detail::NamedTensors& parameters,
+                                    const detail::NamedTensors& buffers) {
   checkpoint::name_parameters(parameters, state_->parameter_names);
-  detail::NamedTensors tensors = std::move(parameters);
-  tensors.insert(tensors.end(), buffers.begin(), buffers.end());
-  state_->add(checkpoint::tensors_component(name, tensors));
+  state_->add(checkpoint::tensors_component(name, parameters, buffers));
   return *this;
 }
 Checkpoint& Checkpoint::add_archive(const std::string& name, detail::Save save, detail::Load load) {

@@ -25,7 +25,13 @@ struct Spread {
   // has the whole tensor. For kPerRank the tensor itself is the part, and both fields are ignored.
   std::optional<Box> part;
   std::vector<std::int64_t> shape;
+  // Every rank has the whole tensor, but not surely with the same values. Rank 0's are saved.
+  bool is_rank_zeros = false;
 };
+
+inline Spread of_rank_zero() {
+  return {Kind::kTensor, std::nullopt, {}, true};
+}
 
 // Collects what this rank has to save.
 class Capture {

@@ -29,7 +29,8 @@ void name_parameters(const kolo::detail::NamedTensors& parameters, ParameterName
 
 Added module_component(const std::string& name, std::shared_ptr<torch::nn::Module> module);
 // Saves each tensor under its own name. Leaves out undefined tensors.
-Added tensors_component(const std::string& name, const kolo::detail::NamedTensors& tensors);
+Added tensors_component(const std::string& name, const kolo::detail::NamedTensors& parameters,
+                        const kolo::detail::NamedTensors& buffers);
 // `names` must outlive the component; modules may be added to it later. `kind`: kTensor, or
 // kPerRank if each rank has its own state.
 Added optimizer_component(const std::string& name, torch::optim::Optimizer& optimizer,

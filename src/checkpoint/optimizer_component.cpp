@@ -256,6 +256,8 @@ class Family {
  public:
   virtual ~Family() = default;
   virtual const char* name() const = 0;
+  // Whether a parameter has state before the first step.
+  virtual bool has_state_at_once() const = 0;
   virtual bool owns(const OptimizerOptions& options) const = 0;
   virtual std::unique_ptr<OptimizerParamState> make_state() const = 0;
   virtual void save(OptimizerOptions& options, const Out& out) const = 0;
@@ -269,6 +271,9 @@ class FamilyOf : public Family {
  public:
   explicit FamilyOf(const char* name) : name_(name) {}
   const char* name() const override { return name_; }
+  bool has_state_at_once() const override {
+    return std::is_same_v<State, torch::optim::AdagradParamState>;
+  }
   bool owns(const OptimizerOptions& options) const override {
     return dynamic_cast<const Options*>(&options) != nullptr;
   }
@@ -362,11 +367,11 @@ class OptimizerComponent : public Component {
     const Family* family = family_of(optimizer_);
     if (family == nullptr) return restore_unknown(request);
     if (!is_of(*family, request)) return;
-    // A rank without a row in the file keeps its state and its options.
-    request.mute(kind_ == Kind::kPerRank && !request.has_own(inside({"state"})));
     auto& groups = optimizer_.param_groups();
     for (std::size_t i = 0; i < groups.size(); ++i)
       family->restore(groups[i].options(), {request, group_folder(i), {}, kind_, nullptr});
+    // A rank without a row in the file keeps its state.
+    request.mute(kind_ == Kind::kPerRank && !request.has_own(inside({"state"})));
     // kolo's first version saved the state once for each time that a parameter is listed.
     for (const std::string& position : repeated()) request.pass_over(state_folder(position));
     // Callbacks write to the fields of these states after reading, so the states must not move.
@@ -377,7 +382,11 @@ class OptimizerComponent : public Component {
     for (const auto& [name, parameter] : parameters()) {
       Made& one = made->emplace_back();
       one.key = parameter.unsafeGetTensorImpl();
-      if (request.names_in(state_folder(name)).empty()) continue;  // never stepped
+      if (request.names_in(state_folder(name)).empty()) {
+        one.fits = !family->has_state_at_once();  // then it has never stepped
+        if (!one.fits) request.missing(state_folder(name));
+        continue;
+      }
       one.state = family->make_state();
       Found found{elements};
       family->restore(*one.state, {request, state_folder(name), parameter, kind_, &found});

@@ -66,10 +66,10 @@ void check_boxes(const Table& table, const Boxes& boxes) {
   }
 }
 
-WritePlan::WritePlan(const Table& table, const Boxes& boxes, bool all_write, int ranks,
-                     std::uint64_t checksums_offset)
+WritePlan::WritePlan(const Table& table, const Boxes& boxes, const RankZeros& rank_zeros,
+                     bool all_write, int ranks, std::uint64_t checksums_offset)
     : table_(table), boxes_(boxes), pieces_(table), writers_(pieces_.count(), 0) {
-  if (all_write) choose_writers(ranks, checksums_offset);
+  if (all_write) choose_writers(rank_zeros, ranks, checksums_offset);
 }
 
 // Returns page numbers.
@@ -83,23 +83,34 @@ std::set<std::uint64_t> WritePlan::pages_of_rank_zero(std::uint64_t checksums_of
   return pages;
 }
 
-// Distributes tensors that all ranks have in equal shares. A piece of any other tensor is written
-// by the rank that has its first byte.
-void WritePlan::choose_writers(int ranks, std::uint64_t checksums_offset) {
+// Gives each rank an equal share of what can be shared out: tensors that are the same on all ranks,
+// and rank 0's own, which it writes first. A piece of a tensor in parts is written by the rank that
+// has its first byte.
+void WritePlan::choose_writers(const RankZeros& rank_zeros, int ranks,
+                               std::uint64_t checksums_offset) {
   const std::set<std::uint64_t> pages = pages_of_rank_zero(checksums_offset);
-  std::uint64_t everywhere = 0;
-  for (std::size_t tensor = 0; tensor < boxes_.size(); ++tensor)
-    if (boxes_[tensor].empty()) everywhere += table_.tensors[tensor].bytes();
-  const std::uint64_t share =
-      everywhere / static_cast<std::uint64_t>(ranks) + 1;  // bytes per rank, rounded up
-  std::uint64_t before = 0;
+  std::uint64_t own = 0, shared = 0;  // bytes
+  for (std::size_t tensor = 0; tensor < boxes_.size(); ++tensor) {
+    if (boxes_[tensor].empty())
+      (rank_zeros[tensor] ? own : shared) += table_.tensors[tensor].bytes();
+  }
+  int first = 0;
+  std::uint64_t before = own;
+  std::uint64_t share = (own + shared) / static_cast<std::uint64_t>(ranks) + 1;  // rounded up
+  if (own >= share) {  // rank 0 has enough to do
+    first = 1;
+    before = 0;
+    share = shared / static_cast<std::uint64_t>(ranks - 1) + 1;
+  }
   for (const std::size_t tensor : pieces_.order()) {
     const bool is_everywhere = boxes_[tensor].empty();
     for (std::size_t i = 0; i < pieces_.count(tensor); ++i) {
       const Piece piece = pieces_.piece(tensor, i);
       int& writer = writers_[piece.number];
-      if (is_everywhere) {
-        writer = static_cast<int>(before / share);
+      if (rank_zeros[tensor]) {
+        writer = 0;
+      } else if (is_everywhere) {
+        writer = first + static_cast<int>(before / share);
         before += piece.bytes;
       } else {
         writer = rank_with(tensor, piece.begin);

@@ -19,6 +19,8 @@ namespace kolo::checkpoint {
 
 // For each tensor of the table, the ranks' parts, by rank. An empty list: every rank has all of it.
 using Boxes = std::vector<std::vector<Box>>;
+// For each tensor of the table, whether rank 0 must write it, because the ranks' values may differ.
+using RankZeros = std::vector<bool>;
 
 // Throws InvalidArgumentError, which names the tensor and the ranks, if parts are not within the
 // tensor, overlap, or do not cover it.
@@ -28,8 +30,8 @@ class WritePlan {
  public:
   // `all_write`: shares the work out among the ranks; otherwise rank 0 writes everything. The table
   // must have its offsets. Rank 0 also writes the checksums.
-  WritePlan(const Table& table, const Boxes& boxes, bool all_write, int ranks,
-            std::uint64_t checksums_offset);
+  WritePlan(const Table& table, const Boxes& boxes, const RankZeros& rank_zeros, bool all_write,
+            int ranks, std::uint64_t checksums_offset);
 
   const Pieces& pieces() const { return pieces_; }
   int writer(const Piece& piece) const { return writers_[piece.number]; }
@@ -52,7 +54,7 @@ class WritePlan {
 
  private:
   std::set<std::uint64_t> pages_of_rank_zero(std::uint64_t checksums_offset) const;
-  void choose_writers(int ranks, std::uint64_t checksums_offset);
+  void choose_writers(const RankZeros& rank_zeros, int ranks, std::uint64_t checksums_offset);
   int rank_with(std::size_t tensor, std::uint64_t byte) const;
 
   const Table& table_;  // both outlive the plan

@@ -15,14 +15,15 @@ namespace {
 struct Listed {
   at::Tensor tensor;
   std::vector<std::string> names;
+  bool is_parameter = false;
 };
 
 class TensorList {
  public:
-  void add(const std::string& name, const at::Tensor& tensor) {
+  void add(const std::string& name, const at::Tensor& tensor, bool is_parameter) {
     if (!tensor.defined()) return;
     const auto [place, is_new] = places_.emplace(tensor.unsafeGetTensorImpl(), all_.size());
-    if (is_new) all_.push_back({tensor, {}});
+    if (is_new) all_.push_back({tensor, {}, is_parameter});
     all_[place->second].names.push_back(name);
   }
   const std::vector<Listed>& all() const { return all_; }
@@ -33,6 +34,7 @@ class TensorList {
 };
 
 // Saves and restores tensors by name. A tensor with several names is saved once, under the first.
+// Only parameters are known to be equal on all ranks.
 class NamedTensorsComponent : public Component {
  public:
   using Component::Component;
@@ -41,7 +43,7 @@ class NamedTensorsComponent : public Component {
     const TensorList list = tensors();
     for (const Listed& one : list.all()) {
       const std::string first = inside({one.names[0]});
-      capture.tensor(first, one.tensor);
+      capture.tensor(first, one.tensor, one.is_parameter ? Spread() : of_rank_zero());
       for (std::size_t i = 1; i < one.names.size(); ++i)
         capture.alias(inside({one.names[i]}), first);
     }
@@ -77,8 +79,9 @@ class ModuleComponent : public NamedTensorsComponent {
  private:
   TensorList tensors() const override {
     TensorList list;
-    for (const auto& parameter : module_->named_parameters()) list.add(parameter.key(), *parameter);
-    for (const auto& buffer : module_->named_buffers()) list.add(buffer.key(), *buffer);
+    for (const auto& parameter : module_->named_parameters())
+      list.add(parameter.key(), *parameter, true);
+    for (const auto& buffer : module_->named_buffers()) list.add(buffer.key(), *buffer, false);
     return list;
   }
 
@@ -99,9 +102,11 @@ class ModuleComponent : public NamedTensorsComponent {
 
 class TensorsComponent : public NamedTensorsComponent {
  public:
-  TensorsComponent(const std::string& name, const kolo::detail::NamedTensors& tensors)
+  TensorsComponent(const std::string& name, const kolo::detail::NamedTensors& parameters,
+                   const kolo::detail::NamedTensors& buffers)
       : NamedTensorsComponent(name) {
-    for (const auto& [its_name, tensor] : tensors) tensors_.add(its_name, tensor);
+    for (const auto& [its_name, tensor] : parameters) tensors_.add(its_name, tensor, true);
+    for (const auto& [its_name, tensor] : buffers) tensors_.add(its_name, tensor, false);
   }
 
  private:
@@ -186,8 +191,9 @@ void name_parameters(const kolo::detail::NamedTensors& parameters, ParameterName
 Added module_component(const std::string& name, std::shared_ptr<torch::nn::Module> module) {
   return std::make_unique<ModuleComponent>(name, std::move(module));
 }
-Added tensors_component(const std::string& name, const kolo::detail::NamedTensors& tensors) {
-  return std::make_unique<TensorsComponent>(name, tensors);
+Added tensors_component(const std::string& name, const kolo::detail::NamedTensors& parameters,
+                        const kolo::detail::NamedTensors& buffers) {
+  return std::make_unique<TensorsComponent>(name, parameters, buffers);
 }
 Added tensor_component(const std::string& name, const at::Tensor& tensor, const Spread& spread) {
   return std::make_unique<TensorComponent>(name, tensor, spread);

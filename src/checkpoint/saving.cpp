@@ -22,7 +22,8 @@ namespace {
 using Item = Capture::Item;
 using Numbers = std::vector<std::int64_t>;
 
-bool is_rank_zeros(const Item& item) {
+// Whether the ranks may have different shapes, of which rank 0's is saved.
+bool has_any_shape(const Item& item) {
   return item.spread.kind == Kind::kText || item.spread.kind == Kind::kArchive;
 }
 
@@ -30,7 +31,7 @@ std::string described(const Item& item) {
   std::string text = item.name + " " + c10::toString(item.tensor.scalar_type());
   if (item.spread.part) return text + " " + to_string(item.spread.shape) + ", a part of it";
   if (item.spread.kind == Kind::kPerRank) text += " for each rank";
-  return is_rank_zeros(item) ? text : text + " " + to_string(item.tensor.sizes().vec());
+  return has_any_shape(item) ? text : text + " " + to_string(item.tensor.sizes().vec());
 }
 
 // Returns what must be the same on all ranks, one line per item.
@@ -46,7 +47,7 @@ std::vector<Numbers> parts_of(const Capture& capture) {
   std::vector<Numbers> parts;
   for (const Item& item : capture.items()) {
     if (item.spread.part) parts.push_back(item.spread.part->start);
-    if (item.spread.part || is_rank_zeros(item)) parts.push_back(item.tensor.sizes().vec());
+    if (item.spread.part || has_any_shape(item)) parts.push_back(item.tensor.sizes().vec());
   }
   return parts;
 }
@@ -95,13 +96,14 @@ void add_entry(const Item& item, Next&& next, Opening& opening) {
   } else if (item.spread.kind == Kind::kPerRank) {
     entry.shape.insert(entry.shape.begin(), size());
     parts = rows_of(entry.shape);
-  } else if (is_rank_zeros(item)) {
+  } else if (has_any_shape(item)) {
     entry.shape = next()[0];
     parts.assign(static_cast<std::size_t>(size()), Box{{0}, {0}});
     parts[0] = whole(entry.shape);
   }
   opening.table.tensors.push_back(std::move(entry));
   opening.boxes.push_back(std::move(parts));
+  opening.rank_zeros.push_back(item.spread.is_rank_zeros);
 }
 
 // --- bytes ---
@@ -290,7 +292,8 @@ SaveJob prepare_save(Opening opening, const Capture& capture, const About& about
   const std::uint64_t checksums =
       share(rank() == 0 ? start(table, job, settings, files, shelf) : Start(), table);
 
-  const WritePlan plan(table, opening.boxes, settings.all_write, size(), checksums);
+  const WritePlan plan(table, opening.boxes, opening.rank_zeros, settings.all_write, size(),
+                       checksums);
   job.piece_count = plan.pieces().count();
   std::vector<at::Tensor> hosts(table.tensors.size());
   std::vector<at::Tensor> packed;

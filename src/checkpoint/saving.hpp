@@ -38,6 +38,7 @@ Greetings greet(const Hello& mine, const Capture& capture);
 struct Opening {
   Table table;  // without offsets
   Boxes boxes;
+  RankZeros rank_zeros;
 };
 
 // Collective. Throws the same on all ranks: the failure of a rank, MismatchError if ranks have

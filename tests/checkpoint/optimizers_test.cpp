@@ -6,6 +6,7 @@
 namespace kolo::testing_support {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
@@ -62,6 +63,29 @@ TEST_P(CheckpointOptimizers, OptimizerGoesOnWithWhatFits) {
     other.second->step();
     EXPECT_TRUE(other.first->parameters()[2].isfinite().all().item<bool>());
   }
+}
+
+// Adagrad makes a parameter's state when the parameter is added, and fails without it.
+TEST_P(CheckpointOptimizers, AParameterThatTheFileLacksKeepsItsState) {
+  const SharedFolder folder;
+  const torch::Tensor old = torch::ones({3}).requires_grad_();
+  const torch::Tensor added = torch::ones({2}).requires_grad_();
+  {
+    torch::optim::Adagrad optimizer({old});
+    Checkpoint checkpoint(folder.path(), at_once());
+    checkpoint.add("optimizer", optimizer);
+    checkpoint.save(1);
+  }
+  torch::optim::Adagrad optimizer({old, added});
+  Checkpoint checkpoint(folder.path(), options());
+  checkpoint.add("optimizer", optimizer);
+  EXPECT_THROW(checkpoint.restore(), MismatchError);
+  const auto restored = checkpoint.restore(RestoreOptions().strict(false));
+  ASSERT_TRUE(restored);
+  EXPECT_THAT(restored->missing, ElementsAre("optimizer/state/1"));
+  (old.sum() + added.sum()).backward();
+  optimizer.step();
+  EXPECT_TRUE(added.detach().allclose(torch::full({2}, 0.99)));
 }
 
 // State of another optimizer is not taken: names that both have may mean different things.

@@ -39,6 +39,7 @@ Bytes part_of(const TensorEntry& entry, std::size_t tensor, const Box& box) {
 struct State {
   Table table;
   Boxes boxes;
+  RankZeros rank_zeros;
 };
 
 // Cut along a dimension of at least two, evenly or at random.
@@ -70,6 +71,7 @@ State make_state(int ranks, bool is_spread, std::minstd_rand& random) {
     const bool is_cut = is_spread && i % 3 != 1 && !shapes[i].empty();
     state.boxes.push_back(is_cut ? cut(shapes[i], i % shapes[i].size(), ranks, random)
                                  : std::vector<Box>());
+    state.rank_zeros.push_back(false);
   }
   return state;
 }
@@ -79,7 +81,8 @@ void save(FileSystem& files, const std::string& path, State state, bool all_writ
   check_boxes(state.table, state.boxes);
   const Metadata metadata = make_metadata(state.table, count_pieces(state.table));
   begin_file(files, path, metadata.file_size);
-  const WritePlan plan(state.table, state.boxes, all_write, ranks, metadata.checksums_offset);
+  const WritePlan plan(state.table, state.boxes, state.rank_zeros, all_write, ranks,
+                       metadata.checksums_offset);
 
   std::vector<Bytes> pieces(plan.pieces().count());
   for (int writer = 0; writer < ranks; ++writer)
@@ -157,12 +160,43 @@ TEST(WritePlan, WorkIsSharedOut) {
   const Metadata metadata = make_metadata(state.table, count_pieces(state.table));
   std::uint64_t all = 0;
   for (const TensorEntry& entry : state.table.tensors) all += entry.bytes();
-  const WritePlan plan(state.table, state.boxes, true, 4, metadata.checksums_offset);
+  const WritePlan plan(state.table, state.boxes, state.rank_zeros, true, 4,
+                       metadata.checksums_offset);
   for (int rank = 0; rank < 4; ++rank) {
     std::uint64_t bytes = 0;
     for (const Piece& piece : plan.written_by(rank)) bytes += piece.bytes;
     EXPECT_LE(bytes, all / 4 + 2 * kPieceBytes);
     EXPECT_GE(bytes + 2 * kPieceBytes, all / 4);
+  }
+}
+
+// Rank 0 writes what only it has, and less of the rest, or nothing.
+TEST(WritePlan, RankZerosOwnTensorsAreWrittenByRankZero) {
+  std::minstd_rand random(3);
+  State state = make_state(1, false, random);
+  const Metadata metadata = make_metadata(state.table, count_pieces(state.table));
+  for (int seed = 0; seed < 50; ++seed) {
+    std::uint64_t own = 0;
+    std::uint64_t all = 0;
+    for (std::size_t i = 0; i < state.table.tensors.size(); ++i) {
+      const std::uint64_t bytes = state.table.tensors[i].bytes();
+      state.rank_zeros[i] = seed == 0 || random() % 3 == 0;
+      own += state.rank_zeros[i] ? bytes : 0;
+      all += bytes;
+    }
+    const WritePlan plan(state.table, state.boxes, state.rank_zeros, true, 4,
+                         metadata.checksums_offset);
+    const std::uint64_t most = std::max(own, all / 4);
+    for (int rank = 0; rank < 4; ++rank) {
+      std::uint64_t bytes = 0;
+      for (const Piece& piece : plan.written_by(rank)) {
+        bytes += piece.bytes;
+        EXPECT_TRUE(rank == 0 || !state.rank_zeros[piece.tensor]) << piece.tensor;
+      }
+      const std::uint64_t wanted = rank == 0 ? most : (all - most) / 3;
+      EXPECT_LE(bytes, wanted + 2 * kPieceBytes);
+      EXPECT_GE(bytes + 2 * kPieceBytes, wanted);
+    }
   }
 }
 
@@ -177,9 +211,11 @@ TEST(WritePlan, NoPageHasTwoWriters) {
     std::vector<Box> boxes(4, Box{{0}, {0}});
     boxes[3] = whole({extent});
     state.boxes.push_back(i % 2 == 0 ? boxes : std::vector<Box>());
+    state.rank_zeros.push_back(false);
   }
   const Metadata metadata = make_metadata(state.table, count_pieces(state.table));
-  const WritePlan plan(state.table, state.boxes, true, 4, metadata.checksums_offset);
+  const WritePlan plan(state.table, state.boxes, state.rank_zeros, true, 4,
+                       metadata.checksums_offset);
   std::map<std::uint64_t, std::set<int>> writers;
   std::map<std::uint64_t, std::set<std::size_t>> tensors;
   writers[metadata.checksums_offset / kPage].insert(0);
@@ -206,11 +242,13 @@ TEST(WritePlan, ThePageOfTheChecksumsIsRankZeros) {
   State state;
   state.table.tensors = {{"t", ElementType::kFloat32, {300'000}}};
   state.boxes = {{Box{{0}, {0}}, whole({300'000})}};  // all of it on rank 1
+  state.rank_zeros = {false};
   const Metadata metadata = make_metadata(state.table, count_pieces(state.table));
   const TensorEntry& entry = state.table.tensors[0];
   ASSERT_EQ((entry.offset + entry.bytes()) / 4096, metadata.checksums_offset / 4096)
       << "they do not share a page, so this shows nothing";
-  const WritePlan plan(state.table, state.boxes, true, 2, metadata.checksums_offset);
+  const WritePlan plan(state.table, state.boxes, state.rank_zeros, true, 2,
+                       metadata.checksums_offset);
   EXPECT_EQ(plan.writer(plan.pieces().piece(0, 0)), 1);
   EXPECT_EQ(plan.writer(plan.pieces().piece(0, 1)), 0);
 }
@@ -223,6 +261,7 @@ TEST(WritePlan, OnlyWhatIsWantedIsRead) {
   State state;
   state.table.tensors = {{"rows", ElementType::kFloat32, {4096, 1024}}};  // 16 pieces
   state.boxes = {{}};
+  state.rank_zeros = {false};
   save(files, "f/one", state, false, 1);
   Reader reader(files, "f/one");
   const std::uint64_t before = files.bytes_read();
