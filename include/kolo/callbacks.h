@@ -7,7 +7,6 @@
 #include <kolo/summary_writer.h>
 #include <kolo/trainer.h>
 #include <torch/arg.h>
-#include <torch/optim/schedulers/reduce_on_plateau_scheduler.h>
 
 #include <chrono>
 #include <cstdint>
@@ -119,7 +118,7 @@ struct CheckpointsOptions {
 // signal, a time limit, or another callback) writes one more. Calls init() if the program has not.
 // The program that continues must have the same schedule, metrics and callbacks. Throws the
 // exceptions of Checkpoint, and InvalidArgumentError if ranks train alone (`distributed` is false),
-// or if the option `metric` names none that exists.
+// or if the option `metric` names none that exists. An object may serve one Trainer after another.
 class Checkpoints : public Callback {
  public:
   // InvalidArgumentError for options out of range.
@@ -136,7 +135,8 @@ class Checkpoints : public Callback {
 
   const std::string folder_;
   const CheckpointsOptions options_;
-  std::unique_ptr<Checkpoint> checkpoint_;
+  const Trainer* trainer_ = nullptr;        // of the last train()
+  std::unique_ptr<Checkpoint> checkpoint_;  // of its objects
   std::int64_t saved_step_ = -1;
 };
 
@@ -190,9 +190,9 @@ struct ReduceLROnPlateauOptions {
   TORCH_ARG(double, eps) = 1e-8;                  // smaller changes of the rate are skipped
 };
 
-// Lowers the learning rate when a metric has stopped improving, by
-// torch::optim::ReduceLROnPlateauScheduler. The metric is the same on all ranks. Not together with
-// Trainer::schedule(), which sets the rate anew each time.
+// Lowers the learning rate when a metric has stopped improving, as Python's ReduceLROnPlateau does.
+// The metric is the same on all ranks. Not together with Trainer::schedule(), which sets the rate
+// anew each time.
 class ReduceLROnPlateau : public Callback {
  public:
   // `metric`: a name in TrainingState::metrics.
@@ -204,11 +204,14 @@ class ReduceLROnPlateau : public Callback {
   void add_to(const Trainer& trainer, Checkpoint& checkpoint, const std::string& prefix) override;
 
  private:
+  bool is_better(double value) const;
+  void reduce_rates(torch::optim::Optimizer& optimizer) const;
+
   const std::string metric_;
   const ReduceLROnPlateauOptions options_;
-  void make(const Trainer& trainer);
-
-  std::unique_ptr<torch::optim::ReduceLROnPlateauScheduler> scheduler_;
+  double best_;
+  std::int64_t bad_epochs_ = 0;     // in a row
+  std::int64_t cooldown_left_ = 0;  // epochs
 };
 
 }  // namespace kolo

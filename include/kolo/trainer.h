@@ -266,6 +266,7 @@ class Trainer {
     std::shared_ptr<torch::optim::Optimizer> base;
     std::function<void()> zero_grad;
     std::function<void()> synchronize;
+    bool has_state_of_each_rank = false;  // ranks make different steps
   };
 
   Trainer(std::shared_ptr<torch::nn::Module> module, Forward forward, Function loss,
@@ -292,7 +293,8 @@ class Trainer {
       reduction.backward_passes_per_step(static_cast<int>(options().accumulate()));
       const auto made =
           std::make_shared<DistributedOptimizer<Base>>(parameters, base_options, reduction);
-      set_optimizer({made, [=] { made->zero_grad(); }, [=] { made->synchronize(); }});
+      set_optimizer({made, [=] { made->zero_grad(); }, [=] { made->synchronize(); },
+                     reduction.op() == ReduceOp::Adasum});
     } else {
       const auto made = std::make_shared<Base>(parameters, base_options);
       set_optimizer({made, [=] { made->zero_grad(); }, [] {}});
@@ -301,7 +303,7 @@ class Trainer {
   }
   DistributedOptimizerOptions named(const DistributedOptimizerOptions& reduction) const;
   void set_optimizer(AnyOptimizer optimizer);
-  void check_sizes(std::size_t train, std::size_t valid) const;
+  void check_same_on_ranks(std::size_t train, std::size_t valid) const;
 
   struct State;
   class Loop;

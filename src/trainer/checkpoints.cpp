@@ -25,7 +25,6 @@ Checkpoints::Checkpoints(std::string folder, const CheckpointsOptions& options)
 }
 
 void Checkpoints::train_begin(Trainer& trainer) {
-  if (checkpoint_ != nullptr) return;  // train() was called again
   const std::string& metric = options_.metric();
   if (!metric.empty()) trainer.state().metric(metric);  // throws if it does not exist
   init();
@@ -36,9 +35,14 @@ void Checkpoints::train_begin(Trainer& trainer) {
         "one of all ranks; train with distributed(true), or in a process of its own");
   }
   if (options_.catch_stop_signals()) catch_stop_signals();
+  const bool goes_on = std::exchange(trainer_, nullptr) == &trainer && trainer.state().step > 0;
+  checkpoint_.reset();  // of a Trainer that may no longer exist
+  if (!goes_on) saved_step_ = -1;
   auto checkpoint = std::make_unique<Checkpoint>(folder_, options_.files());
   trainer.add_to(*checkpoint);
-  if (options_.resume()) {
+  if (goes_on) {
+    // train() was called again.
+  } else if (options_.resume()) {
     const auto restored = checkpoint->restore();
     if (restored) saved_step_ = restored->step;
   } else if (const auto newest = checkpoint->newest_step()) {
@@ -47,6 +51,7 @@ void Checkpoints::train_begin(Trainer& trainer) {
         " already; remove it, give another folder, or go on from it with resume(true)");
   }
   checkpoint_ = std::move(checkpoint);
+  trainer_ = &trainer;
 }
 
 void Checkpoints::save(Trainer& trainer, std::optional<double> metric) {

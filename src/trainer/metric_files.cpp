@@ -1,6 +1,6 @@
 #include <array>
+#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <string>
 
 #include "core/json.hpp"
@@ -10,11 +10,11 @@
 namespace kolo {
 namespace {
 
-// Returns all significant digits, so that reading the text gives the same number.
+// Returns all significant digits, so that reading the text gives the same number. Does not depend
+// on the program's locale.
 std::string number(double value) {
   std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.17g", value);
-  return text.data();
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 
 // Quotes a field where RFC 4180 requires it.

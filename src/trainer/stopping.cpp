@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -63,7 +64,10 @@ void TimeLimit::step_end(Trainer& trainer) {
 }
 
 ReduceLROnPlateau::ReduceLROnPlateau(std::string metric, const ReduceLROnPlateauOptions& options)
-    : metric_(std::move(metric)), options_(options) {
+    : metric_(std::move(metric)),
+      options_(options),
+      best_((options.better() == Better::Lower ? 1 : -1) *
+            std::numeric_limits<double>::infinity()) {
   const auto require = [](bool holds, const char* option, double value, const char* allowed) {
     if (holds) return;
     throw InvalidArgumentError(std::string("ReduceLROnPlateau: ") + option + " is " +
@@ -78,21 +82,6 @@ ReduceLROnPlateau::ReduceLROnPlateau(std::string metric, const ReduceLROnPlateau
   require(options.eps() >= 0, "eps", options.eps(), "at least 0");
 }
 
-void ReduceLROnPlateau::make(const Trainer& trainer) {
-  using Plateau = torch::optim::ReduceLROnPlateauScheduler;
-  if (scheduler_ != nullptr) return;
-  scheduler_ = std::make_unique<Plateau>(
-      trainer.optimizer(),
-      options_.better() == Better::Lower ? Plateau::SchedulerMode::min
-                                         : Plateau::SchedulerMode::max,
-      static_cast<float>(options_.factor()), options_.patience(), options_.threshold(),
-      options_.threshold_is_relative() ? Plateau::ThresholdMode::rel : Plateau::ThresholdMode::abs,
-      options_.cooldown(),
-      std::vector<float>(trainer.optimizer().param_groups().size(),
-                         static_cast<float>(options_.min_lr())),
-      options_.eps());
-}
-
 void ReduceLROnPlateau::train_begin(Trainer& trainer) {
   trainer.state().metric(metric_);  // throws if it does not exist
   if (trainer.scheduler() != nullptr) {
@@ -100,17 +89,50 @@ void ReduceLROnPlateau::train_begin(Trainer& trainer) {
         "ReduceLROnPlateau: the Trainer has a schedule(), which would set the learning rate anew; "
         "use one of them");
   }
-  make(trainer);
+}
+
+// The formulas are those of Python. LibTorch's ReduceLROnPlateauScheduler has others: for
+// Better::Higher it takes no value below 0 for an improvement, and it multiplies by an absolute
+// threshold.
+bool ReduceLROnPlateau::is_better(double value) const {
+  const double threshold = options_.threshold();
+  const bool is_relative = options_.threshold_is_relative();
+  if (options_.better() == Better::Lower)
+    return value < (is_relative ? best_ * (1 - threshold) : best_ - threshold);
+  return value > (is_relative ? best_ * (1 + threshold) : best_ + threshold);
+}
+
+void ReduceLROnPlateau::reduce_rates(torch::optim::Optimizer& optimizer) const {
+  for (torch::optim::OptimizerParamGroup& group : optimizer.param_groups()) {
+    const double old_rate = group.options().get_lr();
+    const double rate = std::max(old_rate * options_.factor(), options_.min_lr());
+    if (old_rate - rate > options_.eps()) group.options().set_lr(rate);
+  }
 }
 
 void ReduceLROnPlateau::epoch_end(Trainer& trainer) {
-  scheduler_->step(static_cast<float>(trainer.state().metric(metric_)));
+  const double value = trainer.state().metric(metric_);
+  if (is_better(value)) {
+    best_ = value;
+    bad_epochs_ = 0;
+  } else {
+    ++bad_epochs_;
+  }
+  if (cooldown_left_ > 0) {
+    --cooldown_left_;
+    bad_epochs_ = 0;
+  }
+  if (bad_epochs_ <= options_.patience()) return;
+  reduce_rates(trainer.optimizer());
+  cooldown_left_ = options_.cooldown();
+  bad_epochs_ = 0;
 }
 
-void ReduceLROnPlateau::add_to(const Trainer& trainer, Checkpoint& checkpoint,
+void ReduceLROnPlateau::add_to(const Trainer& /*trainer*/, Checkpoint& checkpoint,
                                const std::string& prefix) {
-  make(trainer);
-  checkpoint.add(prefix, *scheduler_);
+  checkpoint.add(prefix + ".best", best_)
+      .add(prefix + ".bad_epochs", bad_epochs_)
+      .add(prefix + ".cooldown_left", cooldown_left_);
 }
 
 }  // namespace kolo

@@ -162,7 +162,7 @@ const TrainingState& Trainer::train(const std::function<Datasets()>& make) {
   optimizer();  // throws if there is none
   const Datasets sets = make();
   State& state = *state_;
-  check_sizes(sets.train.size(), sets.valid.size());
+  check_same_on_ranks(sets.train.size(), sets.valid.size());
   if (state.progress.step == 0) {
     if (is_initialized()) {
       manual_seed_per_rank(state.options.seed());
@@ -183,7 +183,7 @@ const TrainingState& Trainer::train(const std::function<Datasets()>& make) {
 
 // With different numbers of batches or steps, ranks would wait for each other. With different
 // seeds, their shares of the samples would overlap.
-void Trainer::check_sizes(std::size_t train, std::size_t valid) const {
+void Trainer::check_same_on_ranks(std::size_t train, std::size_t valid) const {
   if (state_->ranks == 1) return;
   const TrainerOptions& options = state_->options;
   const std::vector<std::int64_t> numbers{static_cast<std::int64_t>(train),
@@ -208,7 +208,7 @@ std::vector<std::pair<std::string, double>> Trainer::evaluate(const data::Datase
   if (dataset.size() == 0)
     throw InvalidArgumentError("Trainer::evaluate(): the dataset has no samples");
   State& state = *state_;
-  check_sizes(0, dataset.size());
+  check_same_on_ranks(0, dataset.size());
   const bool distributed = state.ranks > 1;
   const InEvaluation evaluation(*state.module);
   if (distributed) broadcast_parameters(state.module->named_buffers());
@@ -277,7 +277,12 @@ void Trainer::finish(const std::string& reason) {
 
 void Trainer::add_to(Checkpoint& checkpoint) {
   State& state = *state_;
-  checkpoint.add("model", state.module).add("optimizer", optimizer());
+  checkpoint.add("model", state.module);
+  if (state.optimizer.has_state_of_each_rank) {
+    checkpoint.add_per_rank("optimizer", optimizer());
+  } else {
+    checkpoint.add("optimizer", optimizer());
+  }
   if (state.scheduler) checkpoint.add("schedule", *state.scheduler);
   checkpoint.add("scaler", state.scaler);
   checkpoint.add("trainer.step", state.progress.step).add("trainer.epochs", state.epochs_done);

@@ -21,6 +21,12 @@ PLATEAUS = (
     {"patience": 3, "threshold": 0.25, "threshold_is_relative": 0},
     {"patience": 1, "factor": 0.5, "eps": 0.1},
     {"patience": 1, "factor": 0.75, "higher_is_better": 1},
+    # A metric that rises, and is below 0.
+    {"patience": 2, "factor": 0.5, "higher_is_better": 1, "times": -1},
+    {"patience": 1, "factor": 0.5, "threshold": 0.25, "higher_is_better": 1, "times": -1},
+    {"patience": 2, "threshold": 0.5, "threshold_is_relative": 0, "higher_is_better": 1, "times": -1},
+    {"patience": 2, "factor": 0.5, "threshold": 0.0625, "times": -1},
+    {"patience": 3, "factor": 0.5, "threshold": 1.5, "threshold_is_relative": 0},
 )
 
 # 1: a gradient has overflowed in this step.
@@ -35,12 +41,13 @@ SCALERS = (
 def plateau_rates(options):
     given = dict(options)
     given["threshold_mode"] = "rel" if given.pop("threshold_is_relative", 1) else "abs"
+    times = given.pop("times", 1)
     given["mode"] = "max" if given.pop("higher_is_better", 0) else "min"
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=RATE)
     scheduler = ReduceLROnPlateau(optimizer, **given)
     rates = []
     for value in METRIC:
-        scheduler.step(value)
+        scheduler.step(times * value)
         rates.append(optimizer.param_groups[0]["lr"])
     return rates
 

@@ -1,6 +1,7 @@
 // Checkpoints of a Trainer, and trainings that go on from them.
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "trainer/trainer_fixture.hpp"
 
@@ -26,6 +27,7 @@ struct Variant {
   int workers = 0;
   at::ScalarType precision = at::kFloat;
   bool plateau = false;  // lowers the learning rate, instead of a schedule
+  ReduceOp op = ReduceOp::Average;
 };
 
 // A training of 4 epochs with all the state that a checkpoint must keep.
@@ -40,7 +42,8 @@ struct Resumable {
                     .sync_batchnorm(variant.batch_norm)
                     .workers(variant.workers)
                     .precision(variant.precision)) {
-    trainer.optimizer<torch::optim::Adam>(torch::optim::AdamOptions(0.01));
+    trainer.optimizer<torch::optim::Adam>(torch::optim::AdamOptions(0.01),
+                                          DistributedOptimizerOptions().op(variant.op));
     if (variant.plateau) {
       // No epoch is so much better, so the rate changes after the third.
       trainer.callback<ReduceLROnPlateau>("loss",
@@ -59,12 +62,14 @@ struct Resumable {
 };
 
 class ResumedTraining : public TrainerTest, public testing::WithParamInterface<Variant> {};
-INSTANTIATE_TEST_SUITE_P(, ResumedTraining,
-                         testing::Values(Variant{"Plain"}, Variant{"SyncBatchNorm", true},
-                                         Variant{"Workers", false, 2},
-                                         Variant{"Float16", false, 0, at::kHalf},
-                                         Variant{"Plateau", false, 0, at::kFloat, true}),
-                         [](const auto& one) { return one.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    , ResumedTraining,
+    testing::Values(Variant{"Plain"}, Variant{"SyncBatchNorm", true}, Variant{"Workers", false, 2},
+                    Variant{"Float16", false, 0, at::kHalf},
+                    Variant{"Plateau", false, 0, at::kFloat, true},
+                    // Each rank has its own moments.
+                    Variant{"Adasum", false, 0, at::kFloat, false, ReduceOp::Adasum}),
+    [](const auto& one) { return one.param.name; });
 
 TEST_P(ResumedTraining, HasTheSameBits) {
   const Variant& variant = GetParam();
@@ -126,6 +131,36 @@ TEST_F(TrainerTest, AnEpochDoesNotGoOnWithOtherSamples) {
               AllOf(HasSubstr(std::to_string(8 * size()) + " samples, seed 5, shuffled"),
                     HasSubstr("this training has " + std::to_string(10 * size()) + " samples")));
   EXPECT_EQ(run(8 * size(), false), 4);
+}
+
+struct CountsSteps : Callback {
+  explicit CountsSteps(std::int64_t& its_count) : count(its_count) {}
+  void step_end(Trainer& /*trainer*/) override { ++count; }
+  std::int64_t& count;
+};
+
+// The second Trainer lies where the first one did.
+TEST_F(TrainerTest, ACheckpointsObjectServesOneTrainerAfterAnother) {
+  const auto checkpoints = std::make_shared<Checkpoints>(folder_);
+  std::optional<Trained> trained;
+  double loss = 0;
+  std::vector<std::int64_t> steps;  // of each Trainer's own
+  for (const std::int64_t epochs : {1, 2, 2}) {
+    trained.emplace(quiet().epochs(epochs).batch_size(4));
+    trained->trainer.callback(checkpoints);
+    trained->trainer.callback(std::make_shared<CountsSteps>(steps.emplace_back()));
+    const TrainingState& state = trained->trainer.train(make_samples(8 * size()));
+    EXPECT_EQ(state.step, 2 * epochs);
+    loss = state.metric("loss");
+  }
+  EXPECT_THAT(steps, ElementsAre(2, 2, 0));
+  // A second train() goes on with what the program has made of the model since.
+  trained->model->parameters()[0].detach().fill_(0.125);
+  trained->trainer.train(make_samples(8 * size()));
+  EXPECT_TRUE(trained->model->parameters()[0].eq(0.125).all().item<bool>());
+  Trained unbroken(quiet().epochs(2).batch_size(4));
+  unbroken.trainer.train(make_samples(8 * size()));
+  EXPECT_EQ(unbroken.trainer.state().metric("loss"), loss);
 }
 
 TEST_F(TrainerTest, ASkippedCheckpointIsMadeUpFor) {
@@ -199,6 +234,36 @@ TEST_F(TrainerTest, AFolderOfCheckpointsIsNotMixedWithAnotherTraining) {
   second.trainer.callback<Checkpoints>(folder_, options);
   EXPECT_THAT(message_of<InvalidArgumentError>([&] { second.trainer.train(make_samples(8)); }),
               HasSubstr("resume(true)"));
+}
+
+TEST_F(TrainerTest, AFolderThatWasRefusedIsRefusedAgain) {
+  Trained first(quiet());
+  first.trainer.callback<Checkpoints>(folder_);
+  first.trainer.train(make_samples(8));
+  Trained second(quiet().epochs(2));
+  second.trainer.callback(at_step(1, [](Trainer& trainer) { trainer.stop(""); }));
+  second.trainer.train(make_samples(8));
+  second.trainer.callback<Checkpoints>(folder_, CheckpointsOptions().resume(false));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(message_of<InvalidArgumentError>([&] { second.trainer.train(make_samples(8)); }),
+                HasSubstr("resume(true)"));
+  }
+}
+
+// With the same object, and the same number of steps.
+TEST_F(TrainerTest, AnotherTrainingInAnEmptyFolderIsSaved) {
+  const auto checkpoints =
+      std::make_shared<Checkpoints>(folder_, CheckpointsOptions().resume(false).every_epochs(0));
+  for (int run = 0; run < 2; ++run) {
+    Trained trained(quiet());
+    trained.trainer.callback(checkpoints);
+    trained.trainer.train(make_samples(8));
+    on_rank_zero([&] {
+      EXPECT_FALSE(std::filesystem::is_empty(folder_));
+      for (const auto& entry : std::filesystem::directory_iterator(folder_))
+        std::filesystem::remove_all(entry.path());
+    });
+  }
 }
 
 TEST_F(TrainerTest, TheBestCheckpointsStay) {
