@@ -20,8 +20,9 @@ namespace kolo {
 //
 // kolo reduces the result of compress() like gradients, with the optimizer's op. So a compression
 // must be linear, as low-rank factors and changes of the dtype are. An undefined gradient counts as
-// zeros, even if it is undefined on every rank. If a function throws, the other ranks get a
-// MismatchError. The functions must not call the optimizer.
+// zeros, even if it is undefined on every rank. If compress() or compress_again() throws, the other
+// ranks get a MismatchError; if decompress() throws, they have their gradient already. The
+// functions must not call the optimizer.
 class GradientCompressor {
  public:
   GradientCompressor() = default;

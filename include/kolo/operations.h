@@ -215,9 +215,9 @@ at::Tensor sendrecv(const at::Tensor& tensor, int destination, const at::Tensor&
 void barrier(const OperationOptions& options = {});
 
 // Marks this rank as out of data, and waits until all ranks of the set have called join(). Until
-// then this rank takes part in the other ranks' operations with values that change nothing; it adds
-// no rows to a gather. Average still divides by the number of all ranks. Returns the last rank that
-// joined, numbered among all ranks. Throws PeerLostError if a rank shuts kolo down without joining.
+// then its threads can submit nothing to the set, and it takes part in the others' operations with
+// values that change nothing and no rows. Average still divides by the number of all ranks. Returns
+// the last rank that joined, in the job. PeerLostError if a rank shuts kolo down without joining.
 int join(const ProcessSet& process_set = {});
 
 }  // namespace kolo

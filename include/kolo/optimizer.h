@@ -72,7 +72,7 @@ class GradientReducer {
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  // Adds the parameters that are not known yet.
+  // Takes notice of parameters that were added or removed.
   void attach(const std::vector<torch::optim::OptimizerParamGroup>& groups);
   // See DistributedOptimizer.
   void synchronize();
@@ -80,7 +80,8 @@ class GradientReducer {
   void check_no_reduction_in_flight(const char* call) const;
   // Called when gradients were cleared: the next step() reduces, on every rank.
   void forget_gradients();
-  at::Tensor average_loss(const at::Tensor& loss);
+  // Runs the closure, reduces its gradients, and averages its loss over the ranks.
+  at::Tensor loss_of(const std::function<at::Tensor()>& closure);
   bool reduces_steps() const;
   at::Tensor step_and_reduce(const std::function<at::Tensor()>& step);
   // Marks the end of a training step, like mark_step() of kolo/timeline.h. Returns the parameters
@@ -92,6 +93,8 @@ class GradientReducer {
   void set_no_sync(bool no_sync);
 
  private:
+  at::Tensor average_loss(const at::Tensor& loss);
+
   struct State;
   std::shared_ptr<State> state_;
 };
@@ -142,7 +145,12 @@ inline void check_step_in_sync(const GradientReducer& reducer, const NamedTensor
 //   kolo::DistributedOptimizer<torch::optim::SGD> optimizer(model, torch::optim::SGDOptions(0.1));
 //
 // A parameter that is listed twice (its module has two parents) is reduced once. Base makes its
-// step with it as often as it is listed, as it does without kolo.
+// step with it as often as it is listed, as it does without kolo. The program may add, remove and
+// replace parameters in param_groups(), on all ranks alike and not during backward(); zero_grad(),
+// synchronize() and step() take notice.
+//
+// A gradient that the program has set, such as a view of its own memory, stays that tensor: it gets
+// the reduced values. Gradients that autograd has made may be replaced.
 //
 // A gradient that is undefined on every rank stays undefined (in a group: if that holds for all of
 // the group). Parameters may turn trainable or frozen later, on all ranks alike. A gradient that is
@@ -270,11 +278,7 @@ class DistributedOptimizer : public Base {
       reducer_.synchronize_unless_done();
       return Base::step(nullptr);
     }
-    return Base::step([&] {
-      const at::Tensor loss = closure();
-      reducer_.synchronize_unless_done();
-      return reducer_.average_loss(loss);
-    });
+    return Base::step([&] { return reducer_.loss_of(closure); });
   }
 
   detail::GradientReducer reducer_;

@@ -45,7 +45,8 @@ std::string show_order(const Descriptor& d, std::size_t at) {
 constexpr Field kOperation = {
     "operation", [](const Descriptor& d, std::size_t) { return std::string(name_of(d.kind)); }};
 constexpr Field kFieldsOfAll[] = {
-    {"content", [](const Descriptor& d, std::size_t) { return d.content; }},
+    {"content",
+     [](const Descriptor& d, std::size_t) { return d.content.empty() ? "tensors" : d.content; }},
     {"number of tensors",
      [](const Descriptor& d, std::size_t) { return std::to_string(d.tensors.size()); }},
     {"reduce operator",

@@ -139,11 +139,11 @@ Status Negotiator::on(int rank, const wire::Announce& record) {
   Tensor& tensor = find_or_create(name_space_of(record.descriptor, record.transient), record.name);
   if (tensor.bucket != nullptr) count_one_by_one(*tensor.bucket);
   if (tensor.arrived[rank]) {
-    return Status::internal("rank " + std::to_string(rank) + " announced '" + record.name +
+    return Status::internal(attendance_.in_words({rank}) + " announced '" + record.name +
                             "' twice");
   }
   if (record.again && owed_[rank] == 0) {
-    return Status::internal("rank " + std::to_string(rank) + " announced '" + record.name +
+    return Status::internal(attendance_.in_words({rank}) + " announced '" + record.name +
                             "' again, but had not reported it");
   }
   tensor.transient = record.transient;
@@ -172,12 +172,12 @@ Status Negotiator::on(int rank, const wire::Ready& record) {
         ++owed_[rank];
         continue;
       }
-      return Status::internal("rank " + std::to_string(rank) + " reported an unknown tensor");
+      return Status::internal(attendance_.in_words({rank}) + " reported an unknown tensor");
     }
     Tensor& tensor = *found->second;
     if (tensor.bucket != nullptr) count_one_by_one(*tensor.bucket);
     if (tensor.arrived[rank]) {
-      return Status::internal("rank " + std::to_string(rank) + " reported '" + tensor.name +
+      return Status::internal(attendance_.in_words({rank}) + " reported '" + tensor.name +
                               "' twice");
     }
     const bool absent =
@@ -195,7 +195,7 @@ Status Negotiator::on(int rank, const wire::Flush& record) {
 }
 
 Status Negotiator::on(int rank, const wire::Boundary& record) {
-  if (rank != 0) return Status::internal("rank " + std::to_string(rank) + " sent a boundary");
+  if (rank != 0) return Status::internal(attendance_.in_words({rank}) + " sent a boundary");
   plan(record.together);
   for (const EntryId id : record.evict) {
     if (const auto found = by_id_.find(id); found != by_id_.end()) evict(*found->second);
@@ -238,7 +238,7 @@ Status Negotiator::on(int rank, const wire::Join& record) {
     return Status::ok();
   }
   if (attendance_.has_joined(rank))
-    return Status::internal("rank " + std::to_string(rank) + " joined twice");
+    return Status::internal(attendance_.in_words({rank}) + " joined twice");
   if (!attendance_.left_in_order().empty()) {
     fail_join();
     return Status::ok();
@@ -452,7 +452,7 @@ void Negotiator::make_bucket(const std::vector<Candidate>& members) {
 Status Negotiator::arrive_whole(int rank, Bucket& bucket) {
   bucket.whole.resize(static_cast<std::size_t>(size()), false);
   if (bucket.whole[rank]) {
-    return Status::internal("rank " + std::to_string(rank) + " reported a bucket twice");
+    return Status::internal(attendance_.in_words({rank}) + " reported a bucket twice");
   }
   bucket.whole[rank] = true;
   if (bucket.wholes == 0) bucket.since = now_;

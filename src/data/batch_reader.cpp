@@ -3,6 +3,7 @@
 #include <exception>
 #include <utility>
 
+#include "core/exception.hpp"
 #include "kolo/error.h"
 
 namespace kolo::data {
@@ -16,13 +17,7 @@ void apply(const std::vector<Transform>& transforms, std::size_t first, std::uin
 void throw_not_loaded(const std::string& samples, std::uint64_t epoch) {
   const std::string start =
       "DataLoader: " + samples + " of epoch " + std::to_string(epoch) + " cannot be loaded: ";
-  try {
-    throw;
-  } catch (const std::exception& error) {
-    std::throw_with_nested(DataError(start + error.what()));
-  } catch (...) {
-    std::throw_with_nested(DataError(start + "an exception that is not a std::exception"));
-  }
+  std::throw_with_nested(DataError(start + text_of(std::current_exception())));
 }
 
 std::string name_all(c10::ArrayRef<std::size_t> indices) {

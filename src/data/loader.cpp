@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/exception.hpp"
 #include "data/batch_reader.hpp"
 #include "data/batch_source.hpp"
 #include "data/device_copy.hpp"
@@ -38,10 +39,10 @@ template <class Copy>
 data::Batch copied(const Copy& copy, std::size_t number) {
   try {
     return copy();
-  } catch (const std::exception& error) {
-    std::throw_with_nested(
-        DataError("DataLoader: batch " + std::to_string(number) +
-                  " of the epoch cannot be copied to the device: " + error.what()));
+  } catch (...) {
+    std::throw_with_nested(DataError(
+        "DataLoader: batch " + std::to_string(number) +
+        " of the epoch cannot be copied to the device: " + text_of(std::current_exception())));
   }
 }
 

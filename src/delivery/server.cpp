@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/exception.hpp"
 #include "core/log.hpp"
 #include "delivery/connection.hpp"
 #include "delivery/peer.hpp"
@@ -34,16 +35,6 @@ std::vector<BatchPlan> plans_of(const std::vector<Served>& served) {
   plans.reserve(served.size());
   for (const Served& one : served) plans.push_back(one.plan);
   return plans;
-}
-
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& known) {
-    return known.what();
-  } catch (...) {
-    return "an exception that is not a std::exception";
-  }
 }
 
 }  // namespace

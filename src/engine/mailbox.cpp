@@ -7,11 +7,22 @@
 
 namespace kolo {
 
+// Says why no operation is taken now. A rank that has joined stands in with neutral values for
+// itself, so what another thread of it submits could not be told from that.
+Status Mailbox::refusal_of(const Operation& operation) const {
+  if (!closed_.is_ok()) return closed_;
+  if (joining_.count(operation.process_set) == 0) return Status::ok();
+  return Status::invalid_argument(
+      std::string(name_of(operation.descriptor.kind)) + " of '" + operation.name +
+      "': another thread of this rank is in join(), which ends when all ranks have joined; submit "
+      "it before or after that");
+}
+
 // Books the operation's name. `entered`: it was handed over already, or will be when it gets its
 // name.
 Status Mailbox::reserve(const std::shared_ptr<Operation>& operation, bool& entered) {
   const MutexLock lock(mutex_);
-  if (!closed_.is_ok()) return closed_;
+  if (Status refusal = refusal_of(*operation); !refusal.is_ok()) return refusal;
   const OperationNames::Booking booking = names_.book(operation);
   if (booking == OperationNames::Booking::kTaken) {
     return Status::duplicate_name(
@@ -35,9 +46,9 @@ Status Mailbox::submit(const std::shared_ptr<Operation>& operation, bool& packed
                 operation->packed_at->bytes);
   }
   const MutexLock lock(mutex_);
-  if (!closed_.is_ok()) {
+  if (Status refusal = refusal_of(*operation); !refusal.is_ok()) {
     names_.release(*operation);
-    return closed_;
+    return refusal;
   }
   enter(operation, quietly);
   return Status::ok();
@@ -46,6 +57,7 @@ Status Mailbox::submit(const std::shared_ptr<Operation>& operation, bool& packed
 void Mailbox::enter(const std::shared_ptr<Operation>& operation, bool quietly) {
   entries_.push_back({Entry::Kind::kSubmit, operation});
   if (operation->descriptor.kind == OpKind::kJoin) {
+    joining_.insert(operation->process_set);
     submitted_since_boundary_.erase(operation->process_set);  // a boundary by itself
   } else if (!operation->queued) {
     submitted_since_boundary_.insert(operation->process_set);
@@ -88,6 +100,7 @@ void Mailbox::take(std::vector<Entry>& entries) {
 void Mailbox::release(const std::vector<Operation*>& operations) {
   const MutexLock lock(mutex_);
   for (Operation* operation : operations) {
+    if (operation->descriptor.kind == OpKind::kJoin) joining_.erase(operation->process_set);
     const std::shared_ptr<Operation> next = names_.release(*operation);
     if (next == nullptr) continue;
     enter(next, false);

@@ -32,9 +32,9 @@ class Mailbox {
   };
 
   // --- any thread ---
-  // Hands the operation over. Fails if the mailbox is closed, or if an operation of the same kind
-  // and name is in flight on this rank. `packed`: set if the tensor now lies in its bucket.
-  // `quietly`: see Parking::call_for_submission().
+  // Hands the operation over. Fails if the mailbox is closed, if an operation of the same kind and
+  // name is in flight on this rank, or amid a join of its process set. `packed`: set if the tensor
+  // now lies in its bucket. `quietly`: see Parking::call_for_submission().
   Status submit(const std::shared_ptr<Operation>& operation, bool& packed, bool quietly = false)
       KOLO_EXCLUDES(mutex_);
   // Notes that a thread begins to wait for the operation, or asks whether it is done. `drives`:
@@ -57,6 +57,7 @@ class Mailbox {
 
  private:
   Status reserve(const std::shared_ptr<Operation>& operation, bool& entered) KOLO_EXCLUDES(mutex_);
+  Status refusal_of(const Operation& operation) const KOLO_REQUIRES(mutex_);
   void enter(const std::shared_ptr<Operation>& operation, bool quietly) KOLO_REQUIRES(mutex_);
 
   Parking& parking_;
@@ -64,6 +65,7 @@ class Mailbox {
   std::vector<Entry> entries_ KOLO_GUARDED_BY(mutex_);
   OperationNames names_ KOLO_GUARDED_BY(mutex_);
   Status closed_ KOLO_GUARDED_BY(mutex_);
+  std::unordered_set<int> joining_ KOLO_GUARDED_BY(mutex_);  // process sets with a join in flight
   std::unordered_set<int> submitted_since_boundary_ KOLO_GUARDED_BY(mutex_);  // process sets
   // Whether that set has any. Changed under the lock.
   std::atomic<bool> any_since_boundary_{false};

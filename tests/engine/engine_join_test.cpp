@@ -1,6 +1,7 @@
 // Joins through the whole engine, where work is still in flight.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 
 #include "engine/engine_fixture.hpp"
@@ -8,8 +9,6 @@
 namespace kolo {
 namespace {
 
-// Rank 0 joins while its last step is in flight, so the join ends on rank 1 while that one still
-// stands in for it. What rank 1 submits then must not touch the memory of the bucket.
 // A rank that has joined waits for as long as the others work, and takes nobody for stopped.
 TEST(EngineJoin, ALongJoinIsNoStall) {
   Engine::Options options = test_options();
@@ -25,6 +24,38 @@ TEST(EngineJoin, ALongJoinIsNoStall) {
       options);
 }
 
+// As another thread could do while one waits in join().
+TEST(EngineJoin, NothingCanBeSubmittedMeanwhile) {
+  std::atomic<int> rounds_refused{0};
+  on_all_ranks(2, [&](Engine& engine, Transport&) {
+    std::vector<float> values(3, 1);
+    for (int round = 0; round < 3; ++round) {
+      const auto before = allreduce("before", values);
+      EXPECT_TRUE(engine.submit(before).is_ok());
+      const auto join = plain(OpKind::kJoin, "join");
+      if (engine.rank() == 1) rounds_refused.wait(round);  // or the join would end at once
+      EXPECT_TRUE(engine.submit(join).is_ok());
+      if (engine.rank() == 0) {
+        for (const auto& other : {allreduce("other", values), plain(OpKind::kJoin, "again")}) {
+          const Status refused = engine.submit(other);
+          EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+          EXPECT_NE(refused.message().find("another thread of this rank is in join()"),
+                    std::string::npos)
+              << refused.message();
+        }
+        ++rounds_refused;
+        rounds_refused.notify_one();
+      }
+      EXPECT_TRUE(engine.wait(before, std::chrono::seconds(30)).is_ok());
+      EXPECT_TRUE(engine.wait(join, std::chrono::seconds(30)).is_ok());
+      EXPECT_EQ(values, std::vector<float>(3, 2.0F));
+      values.assign(3, 1);
+    }
+  });
+}
+
+// Rank 0 joins while its last step is in flight, so the join ends on rank 1 while that one still
+// stands in for it. What rank 1 submits then must not touch the memory of the bucket.
 TEST(EngineJoin, WhatIsSubmittedAfterwardsIsNotMixedWithAStandIn) {
   on_all_ranks(2, [](Engine& engine, Transport&) {
     std::vector<float> a;

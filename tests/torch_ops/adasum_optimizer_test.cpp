@@ -136,6 +136,58 @@ TEST_F(AdasumOptimizer, RanksThatHaveNoGradient) {
   }
 }
 
+TEST_F(AdasumOptimizer, ClosuresHaveTheMeanLoss) {
+  const at::Tensor p = torch::zeros({3}).requires_grad_();
+  DistributedSgd optimizer(Tensors{p}, torch::optim::SGDOptions(1.0), adasum());
+  for (int step = 0; step < 2; ++step) {
+    const at::Tensor loss = optimizer.step([&] {
+      optimizer.zero_grad();
+      p.sum().backward();
+      return torch::full({}, rank() + 1.0);
+    });
+    EXPECT_TRUE(loss.allclose(torch::full({}, (size() + 1) / 2.0))) << loss;
+    EXPECT_TRUE(p.detach().allclose(torch::full({3}, -1.0 - step))) << "equal steps are one";
+  }
+}
+
+// Makes its step, and then throws on one rank.
+struct Fails : torch::optim::SGD {
+  using SGD::SGD;
+  at::Tensor step(LossClosure closure = nullptr) override {
+    const at::Tensor loss = SGD::step(std::move(closure));
+    if (now && rank() == kolo::size() - 1) throw std::runtime_error("a step that fails");
+    return loss;
+  }
+  inline static bool now = false;
+};
+
+// The others do not wait for the rank, and no parameter has moved.
+TEST_F(AdasumOptimizer, AStepThatFailsOnOneRank) {
+  if (size() < 2) GTEST_SKIP() << "needs 2 ranks";
+  const Tensors all = parameters();
+  DistributedOptimizer<Fails> optimizer(all, torch::optim::SGDOptions(0.1), adasum());
+  for (int step = 0; step < 3; ++step) {
+    const Tensors before = copies_of(all);
+    backward(all, step);
+    Fails::now = true;
+    for (int failure = 0; failure < 2; ++failure) {
+      if (rank() == size() - 1) {
+        EXPECT_THAT(message_of<std::runtime_error>([&] { optimizer.step(); }),
+                    HasSubstr("a step that fails"));
+      } else {
+        EXPECT_THAT(message_of<MismatchError>([&] { optimizer.step(); }),
+                    HasSubstr("step() ended with an error: a step that fails"));
+      }
+      expect_close(all, before, 0);
+    }
+    Fails::now = false;
+    optimizer.step();
+    EXPECT_FALSE(all[0].detach().equal(before[0].detach()));
+    for (const at::Tensor& p : all) check_in_sync("a parameter", p.detach());
+    optimizer.zero_grad();
+  }
+}
+
 // A frozen parameter may have a gradient of this rank alone, left over.
 TEST_F(AdasumOptimizer, FrozenParametersStay) {
   if (size() < 2) GTEST_SKIP() << "with one rank it is SGD's step";

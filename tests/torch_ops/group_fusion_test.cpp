@@ -75,6 +75,20 @@ TEST_P(GroupFusion, TheResultsAreTheSame) {
   }
 }
 
+// Weights that are tied, and rows that overlap, are reduced once.
+TEST_P(GroupFusion, TensorsThatShareMemory) {
+  for (const std::int64_t rows : {8, 400000}) {
+    const at::Tensor all = at::full({rows}, rank() + 1.0);
+    const at::Tensor apart = at::full({rows / 2, 2}, rank() + 1.0);
+    grouped_allreduce_({all, all, all.narrow(0, rows / 4, rows / 2), all.view({2, rows / 2}),
+                        all.view({rows / 2, 2}).t(), apart.narrow(1, 0, 1), apart.narrow(1, 1, 1)},
+                       ReduceOp::Sum);
+    const double sum = size() * (size() + 1) / 2.0;
+    EXPECT_TRUE(all.equal(at::full({rows}, sum))) << all;
+    EXPECT_TRUE(apart.equal(at::full({rows / 2, 2}, sum))) << apart;
+  }
+}
+
 TEST_P(GroupFusion, IsSeenInTheMessages) {
   if (size() == 1) GTEST_SKIP() << "one rank sends nothing";
   const bool fused = GetParam();

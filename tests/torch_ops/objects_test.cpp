@@ -119,6 +119,18 @@ TEST_F(Objects, ErrorsAndProcessSets) {
     EXPECT_EQ(all, (std::vector<int>{size() - 1}));
   }
   if (size() == 1) return;
+  const auto one_or_all = [] {
+    rank() == 0 ? (void)broadcast_object(1, 0, "which") : (void)allgather_object(1, "which");
+  };
+  EXPECT_THAT(
+      message_of<MismatchError>(one_or_all),
+      HasSubstr("content: an object of one rank on rank 0; an object of each rank on rank"));
+  const auto object_or_tensor = [] {
+    rank() == 0 ? (void)allgather_object(1, "what")
+                : (void)allgather(at::zeros({4}, at::kByte), "what");
+  };
+  EXPECT_THAT(message_of<MismatchError>(object_or_tensor),
+              HasSubstr("content: an object of each rank on rank 0; tensors on rank"));
   EXPECT_THAT(message_of<MismatchError>([] { broadcast_object(1, rank() == 0 ? 0 : 1, "root"); }),
               HasSubstr("root rank: 0 on rank 0; 1 on rank"));
   EXPECT_THAT(message_of<DataError>([] {

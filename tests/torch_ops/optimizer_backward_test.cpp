@@ -632,8 +632,11 @@ TEST_F(Backward, AveragesOverTheRanksThatHaveNotJoined) {
       const double tolerance = how.compression().dtype() ? 1e-2 : 1e-5;
       const at::Tensor table = torch::zeros({10, 2}).requires_grad_();
       const Tensors all = {parameter(), parameter(40000), parameter(), table};
-      DistributedSgd optimizer(all, torch::optim::SGDOptions(1.0),
+      Tensors at_first = all;
+      at_first.push_back(parameter());
+      DistributedSgd optimizer(at_first, torch::optim::SGDOptions(1.0),
                                Options(how).average_over_joined(over_joined));
+      optimizer.param_groups()[0].params() = all;  // one was removed
       const at::Tensor row = torch::tensor({std::int64_t{2}});
       const auto backward = [&] {
         (loss(all[0]) + loss(all[1]) + loss(torch::embedding(table, row, -1, false, true)))

@@ -218,9 +218,12 @@ struct Fails : GradientCompressor {
   }
   at::Tensor decompress(const std::vector<at::Tensor>& reduced) override { return reduced[0]; }
   static void fail_in(const std::string& phase) {
-    if (phase == fails && rank() == size() - 1) throw std::runtime_error("no room for " + phase);
+    if (phase != fails || rank() != size() - 1) return;
+    if (strange) throw 7;
+    throw std::runtime_error("no room for " + phase);
   }
   inline static std::string fails;
+  inline static bool strange = false;
 };
 
 TEST_F(CompressedGradients, AnExceptionOfACompressorReachesAllRanks) {
@@ -245,6 +248,18 @@ TEST_F(CompressedGradients, AnExceptionOfACompressorReachesAllRanks) {
       EXPECT_TRUE(all[1].grad().allclose(torch::full({3}, (size() + 1) / 2.0))) << "it goes on";
       optimizer.step();
     }
+    Fails::fails = phase;
+    Fails::strange = true;
+    if (rank() == size() - 1) {
+      EXPECT_THROW(backward(), int);
+    } else {
+      EXPECT_THAT(message_of<MismatchError>(backward),
+                  HasSubstr("an exception that is not a std::exception"));
+    }
+    Fails::fails.clear();
+    Fails::strange = false;
+    backward();
+    optimizer.step();
   }
 }
 

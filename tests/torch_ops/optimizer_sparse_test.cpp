@@ -78,5 +78,30 @@ TEST_F(MixedGradients, WithOtherOptions) {
   }
 }
 
+// With momentum a gradient of zeros moves the parameter, and one that is undefined does not.
+TEST_F(MixedGradients, OneThatNoRankHasStaysUndefined) {
+  const at::Tensor p = torch::zeros({6, 2}).requires_grad_();
+  const at::Tensor dense = torch::zeros({3}).requires_grad_();
+  DistributedSgd optimizer(Tensors{p, dense}, torch::optim::SGDOptions(1.0));
+  const auto rows = [&](at::IntArrayRef indices) {
+    return at::embedding(p, torch::tensor(indices, at::kLong), -1, false, /*sparse=*/true).sum();
+  };
+  for (int step = 0; step < 3; ++step) {
+    optimizer.zero_grad();
+    (dense.sum() + rows({1})).backward();
+    optimizer.step();
+    optimizer.zero_grad();
+    dense.sum().backward();
+    optimizer.step();
+    EXPECT_FALSE(p.grad().defined());
+    // A gradient without rows is one.
+    optimizer.zero_grad();
+    (rank() == 0 ? dense.sum() + rows({}) : dense.sum()).backward();
+    optimizer.step();
+    ASSERT_TRUE(p.grad().defined());
+    EXPECT_TRUE(p.grad().to_dense().equal(torch::zeros({6, 2})));
+  }
+}
+
 }  // namespace
 }  // namespace kolo

@@ -98,6 +98,13 @@ TEST_F(Optimizer, GuardsCanBeNested) {
   }
 }
 
+struct AsItIs : GradientCompressor {
+  std::vector<at::Tensor> compress(const at::Tensor& gradient) override {
+    return {gradient.clone()};
+  }
+  at::Tensor decompress(const std::vector<at::Tensor>& reduced) override { return reduced[0]; }
+};
+
 // Autograd gives both parameters views of one storage as gradients.
 TEST_F(Optimizer, GradientsThatShareStorage) {
   const at::Tensor a = torch::zeros({6}).requires_grad_();
@@ -134,6 +141,132 @@ TEST_F(Optimizer, GradientsThatShareStorageAndAreAddedTo) {
   const double once = size() * (size() + 1) / 2.0;
   EXPECT_TRUE(a.grad().equal(torch::full({6}, 3 * once))) << a.grad();
   EXPECT_TRUE(b.grad().equal(torch::full({3, 2}, 3 * once))) << b.grad();
+}
+
+// The gradients of both lie in one place on rank 0 only, so the results differ.
+TEST_F(Optimizer, GradientsThatShareStorageOnOneRank) {
+  const auto own = [](const at::Tensor& /*parameter*/) { return std::make_unique<AsItIs>(); };
+  for (const Compression& compression : {Compression::None, Compression::Fp16, Compression(own)}) {
+    const at::Tensor a = torch::zeros({6}).requires_grad_();
+    const at::Tensor b = torch::zeros({3, 2}).requires_grad_();
+    DistributedSgd optimizer(
+        std::vector<at::Tensor>{a, b}, torch::optim::SGDOptions(0.0),
+        DistributedOptimizerOptions().op(ReduceOp::Sum).compression(compression));
+    for (int step = 0; step < 4; ++step) {
+      optimizer.zero_grad();
+      const auto backward = [&] {
+        at::Tensor loss = a.sum() * 2 + b.sum() * 3;
+        if (rank() == 0) loss = ((a.view({2, 3}) + b.view({2, 3})) * 1.0).sum();
+        loss.backward();
+      };
+      if (step < 2) {
+        const auto waiting = optimizer.no_sync();
+        backward();
+        EXPECT_EQ(a.grad().storage().is_alias_of(b.grad().storage()), rank() == 0);
+      } else {
+        backward();
+      }
+      optimizer.synchronize();
+      EXPECT_TRUE(a.grad().equal(torch::full({6}, 1.0 + (size() - 1) * 2))) << a.grad();
+      EXPECT_TRUE(b.grad().equal(torch::full({3, 2}, 1.0 + (size() - 1) * 3))) << b.grad();
+      optimizer.step();
+    }
+  }
+}
+
+// All gradients are views of one tensor, which the program zeroes, reads and scales as a whole.
+TEST_F(Optimizer, GradientsInATensorOfTheProgramsOwn) {
+  const auto own = [](const at::Tensor& /*parameter*/) { return std::make_unique<AsItIs>(); };
+  for (const Compression& compression : {Compression::None, Compression::Fp16, Compression(own)}) {
+    const at::Tensor a = torch::zeros({4}).requires_grad_();
+    const at::Tensor b = torch::zeros({40000, 2}).requires_grad_();  // too large for a bucket
+    const at::Tensor c = torch::zeros({2, 3, 4, 5})
+                             .contiguous(at::MemoryFormat::ChannelsLast)
+                             .requires_grad_();  // its gradient has other strides
+    const at::Tensor all = torch::zeros({4 + 80000 + 120});
+    a.mutable_grad() = all.narrow(0, 0, 4);
+    b.mutable_grad() = all.narrow(0, 4, 80000).view({40000, 2});
+    c.mutable_grad() = all.narrow(0, 80004, 120).view({2, 3, 4, 5});
+    DistributedSgd optimizer(std::vector<at::Tensor>{a, b, c}, torch::optim::SGDOptions(0.5),
+                             DistributedOptimizerOptions().compression(compression));
+    for (int step = 1; step <= 4; ++step) {
+      all.zero_();
+      for (int pass = 1; pass <= 2; ++pass) {
+        ((a.sum() + b.sum() + c.sum()) * (rank() + 1)).backward();
+        EXPECT_TRUE(all.equal(torch::full_like(all, pass * mean_of_ranks()))) << all;
+      }
+      all.mul_(0.5);
+      optimizer.step();
+      for (const at::Tensor& p : {a, b, c}) {
+        EXPECT_TRUE(p.grad().storage().is_alias_of(all.storage()));
+        EXPECT_TRUE(p.detach().equal(torch::full_like(p, -0.5 * step * mean_of_ranks()))) << p;
+      }
+    }
+  }
+}
+
+// Neither may be overwritten with the other one's result.
+TEST_F(Optimizer, GradientsOfTwoOptimizersThatShareStorage) {
+  const at::Tensor a = torch::zeros({6}).requires_grad_();
+  const at::Tensor b = torch::zeros({3, 2}).requires_grad_();
+  const at::Tensor of_no_optimizer = torch::zeros({6}).requires_grad_();
+  DistributedSgd first(std::vector<at::Tensor>{a}, torch::optim::SGDOptions(0.0),
+                       DistributedOptimizerOptions().op(ReduceOp::Sum));
+  DistributedSgd second(std::vector<at::Tensor>{b}, torch::optim::SGDOptions(0.0));
+  for (int step = 0; step < 4; ++step) {
+    first.zero_grad();
+    second.zero_grad();
+    of_no_optimizer.mutable_grad() = at::Tensor();
+    const auto backward = [&] {
+      const at::Tensor sum = a.view({2, 3}) + b.view({2, 3}) + of_no_optimizer.view({2, 3});
+      (sum * (rank() + 1)).sum().backward();
+    };
+    if (step % 2 == 0) {
+      backward();
+    } else {
+      const auto waits = first.no_sync();
+      const auto waits_too = second.no_sync();
+      backward();
+    }
+    first.step();
+    second.step();
+    EXPECT_TRUE(a.grad().equal(torch::full({6}, mean_of_ranks() * size()))) << a.grad();
+    EXPECT_TRUE(b.grad().equal(torch::full({3, 2}, mean_of_ranks()))) << b.grad();
+    EXPECT_TRUE(of_no_optimizer.grad().equal(torch::full({6}, rank() + 1.0)));
+  }
+}
+
+// Autograd takes a view of what the program gives to backward().
+TEST_F(Optimizer, WhatIsGivenToBackwardStays) {
+  const at::Tensor a = torch::zeros({6}).requires_grad_();
+  DistributedSgd optimizer(std::vector<at::Tensor>{a}, torch::optim::SGDOptions(0.0),
+                           DistributedOptimizerOptions().op(ReduceOp::Sum));
+  const at::Tensor given = torch::full({2, 3}, rank() + 1.0);
+  for (int step = 0; step < 4; ++step) {
+    optimizer.zero_grad();
+    a.view({2, 3}).backward(given);
+    optimizer.step();
+    EXPECT_TRUE(a.grad().equal(torch::full({6}, mean_of_ranks() * size()))) << a.grad();
+    EXPECT_TRUE(given.equal(torch::full({2, 3}, rank() + 1.0))) << given;
+  }
+}
+
+// What torch::autograd::grad() returns may have elements that share memory.
+TEST_F(Optimizer, GradientsThatCannotBeWritten) {
+  const at::Tensor p = parameter();
+  DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(0.0));
+  for (int step = 0; step < 3; ++step) {
+    p.mutable_grad() = torch::full({}, rank() + 1.0).expand({3});
+    optimizer.step();
+    EXPECT_TRUE(p.grad().equal(torch::full({3}, mean_of_ranks()))) << p.grad();
+    {
+      const c10::InferenceMode inference;
+      const at::Tensor all = torch::full({6}, rank() + 1.0);
+      p.mutable_grad() = all.narrow(0, 0, 3);
+    }
+    optimizer.step();
+    EXPECT_TRUE(p.grad().equal(torch::full({3}, mean_of_ranks()))) << p.grad();
+  }
 }
 
 // Where autograd has put a gradient.
@@ -240,6 +373,77 @@ TEST_F(Optimizer, ParametersOfAGroupThatIsAddedLater) {
     optimizer.step();
     EXPECT_TRUE(second.detach().allclose(torch::full({3}, -step * mean_of_ranks())));
   }
+}
+
+// As a program does that gives its model another last layer.
+TEST_F(Optimizer, ParametersThatReplaceOthers) {
+  const at::Tensor kept = parameter();
+  at::Tensor last = parameter();
+  DistributedSgd optimizer(std::vector<at::Tensor>{kept, last}, torch::optim::SGDOptions(1.0),
+                           DistributedOptimizerOptions().num_groups(1));
+  for (int layer = 0; layer < 3; ++layer) {
+    const at::Tensor old = last;
+    last = parameter();
+    optimizer.param_groups()[0].params() = {kept, last};
+    for (int step = 1; step <= 3; ++step) {
+      if (step > 1) optimizer.zero_grad();  // step() is the first to learn of the new parameter
+      ((kept.sum() + last.sum()) * (rank() + 1)).backward();
+      optimizer.step();
+      optimizer.zero_grad();
+      EXPECT_TRUE(kept.detach().equal(torch::full({3}, -(layer * 3 + step) * mean_of_ranks())));
+      EXPECT_TRUE(last.detach().equal(torch::full({3}, -step * mean_of_ranks()))) << last;
+    }
+    (old.sum() * (rank() + 1)).backward();
+    EXPECT_TRUE(old.grad().equal(torch::full({3}, rank() + 1.0))) << "not reduced any more";
+    const DistributedSgd another(std::vector<at::Tensor>{old}, torch::optim::SGDOptions(1.0));
+  }
+  // Parameters may also go without a successor, and come back.
+  for (const bool has_last : {false, true, true}) {
+    optimizer.param_groups()[0].params() = {kept};
+    if (has_last) optimizer.param_groups()[0].params().push_back(last);
+    optimizer.zero_grad();
+    last.mutable_grad() = at::Tensor();
+    ((kept.sum() + last.sum()) * (rank() + 1)).backward();
+    optimizer.synchronize();
+    EXPECT_TRUE(kept.grad().equal(torch::full({3}, mean_of_ranks())));
+    EXPECT_TRUE(last.grad().equal(torch::full({3}, has_last ? mean_of_ranks() : rank() + 1.0)));
+    optimizer.step();
+  }
+}
+
+// During backward() the change is refused, and noticed afterwards.
+TEST_F(Optimizer, ParametersThatAreReplacedDuringBackward) {
+  const at::Tensor kept = parameter();
+  const at::Tensor old = parameter();
+  const at::Tensor replacement = parameter();
+  DistributedSgd optimizer(std::vector<at::Tensor>{kept, old}, torch::optim::SGDOptions(1.0));
+  const at::Tensor h = kept * 1.0;
+  h.register_hook([&](const at::Tensor&) {
+    optimizer.param_groups()[0].params() = {kept, replacement};
+    EXPECT_THAT(message_of<InvalidArgumentError>([&] { optimizer.zero_grad(); }),
+                HasSubstr("was removed from the optimizer's groups during backward()"));
+  });
+  const at::Tensor loss = h.sum();
+  const at::Tensor later = old.sum();  // backward() comes to it earlier
+  (loss + later).backward();
+  optimizer.zero_grad();
+  ((kept.sum() + replacement.sum()) * (rank() + 1)).backward();
+  EXPECT_TRUE(replacement.grad().equal(torch::full({3}, mean_of_ranks())));
+}
+
+TEST_F(Optimizer, ParametersThatReplaceOthersWithAdasum) {
+  const at::Tensor first = parameter();
+  const at::Tensor second = parameter();
+  DistributedSgd optimizer(std::vector<at::Tensor>{first}, torch::optim::SGDOptions(1.0),
+                           DistributedOptimizerOptions().op(ReduceOp::Adasum));
+  first.sum().backward();
+  optimizer.step();
+  optimizer.param_groups()[0].params() = {second};
+  optimizer.zero_grad();
+  second.sum().backward();
+  optimizer.step();
+  EXPECT_TRUE(first.detach().allclose(torch::full({3}, -1.0)));
+  EXPECT_TRUE(second.detach().allclose(torch::full({3}, -1.0))) << "Adasum of equal steps is one";
 }
 
 // It is this rank's own, while those that backward() has just reduced are equal on all ranks.
@@ -393,7 +597,7 @@ TEST_F(Optimizer, GoesOnAfterAGroupThatWasRefused) {
 }
 
 // A channels_last parameter, on ranks that have a gradient, have none, or have set one with other
-// strides.
+// strides, which stays the program's.
 TEST_F(Optimizer, GradientsLieInMemoryLikeTheirParameters) {
   for (const Compression& compression : {Compression::None, Compression::Fp16}) {
     const at::Tensor p =
@@ -415,7 +619,7 @@ TEST_F(Optimizer, GradientsLieInMemoryLikeTheirParameters) {
       }
       const int with_gradient = size() - (size() > 2 ? 1 : 0);
       EXPECT_TRUE(p.grad().allclose(weights * with_gradient / size(), 1e-3)) << "step " << step;
-      EXPECT_EQ(p.grad().strides(), p.strides());
+      EXPECT_EQ(p.grad().strides(), rank() == 1 ? weights.strides() : p.strides());
       optimizer.step();
     }
   }
@@ -460,6 +664,66 @@ TEST_F(Optimizer, ChannelsLastGradientsAreReducedWhereTheyLie) {
   EXPECT_LT(arena_statistics().peak, before + p.nbytes() / 2) << "there was no copy";
   EXPECT_TRUE(channels_last.grad().equal(torch::full(p.sizes(), mean_of_ranks())));
   optimizer.step();
+}
+
+// The others, whose gradients were reduced, do not wait for the rank's loss.
+TEST_F(Optimizer, AClosureThatFailsAfterBackwardOnOneRank) {
+  if (size() == 1) GTEST_SKIP() << "needs 2 ranks";
+  const at::Tensor p = parameter();
+  DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
+  for (int step = 1; step <= 3; ++step) {
+    for (const bool fails : {true, false}) {
+      const auto run = [&] {
+        return optimizer.step([&] {
+          optimizer.zero_grad();
+          (p.sum() * (rank() + 1)).backward();
+          if (fails && rank() == size() - 1) throw std::runtime_error("a loss that is wrong");
+          return torch::full({}, rank() + 1.0);
+        });
+      };
+      if (!fails) {
+        EXPECT_TRUE(run().allclose(torch::full({}, mean_of_ranks())));
+      } else if (rank() == size() - 1) {
+        EXPECT_THAT(message_of<std::runtime_error>(run), HasSubstr("a loss that is wrong"));
+      } else {
+        EXPECT_THAT(message_of<MismatchError>(run),
+                    HasSubstr("the closure ended with an error: a loss that is wrong"));
+      }
+    }
+    EXPECT_TRUE(p.detach().equal(torch::full({3}, -step * mean_of_ranks())));
+  }
+}
+
+// An error that all ranks get leaves nothing behind for the next step.
+TEST_F(Optimizer, AClosureThatFailsInBackward) {
+  if (size() == 1) GTEST_SKIP() << "needs 2 ranks";
+  const at::Tensor p = parameter();
+  const at::Tensor reached_first = parameter();
+  DistributedSgd optimizer(std::vector<at::Tensor>{p, reached_first},
+                           torch::optim::SGDOptions(1.0));
+  for (int step = 1; step <= 3; ++step) {
+    for (const bool fails : {true, false}) {
+      const auto run = [&] {
+        return optimizer.step([&] {
+          optimizer.zero_grad();
+          const at::Tensor h = p * (rank() + 1);
+          h.register_hook([&](const at::Tensor&) {
+            if (fails && rank() == size() - 1) throw std::runtime_error("a hook that fails");
+          });
+          const at::Tensor loss = h.sum();
+          const at::Tensor later = reached_first.sum();  // backward() comes to it earlier
+          (loss + later).backward();
+          return torch::full({}, rank() + 1.0);
+        });
+      };
+      if (!fails) {
+        EXPECT_TRUE(run().allclose(torch::full({}, mean_of_ranks())));
+      } else {
+        EXPECT_ANY_THROW(run());
+      }
+    }
+    EXPECT_TRUE(p.detach().equal(torch::full({3}, -step * mean_of_ranks())));
+  }
 }
 
 TEST_F(Optimizer, Closures) {

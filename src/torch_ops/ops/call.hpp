@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "core/exception.hpp"
 #include "core/operations.hpp"
 #include "engine/operation.hpp"
 #include "torch_ops/ops/process_set_state.hpp"
@@ -57,8 +58,8 @@ struct Call {
   auto or_give_up(const Make& make) const {
     try {
       return make();
-    } catch (const std::exception& error) {
-      give_up(error.what());
+    } catch (...) {
+      give_up(text_of(std::current_exception()));
       throw;
     }
   }

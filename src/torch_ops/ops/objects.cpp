@@ -20,13 +20,13 @@ at::Tensor tensor_of(const std::string& bytes) {
   return tensor;
 }
 
-// `root` and `agreed` must be the same on every rank.
+// `root` and `content` must be the same on every rank.
 std::vector<std::string> gather(const Call& call, const std::string& bytes, int root,
-                                const std::string& agreed = {}) {
+                                const std::string& content) {
   const auto gathered = std::make_shared<Gathered>();
   std::shared_ptr<Operation> operation = make_allgather(call, {tensor_of(bytes)}, gathered);
   operation->descriptor.root = root;
-  operation->descriptor.content = agreed;
+  operation->descriptor.content = content;
   run(call, std::move(operation), at::Tensor());
   std::vector<std::string> all;
   const auto* at = static_cast<const char*>(gathered->tensors[0].const_data_ptr());
@@ -50,7 +50,8 @@ std::string broadcast_bytes(const Encode& encode, int root_rank, const Operation
     root = call.root_in_set(root_rank);
     return root == call.rank() ? encode() : std::string();
   });
-  std::vector<std::string> all = gather(call, mine, root_rank, agreed);
+  std::vector<std::string> all =
+      gather(call, mine, root_rank, agreed.empty() ? "an object of one rank" : agreed);
   if (!all[static_cast<std::size_t>(root)].empty())
     return std::move(all[static_cast<std::size_t>(root)]);
   throw MismatchError(call.what() + ": its root, rank " + std::to_string(root_rank) +
@@ -59,7 +60,7 @@ std::string broadcast_bytes(const Encode& encode, int root_rank, const Operation
 
 std::vector<std::string> allgather_bytes(const Encode& encode, const OperationOptions& options) {
   const Call call("allgather_object", "allgather_object", OpKind::kAllgather, options);
-  return gather(call, call.or_give_up(encode), 0);
+  return gather(call, call.or_give_up(encode), 0, "an object of each rank");
 }
 
 std::string to_archive(const Save& save) {

@@ -110,9 +110,9 @@ TensorHolder& holder_of(Operation& operation) {
 }
 
 // Returns a copy without autograd history, so that writing to it passes autograd's checks.
-at::Tensor contiguous_copy(const at::Tensor& tensor, TensorHolder& holder) {
+at::Tensor copy_in(at::MemoryFormat format, const at::Tensor& tensor, TensorHolder& holder) {
   const at::Tensor target = tensor.detach();
-  at::Tensor work = target.resolve_conj().resolve_neg().contiguous();
+  at::Tensor work = target.clone(format).resolve_conj().resolve_neg();
   holder.copy_back.push_back({target, work});
   return work;
 }
@@ -126,8 +126,34 @@ at::Tensor numbers_to_average(const Argument& argument, const at::Tensor& tensor
   return work;
 }
 
+// Returns, for each tensor of a group, whether it would be reduced where another one is, too. Such
+// a tensor is copied. Empty: none does.
+std::vector<bool> overlapping(at::TensorList tensors) {
+  if (tensors.size() == 1) return {};
+  std::vector<bool> overlaps(tensors.size(), false);
+  const auto begin_of = [&](std::size_t i) {
+    return static_cast<const std::byte*>(tensors[i].const_data_ptr());
+  };
+  std::vector<std::size_t> in_memory;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].numel() > 0 && is_reduced_in_place(tensors[i])) in_memory.push_back(i);
+  }
+  std::sort(in_memory.begin(), in_memory.end(), [&](std::size_t a, std::size_t b) {
+    return std::make_pair(begin_of(a), a) < std::make_pair(begin_of(b), b);
+  });
+  const std::byte* end = nullptr;
+  for (const std::size_t i : in_memory) {
+    if (begin_of(i) < end) {
+      overlaps[i] = true;
+    } else {
+      end = begin_of(i) + tensors[i].nbytes();
+    }
+  }
+  return overlaps;
+}
+
 // Returns what the operation works on: the tensor itself, or a copy. Fills `spec`.
-at::Tensor to_work_on(const Argument& argument, const at::Tensor& tensor,
+at::Tensor to_work_on(const Argument& argument, const at::Tensor& tensor, bool overlaps,
                       const Descriptor& descriptor, TensorSpec& spec, TensorHolder& holder) {
   if (descriptor.op == ReduceOp::Average && is_integer(tensor.scalar_type())) {
     at::Tensor work = numbers_to_average(argument, tensor, descriptor, holder);
@@ -136,11 +162,11 @@ at::Tensor to_work_on(const Argument& argument, const at::Tensor& tensor,
     return work;
   }
   describe(argument, tensor, tensor.sizes(), spec);
-  if (!is_reduced_in_place(tensor)) return contiguous_copy(tensor, holder);
-  if (tensor.is_contiguous()) return tensor;
-  if (descriptor.kind != OpKind::kAllreduce) return contiguous_copy(tensor, holder);
-  spec.order = order_in_memory(tensor);
-  return tensor;
+  const bool may_keep_order = tensor.is_contiguous() || descriptor.kind == OpKind::kAllreduce;
+  if (!is_reduced_in_place(tensor) || !may_keep_order)
+    return copy_in(at::MemoryFormat::Contiguous, tensor, holder);
+  if (!tensor.is_contiguous()) spec.order = order_in_memory(tensor);
+  return overlaps ? copy_in(at::MemoryFormat::Preserve, tensor, holder) : tensor;
 }
 
 // Notes the device of the tensors, which are all on the same one, and the point at which they have
@@ -229,9 +255,11 @@ void set_tensors(const Call& call, at::TensorList tensors, Operation& operation,
   descriptor.tensors = std::move(operation.old_specs);
   descriptor.tensors.resize(tensors.size());
   TensorHolder& holder = holder_of(operation);
+  const std::vector<bool> overlaps = overlapping(tensors);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Argument here{call, i, tensors.size()};
-    const at::Tensor work = to_work_on(here, tensors[i], descriptor, descriptor.tensors[i], holder);
+    const at::Tensor work = to_work_on(here, tensors[i], !overlaps.empty() && overlaps[i],
+                                       descriptor, descriptor.tensors[i], holder);
     operation.tensors.push_back({work.data_ptr(), 0});
     holder.works.push_back(work);
   }
@@ -243,7 +271,7 @@ void set_tensors(const Call& call, at::TensorList tensors, Operation& operation,
       }
     };
   }
-  note_device(call, tensors, operation, ready);
+  note_device(call, tensors, operation, holder.copy_back.empty() ? ready : nullptr);
 }
 
 void set_outside(Operation& operation, std::size_t index, const at::Tensor& values) {

@@ -40,9 +40,10 @@ bool overlap(const at::Tensor& one, const at::Tensor& other);
 std::vector<at::Tensor> copies_of(const Call& call, at::TensorList tensors);
 
 // Lets the operation work on `tensors` in place. Its operator and scales are set. An allreduce
-// works on any dense tensor where it lies. Other operations, and averages of integers, may work on
-// a copy, which is copied back at the end. `ready`: the point at which the tensors, on a device,
-// have their values; if null, the point that the current stream has reached.
+// works on any dense tensor where it lies. Other operations, averages of integers and tensors that
+// share memory with another one of the group work on a copy, which is copied back at the end.
+// `ready`: the point at which the tensors, on a device, have their values; if null, the point that
+// the current stream has reached.
 void set_tensors(const Call& call, at::TensorList tensors, Operation& operation,
                  const std::shared_ptr<DevicePoint>& ready = nullptr);
 

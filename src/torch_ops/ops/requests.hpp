@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -63,5 +64,15 @@ struct Submission {
 
 // Submits the operation to the engine of the call's session. Throws if the engine refuses it.
 Submission submit(const Call& call, std::shared_ptr<Operation> operation);
+
+// A sparse allreduce that was submitted.
+struct SparseReduction {
+  Submission submission;
+  std::function<at::Tensor()> result;  // called after success, unless no rank has given anything
+};
+
+// See sparse_allreduce(). `absent`: this rank gives nothing; the tensor has no values.
+SparseReduction submit_sparse_allreduce(const Call& call, const at::Tensor& tensor,
+                                        const AllreduceOptions& options, bool absent);
 
 }  // namespace kolo

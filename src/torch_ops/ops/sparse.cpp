@@ -82,6 +82,12 @@ at::Tensor sparse_allreduce(const at::Tensor& tensor, const AllreduceOptions& op
 
 Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& options) {
   const Call call("sparse_allreduce", "sparse_allreduce", OpKind::kAllgather, options);
+  SparseReduction reduction = submit_sparse_allreduce(call, tensor, options, false);
+  return handle_of<at::Tensor>(std::move(reduction.submission), std::move(reduction.result));
+}
+
+SparseReduction submit_sparse_allreduce(const Call& call, const at::Tensor& tensor,
+                                        const AllreduceOptions& options, bool absent) {
   const SparseSum sum(call, tensor, options);
   const auto sent = call.or_give_up([&]() -> std::vector<at::Tensor> {
     check_sparse(call, tensor, options);
@@ -95,9 +101,9 @@ Handle sparse_allreduce_async(const at::Tensor& tensor, const AllreduceOptions& 
   operation->descriptor.op = options.op();
   operation->descriptor.prescale = options.prescale_factor();
   operation->descriptor.postscale = options.postscale_factor();
-  return handle_of<at::Tensor>(
-      submit(call, std::move(operation)),
-      [gathered, size = tensor.sizes().vec(), sum] { return combine(*gathered, size, sum); });
+  operation->absent = absent;
+  return {submit(call, std::move(operation)),
+          [gathered, size = tensor.sizes().vec(), sum] { return combine(*gathered, size, sum); }};
 }
 
 }  // namespace kolo

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <utility>
 
+#include "core/exception.hpp"
 #include "torch_ops/optimizer/first_error.hpp"
 #include "torch_ops/optimizer/gradient_hooks.hpp"
 
@@ -48,11 +50,8 @@ class WatchedEngine final : public Engine {
     try {
       const c10::DebugInfoGuard guard(kind(), mine);
       gradients = run();
-    } catch (const std::exception& error) {
-      mine->pass.fail(error.what());
-      throw;
     } catch (...) {
-      mine->pass.fail("an exception of the program");
+      mine->pass.fail(text_of(std::current_exception()));
       throw;
     }
     mine->pass.end();

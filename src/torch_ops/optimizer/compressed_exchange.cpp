@@ -6,6 +6,7 @@
 #include <exception>
 #include <utility>
 
+#include "core/exception.hpp"
 #include "torch_ops/ops/requests.hpp"
 
 namespace kolo {
@@ -50,9 +51,9 @@ void CompressedExchange::begin_second() {
   try {
     for (std::size_t i = 0; i < compressors_.size(); ++i)
       second.push_back(compressors_[i]->compress_again(tensors_[i]));
-  } catch (const std::exception& error) {
+  } catch (...) {
     Call("DistributedOptimizer", "allreduce", OpKind::kAllreduce, name, options_.process_set())
-        .give_up(error.what());
+        .give_up(text_of(std::current_exception()));
     throw;
   }
   send(second, name);

@@ -46,8 +46,10 @@ class AfterHook final : public PostAccumulateGradHook {
       : listening_(std::move(listening)), before_(std::move(before)) {}
 
   void operator()(const at::Tensor& parameter) override {
+    const at::Tensor gradient = parameter.grad();
     if (before_) (*before_)(parameter);
-    if (const auto listener = listening_->listener.lock()) listener->accumulated(listening_->index);
+    if (const auto listener = listening_->listener.lock())
+      listener->accumulated(listening_->index, gradient);
   }
 
   const std::shared_ptr<Listening>& listening() const { return listening_; }
@@ -93,7 +95,7 @@ std::size_t references_when_accumulated() {
     at::Tensor leaf;
     std::size_t references = 1;
     void before_accumulation(std::size_t /*index*/) override {}
-    void accumulated(std::size_t /*index*/) override {
+    void accumulated(std::size_t /*index*/, const at::Tensor& /*gradient*/) override {
       references = leaf.grad().storage().use_count();
     }
   };

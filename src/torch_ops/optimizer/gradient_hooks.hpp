@@ -23,8 +23,9 @@ class GradientListener {
   // Something will be added to the gradient of parameter `index`. Called while the node lives that
   // hook_before_accumulation() returned.
   virtual void before_accumulation(std::size_t index) = 0;
-  // Something was added to it.
-  virtual void accumulated(std::size_t index) = 0;
+  // Something was added to it. `gradient`: what autograd has left; a hook of the program may have
+  // put another one in its place since.
+  virtual void accumulated(std::size_t index, const at::Tensor& gradient) = 0;
 };
 
 // The listener to this parameter's gradient; null if it has none or that one was destroyed.

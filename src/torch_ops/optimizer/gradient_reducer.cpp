@@ -11,6 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/exception.hpp"
 #include "engine/engine.hpp"
 #include "kolo/error.h"
 #include "kolo/operations.h"
@@ -31,32 +32,59 @@ GradientReducer::State::State(DistributedOptimizerOptions given)
       ready(table),
       step_reduction(table, outbox) {}
 
+// Adds the parameters that the groups have now, and removes those that they do not have any more.
 void GradientReducer::State::attach(const std::vector<torch::optim::OptimizerParamGroup>& groups) {
-  const auto self = shared_from_this();
   std::size_t count = 0;
-  std::vector<at::Tensor> added;
+  bool is_as_before = true;
   for (const auto& group : groups) {
     for (const at::Tensor& tensor : group.params()) {
-      if (count++ < listed) continue;
+      is_as_before =
+          is_as_before && count < listed.size() && listed[count] == tensor.unsafeGetTensorImpl();
+      ++count;
+    }
+  }
+  if (is_as_before && count == listed.size()) return;
+  const auto self = shared_from_this();
+  std::vector<const c10::TensorImpl*> now;
+  std::vector<at::Tensor> fresh;
+  std::unordered_set<const c10::TensorImpl*> seen;
+  for (const auto& group : groups) {
+    for (const at::Tensor& tensor : group.params()) {
       const auto listener = listener_of(tensor);
       if (listener != nullptr && listener != self) {
         throw InvalidArgumentError(
-            "parameter " + std::to_string(count - 1) + " of " + options.name() +
+            "parameter " + std::to_string(now.size()) + " of " + options.name() +
             " belongs to another DistributedOptimizer already: its gradient would "
             "be reduced twice; destroy that one first");
       }
-      table.check_dtype(tensor, count - 1);
-      added.push_back(tensor);
+      if (listener == nullptr) table.check_dtype(tensor, now.size());
+      now.push_back(tensor.unsafeGetTensorImpl());
+      if (listener == nullptr && seen.insert(now.back()).second) fresh.push_back(tensor);
     }
   }
-  listed = count;
-  std::vector<at::Tensor> fresh;
-  std::unordered_set<const c10::TensorImpl*> seen;
-  for (const at::Tensor& tensor : added) {
-    const bool is_known = listener_of(tensor) == self;
-    if (!is_known && seen.insert(tensor.unsafeGetTensorImpl()).second) fresh.push_back(tensor);
+  end_failed_reduction();
+  remove_others({now.begin(), now.end()});
+  if (!fresh.empty()) add(fresh);
+  listed = std::move(now);
+}
+
+void GradientReducer::State::remove_others(const std::unordered_set<const c10::TensorImpl*>& kept) {
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const at::Tensor& tensor = table[i].tensor;
+    if (!tensor.defined() || kept.count(tensor.unsafeGetTensorImpl()) > 0) continue;
+    if (pass != nullptr) {
+      throw InvalidArgumentError(table[i].name +
+                                 ": the parameter was removed from the optimizer's groups during "
+                                 "backward(); remove it before backward() or after it");
+    }
+    set_listener(tensor, nullptr, 0);
+    progress[i] = {};
+    outbox.forget(i);
+    table.remove(i);
   }
-  if (fresh.empty()) return;
+}
+
+void GradientReducer::State::add(const std::vector<at::Tensor>& fresh) {
   // A new parameter's gradient, if it has one, is this rank's own and will be reduced.
   if (synchronized) mark_reduced();
   synchronized = false;
@@ -66,7 +94,7 @@ void GradientReducer::State::attach(const std::vector<torch::optim::OptimizerPar
   outbox.grow();
   progress.resize(table.size());
   for (std::size_t i = known; i < table.size(); ++i) {
-    set_listener(table[i].tensor, self, i);
+    set_listener(table[i].tensor, shared_from_this(), i);
     progress[i].accumulator = hook_before_accumulation(table[i].tensor);
   }
 }
@@ -92,7 +120,7 @@ void GradientReducer::State::before_accumulation(std::size_t index) {
   progress[index].prepared = true;
 }
 
-void GradientReducer::State::accumulated(std::size_t index) {
+void GradientReducer::State::accumulated(std::size_t index, const at::Tensor& gradient) {
   if (reduces_steps() || is_fork_of_rank()) return;
   const MutexLock lock(mutex);
   const bool entered = enter_pass();
@@ -116,6 +144,7 @@ void GradientReducer::State::accumulated(std::size_t index) {
         "create_graph");
   }
   synchronized = false;
+  if (mine.is_new) mine.made = SeenTensor(gradient);
   mine.repeats = mine.repeats || mine.reached;
   mine.reached = true;
   if (!pass_reduces || !may_leave_early(table.units()[parameter.unit])) return;
@@ -179,6 +208,7 @@ void GradientReducer::State::wait() {
   FirstError error;
   if (pass_reduces) {
     finish(error);
+    ++reductions;
     synchronized = pass_submitted && error.none();
   }
   leave_pass(error);
@@ -203,6 +233,7 @@ void GradientReducer::State::fail(const std::string& why) {
       });
     }
     give_up_rest(message, ignored);
+    ++reductions;
     reduction_has_failed = true;
   }
   synchronized = false;
@@ -230,6 +261,7 @@ void GradientReducer::State::reduce(FirstError& error) {
   notice_join();
   send_rest(error);
   finish(error);
+  ++reductions;
 }
 
 // Called before anything is sent. A rank that cannot send anything calls it, too, because the
@@ -258,10 +290,12 @@ std::vector<at::Tensor> GradientReducer::State::gradients_of(const Unit& unit) {
     const Parameter& parameter = table[member];
     if (!parameter.tensor.requires_grad()) continue;
     reduced_parts.set_aside(member);
+    const bool is_autograds = progress[member].made.is_same(parameter.tensor.grad());
     // Autograd does not refer to a gradient that was there before this pass.
-    const bool has_just_come = in_hook == &parameter && progress[member].is_new;
-    gradients.push_back(reducible_gradient(parameter, options.sparse_as_dense(),
-                                           has_just_come ? references_when_accumulated() : 1));
+    const bool has_just_come = in_hook == &parameter && progress[member].is_new && is_autograds;
+    gradients.push_back(reducible_gradient(
+        parameter, options.sparse_as_dense(),
+        {has_just_come ? references_when_accumulated() : 1, /*may_replace=*/is_autograds}));
   }
   return gradients;
 }
@@ -385,8 +419,8 @@ void GradientReducer::State::leave_joined_out() {
   std::vector<at::Tensor> dense;
   for (std::size_t i = 0; i < table.size(); ++i) {
     const Parameter& parameter = table[i];
+    if (!parameter.tensor.requires_grad() || !parameter.tensor.grad().defined()) continue;
     const at::Tensor& gradient = parameter.tensor.grad();
-    if (!parameter.tensor.requires_grad() || !gradient.defined()) continue;
     if (parameter.layout == Layout::kSparse) {
       parameter.tensor.mutable_grad() = gradient * factor;
     } else {
@@ -404,8 +438,10 @@ NamedTensors GradientReducer::State::end_step() {
   NamedTensors compared;
   if (!compares_after_step()) return compared;
   const std::size_t prefix = (options.name() + ".gradient.").size();
-  for (std::size_t i = 0; i < table.size(); ++i)
-    compared.emplace_back(table[i].name.substr(prefix), table[i].tensor);
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    const at::Tensor& parameter = table[i].tensor;
+    if (parameter.defined()) compared.emplace_back(table[i].name.substr(prefix), parameter);
+  }
   return compared;
 }
 
@@ -423,6 +459,23 @@ void GradientReducer::State::broadcast_buffers() const {
   if (options.broadcast_buffers().empty() || is_fork_of_rank() || set.size() == 1) return;
   grouped_broadcast_(options.broadcast_buffers(), set.ranks()[0],
                      OperationOptions(options.name() + ".buffers").process_set(set));
+}
+
+// --- the steps of Adasum ---
+
+void GradientReducer::State::reduce_steps(FirstError& error) {
+  error.catch_from([&] { place.submit(); });
+  step_reduction.reduce([&] { place.check(); }, error);
+  place.end_reduction();
+}
+
+// The others wait for the comparison and for the steps.
+void GradientReducer::State::give_up_steps(const std::string& why) {
+  FirstError ignored;
+  ignored.catch_from([&] { place.give_up(why); });
+  give_up_rest(why, ignored);
+  step_reduction.abandon();
+  place.end_reduction();
 }
 
 // --- the public part ---
@@ -499,7 +552,35 @@ void GradientReducer::check_no_reduction_in_flight(const char* call) const {
   }
 }
 
+// If the closure fails after its gradients were reduced, the others already wait for the loss.
+at::Tensor GradientReducer::loss_of(const std::function<at::Tensor()>& closure) {
+  const auto reductions = [&] {
+    const MutexLock lock(state_->mutex);
+    return state_->reductions;
+  };
+  const std::uint64_t before = reductions();
+  at::Tensor loss;
+  try {
+    loss = closure();
+    synchronize_unless_done();
+  } catch (...) {
+    const std::string why = text_of(std::current_exception());
+    if (reductions() != before && state_->closures_have_loss &&
+        state_->options.process_set().size() > 1) {
+      FirstError ignored;
+      ignored.catch_from([&] {
+        Call("DistributedOptimizer", "allreduce", OpKind::kAllreduce,
+             state_->options.name() + ".loss", state_->options.process_set())
+            .give_up("the closure ended with an error: " + why);
+      });
+    }
+    throw;
+  }
+  return average_loss(loss);
+}
+
 at::Tensor GradientReducer::average_loss(const at::Tensor& loss) {
+  state_->closures_have_loss = loss.defined();
   if (!loss.defined() || is_fork_of_rank()) return loss;
   const at::Tensor mean = allreduce(loss, AllreduceOptions(state_->options.name() + ".loss")
                                               .process_set(state_->options.process_set()));
@@ -513,15 +594,25 @@ bool GradientReducer::reduces_steps() const {
 
 at::Tensor GradientReducer::step_and_reduce(const std::function<at::Tensor()>& step) {
   if (is_fork_of_rank() || state_->options.process_set().size() == 1) return step();
-  {
+  at::Tensor loss;
+  try {
+    {
+      const MutexLock lock(state_->mutex);
+      state_->notice_join();
+      state_->step_reduction.begin();
+    }
+    loss = step();
     const MutexLock lock(state_->mutex);
-    state_->step_reduction.begin();
+    state_->step_reduction.take_steps();
+  } catch (...) {
+    const MutexLock lock(state_->mutex);
+    state_->give_up_steps("step() ended with an error: " + text_of(std::current_exception()));
+    throw;
   }
-  const at::Tensor loss = step();
   {
     const MutexLock lock(state_->mutex);
     FirstError error;
-    state_->step_reduction.reduce(error);
+    state_->reduce_steps(error);
     error.rethrow();
   }
   return average_loss(loss);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "core/exception.hpp"
 #include "core/operations.hpp"
 #include "kolo/error.h"
 #include "torch_ops/ops/requests.hpp"
@@ -14,13 +15,6 @@
 
 namespace kolo::detail {
 namespace {
-
-// Returns zeros with the strides that autograd's gradient would have.
-at::Tensor zeros_for(const at::Tensor& parameter) {
-  const bool is_dense = parameter.is_non_overlapping_and_dense();
-  return at::zeros_like(parameter,
-                        is_dense ? at::MemoryFormat::Preserve : at::MemoryFormat::Contiguous);
-}
 
 // Returns a sparse gradient without rows.
 at::Tensor empty_sparse(const at::Tensor& parameter) {
@@ -64,8 +58,8 @@ void Outbox::or_give_up(std::size_t unit, FirstError& error, const Send& send) {
   error.catch_from([&] {
     try {
       send();
-    } catch (const std::exception& why) {
-      give_up(unit, why.what());
+    } catch (...) {
+      give_up(unit, text_of(std::current_exception()));
       throw;
     }
   });
@@ -79,7 +73,9 @@ Outbox::OutgoingUnit Outbox::prepare(std::size_t unit, const std::vector<at::Ten
     const Parameter& parameter = table_[member];
     if (!parameter.tensor.requires_grad()) continue;
     const at::Tensor& mine = *gradient++;
-    senders_[member].sent = SeenTensor(mine);
+    senders_[member].sent.reset();
+    // Writing the result of another gradient in the same memory counts as a change of this one.
+    if (mine.is_same(parameter.tensor.grad())) senders_[member].sent = SeenTensor(mine);
     if (parameter.layout == Layout::kSparse) {
       submit_sparse(unit, member, mine);
       continue;
@@ -93,19 +89,21 @@ Outbox::OutgoingUnit Outbox::prepare(std::size_t unit, const std::vector<at::Ten
 
 void Outbox::submit_sparse(std::size_t unit, std::size_t parameter, const at::Tensor& gradient) {
   const at::Tensor mine = gradient.defined() ? gradient : empty_sparse(table_[parameter].tensor);
-  const std::string name = table_[parameter].name + ".sparse";
+  const Call call("DistributedOptimizer", "sparse_allreduce", OpKind::kAllgather,
+                  table_[parameter].name + ".sparse", options_.process_set());
   flights_[unit].settle_sparse(parameter);  // if the call throws, it has given itself up
-  flights_[unit].sparse.emplace_back(parameter,
-                                     sparse_allreduce_async(mine, reduction_of(options_, name)));
+  flights_[unit].sparse.emplace_back(
+      parameter,
+      submit_sparse_allreduce(call, mine, reduction_of(options_, ""), !gradient.defined()));
 }
 
 void Outbox::submit(std::vector<OutgoingUnit> units, FirstError& error) {
   error.catch_from([&] {
     try {
       cast(units);
-    } catch (const std::exception& why) {
+    } catch (...) {
       for (const OutgoingUnit& one : units) {
-        if (!one.dense.empty()) give_up(one.unit, why.what());
+        if (!one.dense.empty()) give_up(one.unit, text_of(std::current_exception()));
       }
       throw;
     }
@@ -201,9 +199,11 @@ std::unique_ptr<CompressedExchange> Outbox::compress(const OutgoingUnit& outgoin
   auto exchange = std::make_unique<CompressedExchange>(
       std::move(compressors), gradients,
       reduction_of(options_, table_.units()[outgoing.unit].name));
-  // A compressor may have written to the gradient, which is replaced in the end.
-  for (const SentGradient& one : outgoing.dense)
-    senders_[one.parameter].sent = SeenTensor(table_[one.parameter].tensor.grad());
+  // A compressor may have written to the gradient, which gets other values in the end.
+  for (const SentGradient& one : outgoing.dense) {
+    std::optional<SeenTensor>& sent = senders_[one.parameter].sent;
+    if (sent) sent = SeenTensor(table_[one.parameter].tensor.grad());
+  }
   return exchange;
 }
 
@@ -239,17 +239,17 @@ void Outbox::give_up(std::size_t unit, const std::string& why) {
 
 void Outbox::wait(FirstError& error) {
   WaitsOnDevice results;
-  CopyBatch copies;
+  GradientWriter writer;
   for (Flight& flight : flights_) {
-    if (flight.reduction) error.catch_from([&] { finish_dense(flight, results, copies); });
-    finish_sparse(flight, error);
+    if (flight.reduction) error.catch_from([&] { finish_dense(flight, results, writer); });
+    finish_sparse(flight, results, error);
     begin_second_exchange(flight, error);
   }
   for (Flight& flight : flights_) {
     flight.begin_anew();
-    if (flight.compressed != nullptr) error.catch_from([&] { finish_compressed(flight); });
+    if (flight.compressed != nullptr) error.catch_from([&] { finish_compressed(flight, writer); });
   }
-  error.catch_from([&] { copies.run(); });
+  error.catch_from([&] { writer.finish(); });
 }
 
 // Waits for a unit, and returns what was reduced: nothing if no rank had any of it.
@@ -274,27 +274,22 @@ void Outbox::end_flight(std::size_t parameter) {
 
 // On the host a gradient is copied as soon as it has arrived, while others are still under way. On
 // a device all are copied together.
-void Outbox::finish_dense(Flight& flight, WaitsOnDevice& results, CopyBatch& copies) {
-  bool on_host = false;
+void Outbox::finish_dense(Flight& flight, WaitsOnDevice& results, GradientWriter& writer) {
   for (const SentGradient& one : arrived(flight, results)) {
     end_flight(one.parameter);
-    const at::Tensor& parameter = table_[one.parameter].tensor;
-    const at::Tensor gradient = parameter.grad();
-    if (!one.values.is_same(gradient)) use_on_device(one.values);
-    if (!gradient.defined()) {
-      parameter.mutable_grad() = zeros_for(parameter).copy_(one.values);
-    } else if (!one.values.is_same(gradient)) {
-      copies.add(gradient, one.values);
-      on_host = gradient.is_cpu();
-    }
+    if (!one.values.is_same(table_[one.parameter].tensor.grad())) use_on_device(one.values);
+    writer.write(table_[one.parameter].tensor, one.values);
   }
-  if (on_host) copies.run();
+  writer.finish_host();
 }
 
-void Outbox::finish_sparse(Flight& flight, FirstError& error) {
-  for (auto& [parameter, handle] : std::exchange(flight.sparse, {})) {
-    error.catch_from([&, index = parameter, &one = handle] {
-      const at::Tensor reduced = one.wait();
+// A gradient that no rank has stays undefined.
+void Outbox::finish_sparse(Flight& flight, WaitsOnDevice& results, FirstError& error) {
+  for (auto& [parameter, reduction] : std::exchange(flight.sparse, {})) {
+    error.catch_from([&, index = parameter, &one = reduction] {
+      one.submission.wait(std::nullopt, results);
+      if (one.submission.operation->absent_everywhere()) return;
+      const at::Tensor reduced = one.result();
       end_flight(index);
       table_[index].tensor.mutable_grad() = reduced;
     });
@@ -311,7 +306,7 @@ void Outbox::begin_second_exchange(Flight& flight, FirstError& error) {
   if (!went_well) flight.compressed.reset();
 }
 
-void Outbox::finish_compressed(Flight& flight) {
+void Outbox::finish_compressed(Flight& flight, GradientWriter& writer) {
   const std::unique_ptr<CompressedExchange> exchange = std::move(flight.compressed);
   const std::vector<SentGradient> dense = std::exchange(flight.dense, {});
   const std::vector<at::Tensor> gradients = exchange->finish();
@@ -325,10 +320,9 @@ void Outbox::finish_compressed(Flight& flight) {
                                  to_string(gradients[i].sizes().vec()) + " instead of " +
                                  to_string(parameter.tensor.sizes().vec()));
     }
-    at::Tensor& gradient = parameter.tensor.mutable_grad();
-    if (!gradient.defined()) gradient = zeros_for(parameter.tensor);
-    gradient.copy_(gradients[i]);
+    writer.write(parameter.tensor, gradients[i]);
   }
+  writer.finish();  // the compressors may use the tensors again
 }
 
 // --- steps ---

@@ -10,12 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "kolo/handle.h"
 #include "kolo/optimizer.h"
-#include "torch_ops/ops/handle_state.hpp"
+#include "torch_ops/ops/requests.hpp"
 #include "torch_ops/optimizer/compressed_exchange.hpp"
-#include "torch_ops/optimizer/copy_batch.hpp"
 #include "torch_ops/optimizer/first_error.hpp"
+#include "torch_ops/optimizer/gradient_writer.hpp"
 #include "torch_ops/optimizer/parameter_table.hpp"
 #include "torch_ops/optimizer/seen_tensor.hpp"
 #include "torch_ops/optimizer/sent_gradient.hpp"
@@ -32,6 +31,8 @@ class Outbox {
 
   // Makes room for parameters and units that were added to the table.
   void grow();
+  // Forgets what it keeps for a parameter that is removed from the table.
+  void forget(std::size_t parameter) { senders_[parameter] = {}; }
 
   // Sends the gradients of units, which make() returns for each: those of its trainable members, in
   // their order, undefined where this rank has none. The layouts of the members are known. On each
@@ -66,8 +67,8 @@ class Outbox {
     std::vector<std::size_t> settled_sparse;
     std::optional<Submission> reduction;
     std::vector<SentGradient> dense;
-    std::unique_ptr<CompressedExchange> compressed;      // of the dense ones, or null
-    std::vector<std::pair<std::size_t, Handle>> sparse;  // by parameter
+    std::unique_ptr<CompressedExchange> compressed;               // of the dense ones, or null
+    std::vector<std::pair<std::size_t, SparseReduction>> sparse;  // by parameter
 
     bool settle_sparse(std::size_t parameter);
     void begin_anew();
@@ -85,7 +86,7 @@ class Outbox {
   // State that a parameter keeps between reductions.
   struct Sender {
     std::unique_ptr<GradientCompressor> compressor;  // the program's; null: it has none so far
-    std::optional<SeenTensor> sent;  // the gradient in flight; empty: kolo itself writes to it
+    std::optional<SeenTensor> sent;  // the gradient in flight; empty: kolo may write to its memory
   };
 
   template <typename Send>
@@ -101,10 +102,10 @@ class Outbox {
 
   std::vector<SentGradient> arrived(Flight& flight, WaitsOnDevice& results);
   void end_flight(std::size_t parameter);
-  void finish_dense(Flight& flight, WaitsOnDevice& results, CopyBatch& copies);
-  void finish_sparse(Flight& flight, FirstError& error);
+  void finish_dense(Flight& flight, WaitsOnDevice& results, GradientWriter& writer);
+  void finish_sparse(Flight& flight, WaitsOnDevice& results, FirstError& error);
   void begin_second_exchange(Flight& flight, FirstError& error);
-  void finish_compressed(Flight& flight);
+  void finish_compressed(Flight& flight, GradientWriter& writer);
 
   const DistributedOptimizerOptions& options_;
   const ParameterTable& table_;

@@ -18,6 +18,12 @@ void ParameterTable::add(const std::vector<at::Tensor>& tensors) {
   add_units(known);
 }
 
+void ParameterTable::remove(std::size_t index) {
+  parameters_[index].tensor.reset();
+  std::vector<std::size_t>& members = units_[parameters_[index].unit].members;
+  members.erase(std::find(members.begin(), members.end(), index));
+}
+
 bool ParameterTable::is_trainable(const Unit& unit) const {
   return std::any_of(unit.members.begin(), unit.members.end(), [&](std::size_t member) {
     return parameters_[member].tensor.requires_grad();

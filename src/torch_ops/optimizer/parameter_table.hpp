@@ -18,7 +18,7 @@ enum class Layout : std::uint8_t { kUnknown, kDense, kSparse };
 
 // A parameter of a DistributedOptimizer.
 struct Parameter {
-  at::Tensor tensor;
+  at::Tensor tensor;     // undefined: it was removed
   std::string name;      // of its gradient, in messages
   std::size_t unit = 0;  // the unit that it belongs to
   Layout layout = Layout::kUnknown;
@@ -33,7 +33,8 @@ struct Unit {
   std::vector<std::size_t> members;  // positions in the table, ascending
 };
 
-// The parameters of a DistributedOptimizer, each once, and the units they belong to.
+// The parameters of a DistributedOptimizer, each once, and the units they belong to. Those that
+// were removed are not in any unit.
 class ParameterTable {
  public:
   // The options must outlive the table.
@@ -43,6 +44,9 @@ class ParameterTable {
   // name; every other parameter gets a unit of its own. Throws InvalidArgumentError for a parameter
   // without a name where others have one, and for groups that do not fit the parameters.
   void add(const std::vector<at::Tensor>& tensors);
+
+  // Removes a parameter. It keeps its position in the table.
+  void remove(std::size_t index);
 
   // Throws InvalidArgumentError if the gradients of this parameter cannot be reduced. `position`:
   // its place in the optimizer's parameter groups, for the message.

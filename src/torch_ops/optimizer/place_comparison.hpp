@@ -19,7 +19,8 @@ class PlaceComparison {
 
   // Starts the comparison that belongs to a reduction. Collective, as check() is.
   void submit();
-  // Instead of submit(): tells the other ranks, which then get an error, why this one cannot reduce.
+  // Instead of submit(): tells the other ranks, which then get an error, why this one cannot
+  // reduce.
   void give_up(const std::string& why) const;
   // Waits for the comparison that was started, if there is one. Throws MismatchError, on all ranks
   // or on none, if the ranks are at different places.

@@ -13,26 +13,27 @@ at::Tensor in_layout(const Parameter& parameter, bool sparse_as_dense, const at:
   return gradient;
 }
 
-bool shares_storage(const at::Tensor& gradient, std::size_t references) {
+bool shares_storage(const at::Tensor& gradient, std::size_t expected_references) {
   if (gradient.is_sparse() || !gradient.has_storage()) return false;
-  return gradient.storage().use_count() > references;
+  return gradient.storage().use_count() > expected_references;
 }
 
 }  // namespace
 
 at::Tensor reducible_gradient(const Parameter& parameter, bool sparse_as_dense,
-                              std::size_t references) {
+                              const GradientOrigin& origin) {
   at::Tensor gradient = parameter.tensor.grad();
   if (!gradient.defined()) return gradient;
   gradient = in_layout(parameter, sparse_as_dense, gradient);
-  // Autograd's gradients have the parameter's strides. One that the program has set may not.
+  if (!gradient.is_same(parameter.tensor.grad())) parameter.tensor.mutable_grad() = gradient;
   const bool is_comparable =
       gradient.layout() == at::kStrided && gradient.sizes() == parameter.tensor.sizes();
-  if (is_comparable && !torch::autograd::utils::obeys_layout_contract(gradient, parameter.tensor))
+  if (is_comparable && !torch::autograd::utils::obeys_layout_contract(gradient, parameter.tensor)) {
     gradient = torch::autograd::utils::clone_obey_contract(gradient.detach(), parameter.tensor);
-  if (!gradient.is_same(parameter.tensor.grad())) parameter.tensor.mutable_grad() = gradient;
-  if (shares_storage(gradient, references))
-    return parameter.tensor.mutable_grad() = gradient.clone();
+  } else if (shares_storage(gradient, origin.expected_references)) {
+    gradient = gradient.clone();
+  }
+  if (origin.may_replace) parameter.tensor.mutable_grad() = gradient;
   return gradient;
 }
 

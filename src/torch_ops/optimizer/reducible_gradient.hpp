@@ -2,18 +2,28 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
+
 #include "torch_ops/optimizer/parameter_table.hpp"
 
 namespace kolo::detail {
 
+// What is known of a gradient.
+struct GradientOrigin {
+  // The number of tensors that refer to its storage if it shares that with no other tensor.
+  std::size_t expected_references = 1;
+  // Whether a copy may take its place. Otherwise the reduced values are copied back to it.
+  bool may_replace = false;
+};
+
 // Returns the parameter's gradient in the form in which it is reduced in place: in the parameter's
-// layout and strides, and in memory of its own. Replaces the parameter's gradient where it has
-// another form. Undefined if the parameter has no gradient.
+// layout and strides, and in memory of its own. Undefined if the parameter has no gradient.
 //
-// Autograd may give two parameters views of one storage as gradients (those of a sum, for example).
-// Reduced in place, that storage would be reduced twice, so it is copied. `references`: the number
-// of tensors that refer to the gradient's storage if the gradient shares it with no other one.
+// The result is the gradient itself, which is made sparse or dense first if it has to be, or a copy
+// of it: if the program has set a gradient with other strides, or if the gradient shares memory.
+// Autograd may give two parameters views of one storage as gradients (those of a sum, for example),
+// which would be reduced twice; a program may keep its gradients in one tensor of its own.
 at::Tensor reducible_gradient(const Parameter& parameter, bool sparse_as_dense,
-                              std::size_t references);
+                              const GradientOrigin& origin);
 
 }  // namespace kolo::detail

@@ -20,6 +20,9 @@ class SeenTensor {
     if (has_version_) version_ = tensor._version();
   }
 
+  bool is_same(const at::Tensor& tensor) const {
+    return tensor_._unsafe_get_target() == tensor.unsafeGetTensorImpl();
+  }
   bool is_unchanged(const at::Tensor& tensor) const {
     return has_version_ && is_same(tensor) && tensor._version() == version_;
   }
@@ -30,10 +33,6 @@ class SeenTensor {
   }
 
  private:
-  bool is_same(const at::Tensor& tensor) const {
-    return tensor_._unsafe_get_target() == tensor.unsafeGetTensorImpl();
-  }
-
   // While it is held, no other tensor has this address.
   c10::weak_intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl> tensor_{
       c10::intrusive_ptr<c10::TensorImpl, at::UndefinedTensorImpl>()};

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <vector>
 
 #include "torch_ops/optimizer/first_error.hpp"
@@ -19,14 +20,22 @@ class StepReduction {
 
   // Remembers the parameters before this rank's own step.
   void begin();
-  // Puts the parameters back to where begin() saw them, and adds the reduced steps. After an error
-  // no parameter has moved on one rank alone. Collective.
-  void reduce(FirstError& error);
+  // Takes the steps that this rank has made, and puts the parameters back to where begin() saw
+  // them.
+  void take_steps();
+  // Adds the reduced steps, unless `check` throws, which it does on all ranks or on none. After an
+  // error no parameter has moved on one rank alone. Collective.
+  void reduce(const std::function<void()>& check, FirstError& error);
+  // After an error before reduce(): puts the parameters back. The steps were given up.
+  void abandon();
 
  private:
+  void put_back(FirstError& error);
+
   const ParameterTable& table_;
   Outbox& outbox_;
-  std::vector<at::Tensor> start_;  // by parameter
+  // By parameter. Undefined for one that was added or removed meanwhile.
+  std::vector<at::Tensor> start_, steps_;
 };
 
 }  // namespace kolo::detail
