@@ -194,8 +194,9 @@ void add_timers(std::vector<Row>& rows) {
                             "A collective that has started on all ranks and moves no byte for this "
                             "time ends with PeerLostError."));
   rows.push_back(number_row("KOLO_SHUTDOWN_TIMEOUT_SECONDS", "", "seconds",
-                            &Config::shutdown_timeout_seconds, 30.0, 0.001, 365 * kDay,
-                            "Time that shutdown() waits for the other ranks to shut down."));
+                            &Config::shutdown_timeout_seconds, 600.0, 0.001, 365 * kDay,
+                            "Time that shutdown(), which the end of the program calls, waits for "
+                            "the other ranks; then the job fails."));
   rows.push_back(number_row(
       "KOLO_STALL_CHECK_TIME_SECONDS", "HOROVOD_STALL_CHECK_TIME_SECONDS", "seconds",
       &Config::stall_check_seconds, 60.0, 0.0, 365 * kDay,

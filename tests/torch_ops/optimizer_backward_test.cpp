@@ -664,6 +664,25 @@ TEST_F(Backward, AveragesOverTheRanksThatHaveNotJoined) {
   }
 }
 
+// A rank in join() makes no steps. The last one has made all of them.
+TEST_F(Backward, TheLastToJoinHasTheModel) {
+  torch::nn::Linear net(2, 2);
+  broadcast_parameters(net);
+  DistributedOptimizer<torch::optim::Adam> optimizer(net, torch::optim::AdamOptions(0.1));
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (int batch = 0; batch <= (rank() + epoch) % size(); ++batch) {
+      optimizer.zero_grad();
+      net->forward(torch::full({1, 2}, rank() + batch + 1.0)).pow(2).sum().backward();
+      optimizer.step();
+    }
+    const int last = join();
+    EXPECT_EQ((last + epoch) % size(), size() - 1);
+    broadcast_parameters(net, last);
+    broadcast_optimizer_state(optimizer, last);
+    EXPECT_NO_THROW(check_in_sync(net, optimizer));
+  }
+}
+
 TEST_F(Backward, RanksAverageOverTheSameRanks) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
   const at::Tensor p = parameter();

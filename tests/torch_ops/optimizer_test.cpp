@@ -236,11 +236,36 @@ TEST_F(Optimizer, GradientsOfTwoOptimizersThatShareStorage) {
   }
 }
 
+// Writing to one of them counts as a change of the other.
+TEST_F(Optimizer, GradientsInATensorOfTheProgramsOwnAreAddedUpOnce) {
+  const at::Tensor a = parameter();
+  const at::Tensor b = parameter();
+  const at::Tensor all = torch::zeros({6});
+  a.mutable_grad() = all.narrow(0, 0, 3);
+  b.mutable_grad() = all.narrow(0, 3, 3);
+  DistributedSgd optimizer(std::vector<at::Tensor>{a, b}, torch::optim::SGDOptions(0.0),
+                           DistributedOptimizerOptions().op(ReduceOp::Sum));
+  const double once = mean_of_ranks() * size();
+  for (int step = 0; step < 3; ++step) {
+    all.zero_();
+    ((a.sum() + b.sum()) * (rank() + 1)).backward();
+    {
+      const auto waiting = optimizer.no_sync();
+      (a.sum() * (rank() + 1)).backward();
+    }
+    ((a.sum() + b.sum()) * (rank() + 1)).backward();
+    EXPECT_TRUE(a.grad().equal(torch::full({3}, 3 * once))) << a.grad();
+    EXPECT_TRUE(b.grad().equal(torch::full({3}, 2 * once))) << b.grad();
+    optimizer.step();
+  }
+}
+
 // Autograd takes a view of what the program gives to backward().
 TEST_F(Optimizer, WhatIsGivenToBackwardStays) {
-  const at::Tensor a = torch::zeros({6}).requires_grad_();
+  const at::Tensor a = torch::zeros({6});
   DistributedSgd optimizer(std::vector<at::Tensor>{a}, torch::optim::SGDOptions(0.0),
                            DistributedOptimizerOptions().op(ReduceOp::Sum));
+  a.requires_grad_();  // only now
   const at::Tensor given = torch::full({2, 3}, rank() + 1.0);
   for (int step = 0; step < 4; ++step) {
     optimizer.zero_grad();
@@ -666,31 +691,39 @@ TEST_F(Optimizer, ChannelsLastGradientsAreReducedWhereTheyLie) {
   optimizer.step();
 }
 
-// The others, whose gradients were reduced, do not wait for the rank's loss.
-TEST_F(Optimizer, AClosureThatFailsAfterBackwardOnOneRank) {
+// The others wait neither for its gradients nor for its loss.
+TEST_F(Optimizer, AClosureThatFailsOnOneRank) {
   if (size() == 1) GTEST_SKIP() << "needs 2 ranks";
-  const at::Tensor p = parameter();
-  DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0));
-  for (int step = 1; step <= 3; ++step) {
-    for (const bool fails : {true, false}) {
+  for (const int passes : {1, 2}) {  // with 2, step() reduces, and not backward()
+    const at::Tensor p = parameter();
+    DistributedSgd optimizer(std::vector<at::Tensor>{p}, torch::optim::SGDOptions(1.0),
+                             DistributedOptimizerOptions().backward_passes_per_step(passes));
+    int steps = 0;
+    for (const std::string when : {"", "before backward()", "after it", "after it", ""}) {
+      SCOPED_TRACE(when);
+      const auto fails = [&](const std::string& now) {
+        if (now == when && rank() == size() - 1) throw std::runtime_error("no loss " + when);
+      };
       const auto run = [&] {
         return optimizer.step([&] {
           optimizer.zero_grad();
+          fails("before backward()");
           (p.sum() * (rank() + 1)).backward();
-          if (fails && rank() == size() - 1) throw std::runtime_error("a loss that is wrong");
+          fails("after it");
           return torch::full({}, rank() + 1.0);
         });
       };
-      if (!fails) {
+      if (when.empty()) {
         EXPECT_TRUE(run().allclose(torch::full({}, mean_of_ranks())));
+        ++steps;
       } else if (rank() == size() - 1) {
-        EXPECT_THAT(message_of<std::runtime_error>(run), HasSubstr("a loss that is wrong"));
+        EXPECT_THAT(message_of<std::runtime_error>(run), HasSubstr("no loss " + when));
       } else {
         EXPECT_THAT(message_of<MismatchError>(run),
-                    HasSubstr("the closure ended with an error: a loss that is wrong"));
+                    HasSubstr("the closure ended with an error: no loss " + when));
       }
+      EXPECT_TRUE(p.detach().equal(torch::full({3}, -steps * mean_of_ranks())));
     }
-    EXPECT_TRUE(p.detach().equal(torch::full({3}, -step * mean_of_ranks())));
   }
 }
 

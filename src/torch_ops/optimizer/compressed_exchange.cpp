@@ -62,14 +62,11 @@ void CompressedExchange::begin_second() {
   }
 }
 
-std::vector<at::Tensor> CompressedExchange::finish() {
+void CompressedExchange::finish(const Take& take) {
   wait();
   const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> gradients;
-  gradients.reserve(compressors_.size());
   for (std::size_t i = 0; i < compressors_.size(); ++i)
-    gradients.push_back(compressors_[i]->decompress(tensors_[i]));
-  return gradients;
+    take(i, compressors_[i]->decompress(tensors_[i]));
 }
 
 }  // namespace detail

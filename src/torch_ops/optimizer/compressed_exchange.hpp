@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,8 +27,9 @@ class CompressedExchange {
   void begin();
   // Waits for that, and begins the second exchange if there is one.
   void begin_second();
-  // Waits. The reduced gradients, one for each parameter.
-  std::vector<at::Tensor> finish();
+  // Waits. Calls take() with the reduced gradient of each parameter, in their order.
+  using Take = std::function<void(std::size_t position, const at::Tensor& gradient)>;
+  void finish(const Take& take);
 
  private:
   using PerParameter = std::vector<std::vector<at::Tensor>>;

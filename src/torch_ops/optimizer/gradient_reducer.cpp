@@ -43,7 +43,7 @@ void GradientReducer::State::attach(const std::vector<torch::optim::OptimizerPar
       ++count;
     }
   }
-  if (is_as_before && count == listed.size()) return;
+  if (is_as_before && count == listed.size()) return hook_trainable();
   const auto self = shared_from_this();
   std::vector<const c10::TensorImpl*> now;
   std::vector<at::Tensor> fresh;
@@ -66,6 +66,15 @@ void GradientReducer::State::attach(const std::vector<torch::optim::OptimizerPar
   remove_others({now.begin(), now.end()});
   if (!fresh.empty()) add(fresh);
   listed = std::move(now);
+  hook_trainable();
+}
+
+// A parameter that has turned trainable has no hook before accumulation yet.
+void GradientReducer::State::hook_trainable() {
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (!progress[i].accumulator && table[i].tensor.requires_grad())
+      progress[i].accumulator = hook_before_accumulation(table[i].tensor);
+  }
 }
 
 void GradientReducer::State::remove_others(const std::unordered_set<const c10::TensorImpl*>& kept) {
@@ -104,7 +113,10 @@ void GradientReducer::State::add(const std::vector<at::Tensor>& fresh) {
 void GradientReducer::State::before_accumulation(std::size_t index) {
   if (reduces_steps() || is_fork_of_rank()) return;
   const MutexLock lock(mutex);
-  if (enter_pass() && synchronized) mark_reduced();
+  if (enter_pass()) {
+    if (synchronized) mark_reduced();
+    reduced_parts.set_shared_aside();
+  }
   const Parameter& parameter = table[index];
   if (progress[index].reached) progress[index].repeats = true;
   if (outbox.has(parameter.unit)) {
@@ -215,27 +227,10 @@ void GradientReducer::State::wait() {
   error.rethrow();
 }
 
-// Gives up what this rank has not sent, because the other ranks wait for it. Does not wait for what
-// it has sent: another rank may be in a collective of its graph, which this one does not reach.
 void GradientReducer::State::fail(const std::string& why) {
   const MutexLock lock(mutex);
   FirstError ignored;
-  if (pass_reduces) {
-    const std::string message = "backward() ended with an error: " + why;
-    // After a comparison that fails, the other ranks do not agree on layouts.
-    if (!reduction_has_begun) {
-      ignored.catch_from([&] { place.give_up(message); });
-    } else if (!layouts.is_complete()) {
-      ignored.catch_from([&] {
-        Call("DistributedOptimizer", "allreduce", OpKind::kAllreduce, layouts.name(),
-             options.process_set())
-            .give_up(message);
-      });
-    }
-    give_up_rest(message, ignored);
-    ++reductions;
-    reduction_has_failed = true;
-  }
+  if (pass_reduces) give_up_reduction("backward() ended with an error: " + why);
   synchronized = false;
   leave_pass(ignored);
 }
@@ -325,6 +320,25 @@ void GradientReducer::State::send_rest(FirstError& error) {
   send(rest, error);
   waits.reset();
   if (!agreed) give_up_rest("the ranks have not agreed on its layout", error);
+}
+
+// Gives up what this rank has not sent, because the other ranks wait for it. Does not wait for what
+// it has sent: another rank may be in a collective of its graph, which this one does not reach.
+void GradientReducer::State::give_up_reduction(const std::string& why) {
+  FirstError ignored;
+  // After a comparison that fails, the other ranks do not agree on layouts.
+  if (!reduction_has_begun) {
+    ignored.catch_from([&] { place.give_up(why); });
+  } else if (!layouts.is_complete()) {
+    ignored.catch_from([&] {
+      Call("DistributedOptimizer", "allreduce", OpKind::kAllreduce, layouts.name(),
+           options.process_set())
+          .give_up(why);
+    });
+  }
+  give_up_rest(why, ignored);
+  ++reductions;
+  reduction_has_failed = true;
 }
 
 void GradientReducer::State::give_up_rest(const std::string& why, FirstError& error) {
@@ -461,6 +475,17 @@ void GradientReducer::State::broadcast_buffers() const {
                      OperationOptions(options.name() + ".buffers").process_set(set));
 }
 
+// Whether or not other ranks wait for the loss: those that do not have failed likewise.
+void GradientReducer::State::give_up_loss(const std::string& why) const {
+  if (is_fork_of_rank() || options.process_set().size() == 1) return;
+  FirstError ignored;
+  ignored.catch_from([&] {
+    Call("DistributedOptimizer", "allreduce", OpKind::kAllreduce, options.name() + ".loss",
+         options.process_set())
+        .give_up(why);
+  });
+}
+
 // --- the steps of Adasum ---
 
 void GradientReducer::State::reduce_steps(FirstError& error) {
@@ -552,28 +577,24 @@ void GradientReducer::check_no_reduction_in_flight(const char* call) const {
   }
 }
 
-// If the closure fails after its gradients were reduced, the others already wait for the loss.
+// If the closure fails on this rank, the others wait for its gradients or its loss.
 at::Tensor GradientReducer::loss_of(const std::function<at::Tensor()>& closure) {
-  const auto reductions = [&] {
+  std::uint64_t before = 0;
+  {
     const MutexLock lock(state_->mutex);
-    return state_->reductions;
-  };
-  const std::uint64_t before = reductions();
+    before = state_->reductions;
+  }
   at::Tensor loss;
   try {
     loss = closure();
     synchronize_unless_done();
   } catch (...) {
-    const std::string why = text_of(std::current_exception());
-    if (reductions() != before && state_->closures_have_loss &&
-        state_->options.process_set().size() > 1) {
-      FirstError ignored;
-      ignored.catch_from([&] {
-        Call("DistributedOptimizer", "allreduce", OpKind::kAllreduce,
-             state_->options.name() + ".loss", state_->options.process_set())
-            .give_up("the closure ended with an error: " + why);
-      });
-    }
+    const std::string why = "the closure ended with an error: " + text_of(std::current_exception());
+    const MutexLock lock(state_->mutex);
+    const bool reduces = state_->skip == 0 && !state_->synchronized;
+    if (state_->reductions == before && reduces && !is_fork_of_rank())
+      state_->give_up_reduction(why);
+    if (state_->closures_have_loss) state_->give_up_loss(why);
     throw;
   }
   return average_loss(loss);
@@ -613,6 +634,7 @@ at::Tensor GradientReducer::step_and_reduce(const std::function<at::Tensor()>& s
     const MutexLock lock(state_->mutex);
     FirstError error;
     state_->reduce_steps(error);
+    if (!error.none() && loss.defined()) state_->give_up_loss("step() ended with an error");
     error.rethrow();
   }
   return average_loss(loss);

@@ -45,6 +45,7 @@ struct GradientReducer::State final : GradientListener,
   bool reduces_steps() const { return options.op() == ReduceOp::Adasum; }
   void attach(const std::vector<torch::optim::OptimizerParamGroup>& groups) KOLO_REQUIRES(mutex);
   void add(const std::vector<at::Tensor>& fresh) KOLO_REQUIRES(mutex);
+  void hook_trainable() KOLO_REQUIRES(mutex);
   void remove_others(const std::unordered_set<const c10::TensorImpl*>& kept) KOLO_REQUIRES(mutex);
 
   // The current pass.
@@ -58,6 +59,7 @@ struct GradientReducer::State final : GradientListener,
   void send(const std::vector<std::size_t>& units, FirstError& error) KOLO_REQUIRES(mutex);
   void send_early(const std::vector<std::size_t>& units, FirstError& error) KOLO_REQUIRES(mutex);
   void send_rest(FirstError& error) KOLO_REQUIRES(mutex);
+  void give_up_reduction(const std::string& why) KOLO_REQUIRES(mutex);
   void give_up_rest(const std::string& why, FirstError& error) KOLO_REQUIRES(mutex);
   void finish(FirstError& error) KOLO_REQUIRES(mutex);
   void end_failed_reduction() KOLO_REQUIRES(mutex);
@@ -74,6 +76,7 @@ struct GradientReducer::State final : GradientListener,
   bool compares_after_step() const KOLO_REQUIRES(mutex);
   NamedTensors end_step() KOLO_REQUIRES(mutex);
   void broadcast_buffers() const;
+  void give_up_loss(const std::string& why) const;
 
   // The steps of Adasum.
   void reduce_steps(FirstError& error) KOLO_REQUIRES(mutex);

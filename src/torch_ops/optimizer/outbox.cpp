@@ -309,20 +309,18 @@ void Outbox::begin_second_exchange(Flight& flight, FirstError& error) {
 void Outbox::finish_compressed(Flight& flight, GradientWriter& writer) {
   const std::unique_ptr<CompressedExchange> exchange = std::move(flight.compressed);
   const std::vector<SentGradient> dense = std::exchange(flight.dense, {});
-  const std::vector<at::Tensor> gradients = exchange->finish();
-  const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < dense.size(); ++i) {
-    const Parameter& parameter = table_[dense[i].parameter];
-    end_flight(dense[i].parameter);
-    if (gradients[i].sizes() != parameter.tensor.sizes()) {
+  exchange->finish([&](std::size_t position, const at::Tensor& gradient) {
+    const std::size_t index = dense[position].parameter;
+    const Parameter& parameter = table_[index];
+    end_flight(index);
+    if (gradient.sizes() != parameter.tensor.sizes()) {
       throw InvalidArgumentError("the compression of " + parameter.name +
-                                 " gives a gradient of shape " +
-                                 to_string(gradients[i].sizes().vec()) + " instead of " +
-                                 to_string(parameter.tensor.sizes().vec()));
+                                 " gives a gradient of shape " + to_string(gradient.sizes().vec()) +
+                                 " instead of " + to_string(parameter.tensor.sizes().vec()));
     }
-    writer.write(parameter.tensor, gradients[i]);
-  }
-  writer.finish();  // the compressors may use the tensors again
+    writer.write(parameter.tensor, gradient);
+    writer.finish();  // the compressors may use the tensor again
+  });
 }
 
 // --- steps ---

@@ -19,7 +19,7 @@ void ParameterTable::add(const std::vector<at::Tensor>& tensors) {
 }
 
 void ParameterTable::remove(std::size_t index) {
-  parameters_[index].tensor.reset();
+  removed_.push_back(std::exchange(parameters_[index].tensor, {}));
   std::vector<std::size_t>& members = units_[parameters_[index].unit].members;
   members.erase(std::find(members.begin(), members.end(), index));
 }

@@ -68,6 +68,8 @@ class ParameterTable {
   const DistributedOptimizerOptions& options_;
   std::vector<Parameter> parameters_;
   std::vector<Unit> units_;
+  // LibTorch's optimizers find a parameter's state by its address, which must not become another's.
+  std::vector<at::Tensor> removed_;
 };
 
 }  // namespace kolo::detail

@@ -9,6 +9,7 @@
 namespace kolo::detail {
 
 void ReducedParts::mark_all() {
+  any_marked_ = true;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const at::Tensor& tensor = table_[i].tensor;
     if (tensor.requires_grad() && tensor.grad().defined())
@@ -17,6 +18,7 @@ void ReducedParts::mark_all() {
 }
 
 void ReducedParts::unmark_all() {
+  any_marked_ = false;
   for (Entry& entry : entries_) entry.reduced = {};
 }
 
@@ -25,6 +27,17 @@ void ReducedParts::set_aside(std::size_t index) {
   const SeenTensor reduced = std::exchange(entries_[index].reduced, {});
   if (gradient.defined() && reduced.is_unchanged(gradient))
     entries_[index].aside = std::exchange(gradient, {});
+}
+
+void ReducedParts::set_shared_aside() {
+  if (!any_marked_) return;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const at::Tensor& tensor = table_[i].tensor;
+    if (!tensor.requires_grad()) continue;
+    const at::Tensor& gradient = tensor.grad();
+    const bool has_storage = gradient.defined() && !gradient.is_sparse() && gradient.has_storage();
+    if (has_storage && gradient.storage().use_count() > 1) set_aside(i);
+  }
 }
 
 void ReducedParts::put_back(std::size_t index, double factor) {
