@@ -166,22 +166,23 @@ TEST_F(AdasumOptimizer, AStepThatFailsOnOneRank) {
   if (size() < 2) GTEST_SKIP() << "needs 2 ranks";
   const Tensors all = parameters();
   DistributedOptimizer<Fails> optimizer(all, torch::optim::SGDOptions(0.1), adasum());
+  const auto loss = [] { return torch::full({}, rank() + 1.0); };
   for (int step = 0; step < 3; ++step) {
     const Tensors before = copies_of(all);
     backward(all, step);
     Fails::now = true;
-    for (int failure = 0; failure < 2; ++failure) {
+    for (const bool has_closure : {false, true, false}) {
+      const auto run = [&] { has_closure ? optimizer.step(loss) : optimizer.step(); };
       if (rank() == size() - 1) {
-        EXPECT_THAT(message_of<std::runtime_error>([&] { optimizer.step(); }),
-                    HasSubstr("a step that fails"));
+        EXPECT_THAT(message_of<std::runtime_error>(run), HasSubstr("a step that fails"));
       } else {
-        EXPECT_THAT(message_of<MismatchError>([&] { optimizer.step(); }),
+        EXPECT_THAT(message_of<MismatchError>(run),
                     HasSubstr("step() ended with an error: a step that fails"));
       }
       expect_close(all, before, 0);
     }
     Fails::now = false;
-    optimizer.step();
+    EXPECT_TRUE(optimizer.step(loss).allclose(torch::full({}, (size() + 1) / 2.0)));
     EXPECT_FALSE(all[0].detach().equal(before[0].detach()));
     for (const at::Tensor& p : all) check_in_sync("a parameter", p.detach());
     optimizer.zero_grad();

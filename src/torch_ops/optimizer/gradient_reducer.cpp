@@ -475,7 +475,7 @@ void GradientReducer::State::broadcast_buffers() const {
                      OperationOptions(options.name() + ".buffers").process_set(set));
 }
 
-// Whether or not other ranks wait for the loss: those that do not have failed likewise.
+// A rank that does not wait for the loss has failed, too, and gives it up likewise.
 void GradientReducer::State::give_up_loss(const std::string& why) const {
   if (is_fork_of_rank() || options.process_set().size() == 1) return;
   FirstError ignored;
@@ -634,7 +634,6 @@ at::Tensor GradientReducer::step_and_reduce(const std::function<at::Tensor()>& s
     const MutexLock lock(state_->mutex);
     FirstError error;
     state_->reduce_steps(error);
-    if (!error.none() && loss.defined()) state_->give_up_loss("step() ended with an error");
     error.rethrow();
   }
   return average_loss(loss);
