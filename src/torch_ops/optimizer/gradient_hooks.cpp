@@ -46,7 +46,7 @@ class AfterHook final : public PostAccumulateGradHook {
       : listening_(std::move(listening)), before_(std::move(before)) {}
 
   void operator()(const at::Tensor& parameter) override {
-    const at::Tensor gradient = parameter.grad();
+    const auto gradient = at::Tensor(parameter.grad());  // the hook may replace it
     if (before_) (*before_)(parameter);
     if (const auto listener = listening_->listener.lock())
       listener->accumulated(listening_->index, gradient);

@@ -24,7 +24,7 @@ at::Tensor zeros_for(const at::Tensor& parameter) {
 }
 
 void GradientWriter::write(const at::Tensor& parameter, const at::Tensor& values) {
-  const at::Tensor gradient = parameter.grad();
+  const at::Tensor& gradient = parameter.grad();
   if (gradient.defined() && values.is_same(gradient)) return;
   if (!gradient.defined() || cannot_be_written(gradient) || is_taken(gradient)) {
     parameter.mutable_grad() = zeros_for(parameter).copy_(values);
