@@ -130,23 +130,20 @@ at::Tensor numbers_to_average(const Argument& argument, const at::Tensor& tensor
 // a tensor is copied. Empty: none does.
 std::vector<bool> overlapping(at::TensorList tensors) {
   if (tensors.size() == 1) return {};
-  std::vector<bool> overlaps(tensors.size(), false);
-  const auto begin_of = [&](std::size_t i) {
-    return static_cast<const std::byte*>(tensors[i].const_data_ptr());
-  };
-  std::vector<std::size_t> in_memory;
+  std::vector<std::pair<const std::byte*, std::size_t>> in_memory;  // by where they begin
+  in_memory.reserve(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].numel() > 0 && is_reduced_in_place(tensors[i])) in_memory.push_back(i);
+    if (tensors[i].numel() > 0 && is_reduced_in_place(tensors[i]))
+      in_memory.emplace_back(static_cast<const std::byte*>(tensors[i].const_data_ptr()), i);
   }
-  std::sort(in_memory.begin(), in_memory.end(), [&](std::size_t a, std::size_t b) {
-    return std::make_pair(begin_of(a), a) < std::make_pair(begin_of(b), b);
-  });
+  std::sort(in_memory.begin(), in_memory.end());
+  std::vector<bool> overlaps(tensors.size(), false);
   const std::byte* end = nullptr;
-  for (const std::size_t i : in_memory) {
-    if (begin_of(i) < end) {
+  for (const auto& [begin, i] : in_memory) {
+    if (begin < end) {
       overlaps[i] = true;
     } else {
-      end = begin_of(i) + tensors[i].nbytes();
+      end = begin + tensors[i].nbytes();
     }
   }
   return overlaps;
