@@ -211,8 +211,8 @@ const char* contender_of(CheckpointWriters writers) {
   return writers == CheckpointWriters::AllRanks ? "kolo-all-ranks" : "kolo";
 }
 
-// Of the tensors as a module's parameters, which all ranks may write. In a folder of its own, where
-// all checkpoints stay.
+// Saves and restores the tensors as parameters of a module, because ranks share the writing of
+// parameters. Each contender has its own folder and keeps all its checkpoints.
 class OfKolo : public Contender {
  public:
   OfKolo(const Stage& stage, CheckpointWriters writers, bool asynchronous)

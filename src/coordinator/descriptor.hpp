@@ -36,7 +36,7 @@ struct Descriptor {
   double prescale = 1.0;
   double postscale = 1.0;
   DeviceKind device = DeviceKind::kCpu;  // where all of its tensors are
-  // What the tensors hold, if it is not just tensors: "a sparse tensor of size [3, 2]".
+  // What the tensors encode, such as "a sparse tensor of size [3, 2]"; empty: only themselves.
   std::string content = {};
   // The reason why this rank cannot take part: a wrong argument. The operation fails on every rank.
   std::string refusal = {};

@@ -29,8 +29,8 @@ class ReducedParts {
   // Takes the parameter's gradient away if it is a reduced one. Leaves it in place if it has
   // changed since it was marked: it is the rank's own contribution to the next reduction.
   void set_aside(std::size_t index);
-  // Takes those away that share memory, before a pass adds to one of them: views of one tensor
-  // count each other's changes as theirs.
+  // Does so for all gradients that share memory. Call it before a pass adds to one of them: views
+  // of one tensor have one counter of changes.
   void set_shared_aside();
   bool is_aside(std::size_t index) const { return entries_[index].aside.defined(); }
   // Adds what the parameter's gradient is now to `factor` times the part that was set aside. The
@@ -45,7 +45,7 @@ class ReducedParts {
 
   const ParameterTable& table_;
   std::vector<Entry> entries_;  // by parameter
-  bool any_marked_ = false;     // perhaps
+  bool any_marked_ = false;     // false: surely none is
 };
 
 }  // namespace kolo::detail

@@ -8,7 +8,7 @@
 
 namespace kolo::detail {
 
-// What is known of a gradient.
+// Says who refers to a gradient, and who has made it.
 struct GradientOrigin {
   // The number of tensors that refer to its storage if it shares that with no other tensor.
   std::size_t expected_references = 1;
